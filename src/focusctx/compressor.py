@@ -1,0 +1,200 @@
+"""Focus: the algorithm, step by step. Each step is one file in `pipeline/`.
+
+The draft is the only thing that is waited for, so `compress` and `acompress` share everything but that wait.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Unpack
+
+from . import theory
+from .blocking import run
+from .breaker import Breaker
+from .config import FocusConfig, Settings
+from .drafts.registry import draft_from
+from .errors import ConfigError
+from .invariants import violations
+from .pipeline.budget import over_budget, pinned_spans
+from .pipeline.cite import read_sketch
+from .pipeline.draft import build_prompt, sample
+from .pipeline.evidence import decisions
+from .pipeline.keep import select
+from .pipeline.rebuild import rebuild
+from .pipeline.recent import RecentHistories
+from .pipeline.score import score
+from .pipeline.split import measure, read_history
+from .prices import price_of
+from .tokens import Counter
+from .types import DraftModel, History, Message, Prompt, Reply, Result, Sketch, Usage
+
+_log = logging.getLogger("focusctx")
+
+
+class Focus:
+    """Compresses agent histories: what the agent's own future depends on stays, word for word."""
+
+    def __init__(
+        self,
+        draft: str | DraftModel | Callable[[Prompt], str | Awaitable[str]],
+        *,
+        config: FocusConfig | None = None,
+        **settings: Unpack[Settings],
+    ) -> None:
+        self.config = (config or FocusConfig()).with_changes(**settings)
+        self.draft = draft_from(draft)
+        self._price = price_of(self.draft.name)
+        self._count = Counter(self.config.tokens).count
+        self._recent = RecentHistories(self.config, self._count)
+        self._breaker = Breaker(self.config.breaker_failures, self.config.breaker_pause)
+
+    def compress(
+        self, messages: Sequence[Message] | History, *, goal: str | None = None, format: str | None = None
+    ) -> Result:
+        """The messages to send instead. The very same list when nothing was due or the draft failed."""
+        event = self._begin(messages, goal, format)
+        return event if isinstance(event, Result) else self._finish(event, *run(self._sample(event)))
+
+    async def acompress(
+        self, messages: Sequence[Message] | History, *, goal: str | None = None, format: str | None = None
+    ) -> Result:
+        """`compress` for async programs."""
+        event = self._begin(messages, goal, format)
+        return event if isinstance(event, Result) else self._finish(event, *await self._sample(event))
+
+    def _begin(self, messages: Sequence[Message] | History, goal: str | None, format: str | None) -> Result | _Event:
+        """Everything before the draft: an event to sample for, or the result where there is nothing to ask."""
+        started = time.perf_counter()
+        original: Sequence[Message]
+        if isinstance(messages, History):
+            history = measure(messages, self._count) if messages.format == "spans" else messages
+            if history.format == "spans" and self.config.dropped == "skeleton":
+                raise ConfigError("dropped='skeleton' needs messages to put placeholders into, not bare spans")
+            history = history if goal is None else replace(history, goal=goal)
+            original = history.messages
+        else:
+            original = messages
+            reader = self._recent.read(messages, format)
+            if reader.tokens <= self.config.budget:
+                return untouched(messages, range(1, reader.newest + 1), reader.tokens, started)
+            history = self._recent.current(reader).history(goal)
+        event = _Event(history, original, pinned_spans(history, self.config.pin), started)
+        if not over_budget(history, self.config):
+            return event.untouched()
+        if illegal := violations(history.messages, history.format):
+            return self._fail(event, f"the history is one the provider would refuse: {illegal[0]}")
+        if len(event.pinned) == len(history.spans):
+            return event.untouched(warnings=("over budget, but no span may be dropped",))
+        if pause := self._breaker.seconds_left():
+            return self._fail(event, f"the draft failed repeatedly and is left alone for {pause:.0f} s more")
+        return event
+
+    async def _sample(self, event: _Event) -> tuple[list[Reply], str | None]:
+        prompt = build_prompt(event.history, self.config)
+        return await sample(self.draft, prompt, self.config.rollouts, self.config.deadline)
+
+    def _finish(self, event: _Event, replies: list[Reply], problem: str | None) -> Result:
+        """Everything after the draft: cite, score, keep, rebuild."""
+        history = event.history
+        event.usage = self._usage(replies)
+        known = frozenset(span.index for span in history.spans)
+        event.sketches = tuple(read_sketch(reply.text, known, truncated=reply.truncated) for reply in replies)
+        plans = [sketch for sketch in event.sketches if sketch.problem is None]
+        if len(plans) <= self.config.rollouts // 2:
+            self._breaker.failed()
+            nonsense = next((sketch.problem for sketch in event.sketches if sketch.problem), None)
+            cause = problem or nonsense or "the draft gave no reply"
+            return self._fail(event, f"{len(plans)} of {self.config.rollouts} sketches usable: {cause}")
+        self._breaker.succeeded()
+        scores = score(plans)
+        selection = select(history, scores, event.pinned, self.config)
+        rebuilt = rebuild(history, selection.kept, self.config.dropped)
+        if broken := violations(rebuilt, history.format):
+            return self._fail(event, f"the compressed history would be refused: {broken[0]}")
+        dropped = tuple(span.index for span in history.spans if span.index not in selection.kept)
+        return replace(
+            event.untouched(),
+            messages=rebuilt if dropped else event.original,
+            compressed=bool(dropped),
+            kept=tuple(sorted(selection.kept)),
+            dropped=dropped,
+            rescued=tuple(sorted(selection.rescued)),
+            pinned=tuple(sorted(selection.pinned)),
+            utilities=scores.utility,
+            decisions=decisions(
+                history, event.sketches, scores, selection, skeletons=self.config.dropped == "skeleton"
+            ),
+            certificate=theory.certificate(
+                [plan.cited for plan in plans],
+                dropped,
+                confidence=self.config.confidence,
+                m_max=self.config.m_max,
+            ),
+            tokens_after=self._size(history, rebuilt, selection.kept),
+            warnings=_warnings(event.sketches, problem),
+        )
+
+    def _size(self, history: History, rebuilt: Sequence[Message], kept: Collection[int]) -> int:
+        if self.config.dropped == "remove":
+            return history.tokens - sum(span.tokens for span in history.spans if span.index not in kept)
+        return read_history(rebuilt, self.config, self._count, format=history.format).tokens
+
+    def _usage(self, replies: Sequence[Reply]) -> Usage:
+        usage = sum((reply.usage for reply in replies), Usage())
+        if not usage.input_tokens + usage.output_tokens:
+            return usage
+        return replace(usage, cost=self._price and self._price.cost(usage.input_tokens, usage.output_tokens))
+
+    def _fail(self, event: _Event, why: str) -> Result:
+        """Fail open: the history as it came, and the reason where people look for it."""
+        _log.warning("history passed on uncompressed: %s", why)
+        return event.untouched(failure=why)
+
+
+@dataclass(slots=True)
+class _Event:
+    """What one call has gathered so far."""
+
+    history: History
+    original: Sequence[Message]
+    pinned: dict[int, str]
+    started: float
+    sketches: tuple[Sketch, ...] = ()
+    usage: Usage = Usage()
+
+    def untouched(self, **more: Any) -> Result:
+        """The result that leaves everything as it is, with what is known by now."""
+        return replace(
+            untouched(self.original, (span.index for span in self.history.spans), self.history.tokens, self.started),
+            history=self.history,
+            pinned=tuple(self.pinned),
+            sketches=self.sketches,
+            usage=self.usage,
+            **more,
+        )
+
+
+def untouched(messages: Sequence[Message], spans: Iterable[int], tokens: int, started: float) -> Result:
+    """The very list that came in, with every span kept."""
+    return Result(
+        messages=messages,
+        compressed=False,
+        kept=tuple(spans),
+        tokens_before=tokens,
+        tokens_after=tokens,
+        latency=time.perf_counter() - started,
+    )
+
+
+def _warnings(sketches: Sequence[Sketch], problem: str | None) -> tuple[str, ...]:
+    """What a careful user wants to know although the event went well."""
+    found = [problem] if problem else []
+    for number, sketch in enumerate(sketches, 1):
+        if sketch.problem:
+            found.append(f"sketch {number} is no plan: {sketch.problem}")
+        elif sketch.unknown:
+            found.append(f"sketch {number} cites what is no span: {', '.join(sketch.unknown)}")
+    return tuple(found)

@@ -1,0 +1,119 @@
+"""Drafts behind Anthropic's Messages API."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ConfigError
+from ..types import Prompt, Reply, Usage
+from .answer import count, text_of
+from .gather import as_they_come
+from .http import RETRIES, TIMEOUT, BadRequest, Endpoint, base_url, open_session
+from .parameters import Rejected
+
+if TYPE_CHECKING:
+    import aiohttp
+
+_ANTHROPIC = "https://api.anthropic.com"
+
+
+class AnthropicDraft:
+    """Asks for the N sketches in N requests at once: this API has no `n`. No tools are ever sent.
+
+    Newer models take no `temperature`, and some insist on thinking: what a model refuses is left out from
+    then on.
+
+    `base_url` falls back to ANTHROPIC_BASE_URL, then Anthropic; `api_key` to ANTHROPIC_API_KEY (sent as
+    `x-api-key`), then ANTHROPIC_AUTH_TOKEN (sent as a bearer token), and "" sends none. What stands in
+    `extra_body` is sent as it is, in place of ours.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = TIMEOUT,
+        retries: int = RETRIES,
+        extra_body: Mapping[str, Any] | None = None,
+    ) -> None:
+        base = _base(base_url)
+        self.model = model
+        self._name = f"anthropic:{model}" if base == _ANTHROPIC else f"anthropic:{model}@{base}"
+        self._endpoint = Endpoint(f"{base}/v1/messages", _headers(base, api_key, headers), timeout, retries)
+        self._extra = dict(extra_body or {})
+        self._rejected = Rejected({"temperature", "thinking"} - self._extra.keys())
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    async def sample(self, prompt: Prompt, n: int) -> AsyncIterator[Reply]:
+        async with open_session() as session:
+            calls = (self._ask(session, prompt) for _ in range(n))
+            async with aclosing(as_they_come(calls)) as replies:
+                async for reply in replies:
+                    yield reply
+
+    async def _ask(self, session: aiohttp.ClientSession, prompt: Prompt) -> Reply:
+        while True:
+            body = self._body(prompt)
+            try:
+                answer = await self._endpoint.post(session, body)
+            except BadRequest as refusal:
+                if self._rejected.learn(refusal, body) is None:
+                    raise
+            else:
+                return self._reply(answer)
+
+    def _body(self, prompt: Prompt) -> dict[str, Any]:
+        ours = {
+            "model": self.model,
+            "max_tokens": prompt.max_tokens,
+            "system": prompt.system,
+            "messages": [{"role": "user", "content": prompt.user}],
+            "temperature": min(prompt.temperature, 1.0),
+            # On by default in newer models, and paid out of max_tokens: a sketch would come back empty.
+            "thinking": {"type": "disabled"},
+        }
+        return self._rejected.strip(ours) | self._extra
+
+    def _reply(self, answer: Mapping[str, Any]) -> Reply:
+        content = answer.get("content")
+        if not isinstance(content, list):
+            raise self._endpoint.malformed("no content", answer)
+        return Reply(text_of(content), _usage(answer.get("usage")), answer.get("stop_reason") == "max_tokens")
+
+
+def _base(given: str | None) -> str:
+    return base_url(given or os.environ.get("ANTHROPIC_BASE_URL") or _ANTHROPIC).removesuffix("/v1")
+
+
+def _headers(base: str, api_key: str | None, extra: Mapping[str, str] | None) -> dict[str, str]:
+    # The last version that takes a temperature; later ones refuse it for every model.
+    headers = {"anthropic-version": "2023-06-01"} | _credentials(api_key) | dict(extra or {})
+    if base == _ANTHROPIC and len(headers) == 1:
+        raise ConfigError("Anthropic needs a key: set ANTHROPIC_API_KEY or pass api_key")
+    return headers
+
+
+def _credentials(api_key: str | None) -> dict[str, str]:
+    key = (os.environ.get("ANTHROPIC_API_KEY", "") if api_key is None else api_key).strip()
+    if key:
+        return {"x-api-key": key}
+    token = os.environ.get("ANTHROPIC_AUTH_TOKEN", "").strip() if api_key is None else ""
+    return {"Authorization": f"Bearer {token}"} if token else {}
+
+
+def _usage(usage: object) -> Usage:
+    """The tokens of one request. Its cost stays 0 here: it is added later, from the price table."""
+    if not isinstance(usage, dict):
+        return Usage(requests=1, cost=None)
+    # The API counts what it read from or wrote to its cache apart; all of it is input.
+    parts = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    return Usage(1, sum(count(usage.get(part)) for part in parts), count(usage.get("output_tokens")))

@@ -1,0 +1,210 @@
+"""Posting JSON to a model server: time limits, retries, and its failures mapped to `DraftError`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import random
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from time import time
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from ..errors import ConfigError, DraftRefused, DraftTimeout, DraftUnavailable
+
+if TYPE_CHECKING:
+    import aiohttp
+
+TIMEOUT = 20.0
+"""Seconds one request may take."""
+
+RETRIES = 2
+"""How often a request is repeated that failed for a passing reason."""
+
+_LONGEST_WAIT = 10.0
+"""Seconds we wait at most before a retry, whatever the server asks for: the event's deadline is near."""
+
+_PASSING = frozenset({408, 409, 425, 429})
+
+
+class BadRequest(DraftRefused):
+    """The server does not like the request itself. It may name the parameter it stumbled over."""
+
+    def __init__(self, text: str, param: str | None, body: str) -> None:
+        super().__init__(text)
+        self.param = param
+        self.body = body
+
+
+class _Passing(DraftUnavailable):
+    """A failure that may be gone in a moment."""
+
+    def __init__(self, text: str, retry_after: float | None = None) -> None:
+        super().__init__(text)
+        self.retry_after = retry_after
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One URL to post to, and how patiently."""
+
+    url: str
+    headers: Mapping[str, str] = field(repr=False)
+    timeout: float = TIMEOUT
+    retries: int = RETRIES
+    backoff: float = 0.5
+    """Seconds before the first retry; doubled for each further one."""
+
+    def __post_init__(self) -> None:
+        if self.timeout <= 0:
+            raise ConfigError(f"timeout must be above 0, got {self.timeout!r}")
+        if self.retries < 0:
+            raise ConfigError(f"retries must be 0 or more, got {self.retries!r}")
+
+    async def post(self, session: aiohttp.ClientSession, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The JSON object the server answers. Raises a `DraftError` when there is none to be had."""
+        for attempt in range(self.retries):
+            try:
+                return await self._post_once(session, body)
+            except _Passing as failure:
+                await asyncio.sleep(self._wait(attempt, failure.retry_after))
+        try:
+            return await self._post_once(session, body)
+        except _Passing as failure:
+            raise DraftUnavailable(f"{failure} (tried {self.retries + 1} times)") from failure.__cause__
+
+    async def _post_once(self, session: aiohttp.ClientSession, body: Mapping[str, Any]) -> dict[str, Any]:
+        import aiohttp
+
+        try:
+            async with session.post(
+                self.url,
+                json=body,
+                headers=self.headers,
+                timeout=aiohttp.ClientTimeout(total=self.timeout),
+                proxy=_proxy(self.url),
+                allow_redirects=False,  # the key goes to the server it was given for, and to no other
+            ) as response:
+                status, headers, raw = response.status, response.headers, await response.read()
+        except TimeoutError as error:
+            raise DraftTimeout(f"{self._host} gave no answer in {self.timeout:g} s") from error
+        except (aiohttp.ClientError, OSError) as error:
+            reason = str(error) or type(error).__name__
+            raise _Passing(self._say(f"no answer from {self._host}: {reason}")) from error
+        if 200 <= status < 300:
+            return self._read(raw)
+        raise self._refusal(status, headers, raw)
+
+    def malformed(self, what: str, sent: object) -> DraftUnavailable:
+        """The error for an answer that came through but is not what was asked for."""
+        return DraftUnavailable(self._say(f"{self._host} sent {what}: {sent}"))
+
+    def _read(self, raw: bytes) -> dict[str, Any]:
+        try:
+            answer = json.loads(raw)
+        except (ValueError, RecursionError) as error:
+            raise self.malformed("no JSON", _one_line(raw)) from error
+        if not isinstance(answer, dict):
+            raise self.malformed("no JSON object", _one_line(raw))
+        return answer
+
+    def _refusal(self, status: int, headers: Mapping[str, str], raw: bytes) -> DraftUnavailable | DraftRefused:
+        message, details = _complaint(raw)
+        text = self._say(f"{self._host} answered {status}: {message}")
+        # OpenAI reports an empty account with the status of a busy server; waiting does not fill it.
+        if (status in _PASSING or status >= 500) and details.get("code") != "insufficient_quota":
+            return _Passing(text, _retry_after(headers.get("Retry-After")))
+        if status in {400, 422}:
+            param = details.get("param")
+            return BadRequest(text, param if isinstance(param, str) else None, raw.decode(errors="replace"))
+        return DraftRefused(text)
+
+    def _wait(self, attempt: int, retry_after: float | None) -> float:
+        if retry_after is not None:
+            return min(retry_after, _LONGEST_WAIT)
+        # Jitter, or all sketches of all agents come back at the same moment.
+        return min(self.backoff * 2.0**attempt * random.uniform(0.5, 1.0), _LONGEST_WAIT)
+
+    def _say(self, text: str) -> str:
+        """The text cut to a readable length, without what we sent in headers: keys are among it."""
+        for value in self.headers.values():
+            secret = value.removeprefix("Bearer ")
+            if len(secret) >= 8:
+                text = text.replace(secret, "***")
+        return text if len(text) <= 300 else text[:299] + "…"
+
+    @property
+    def _host(self) -> str:
+        return urlsplit(self.url).netloc
+
+
+def open_session() -> aiohttp.ClientSession:
+    """A session for one call of `sample`: events are rare, and each may run in a loop of its own."""
+    import aiohttp
+
+    return aiohttp.ClientSession()
+
+
+def base_url(text: str) -> str:
+    """The URL without a slash at its end, or a `ConfigError` where it is none."""
+    text = text.strip().rstrip("/")
+    try:
+        parts = urlsplit(text)
+        _ = parts.port  # raises where it is no number
+    except ValueError as error:
+        raise ConfigError(f"no URL of a server: {text!r} ({error})") from error
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ConfigError(f"a base URL starts with http:// or https:// and names a host, got {text!r}")
+    if parts.username is not None:
+        raise ConfigError("put credentials in api_key or headers, not in the base URL")
+    return text
+
+
+def _proxy(url: str) -> str | None:
+    """The proxy the environment asks for.
+
+    Not aiohttp's `trust_env`: it also reads ~/.netrc, and then refuses our Authorization header.
+    """
+    from urllib.request import getproxies, proxy_bypass
+
+    parts = urlsplit(url)
+    proxy = getproxies().get(parts.scheme)
+    if proxy is None or not proxy.startswith("http") or proxy_bypass(parts.hostname or ""):
+        return None
+    return proxy
+
+
+def _complaint(raw: bytes) -> tuple[str, Mapping[str, Any]]:
+    """What the server complains about, in its words, and the fields it gave with them."""
+    try:
+        answer = json.loads(raw)
+    except (ValueError, RecursionError):
+        return _one_line(raw), {}
+    details = answer.get("error", answer) if isinstance(answer, dict) else answer
+    if not isinstance(details, dict):
+        return str(details), {}
+    message = details.get("message") or details.get("detail") or details
+    return message if isinstance(message, str) else json.dumps(message), details
+
+
+def _one_line(raw: bytes) -> str:
+    """A body as one line of text; error pages come with a lot of white space."""
+    return re.sub(r"\s+", " ", raw.decode(errors="replace")).strip() or "an empty body"
+
+
+def _retry_after(value: str | None) -> float | None:
+    """Seconds, from a header that holds seconds or a date."""
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(value).timestamp() - time()
+        except (ValueError, OverflowError):
+            return None
+    return max(seconds, 0.0) if math.isfinite(seconds) else None

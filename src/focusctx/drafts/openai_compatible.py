@@ -1,0 +1,138 @@
+"""Drafts behind `/chat/completions`: OpenAI, Azure, vLLM, llama.cpp, Ollama, most aggregators."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ConfigError
+from ..types import Prompt, Reply, Usage
+from .answer import count, text_of
+from .gather import as_they_come
+from .http import RETRIES, TIMEOUT, BadRequest, Endpoint, base_url, open_session
+from .parameters import Rejected
+
+if TYPE_CHECKING:
+    import aiohttp
+
+_OPENAI = "https://api.openai.com/v1"
+
+
+class OpenAICompatibleDraft:
+    """Asks for all N sketches in one request (`n`), so that the input is paid once, where the server can do it.
+
+    Where it cannot (it refuses `n`, or sends fewer choices), the rest is asked for in parallel, and from then
+    on all are. Parameters the model does not take are left out after its first refusal. No tools are ever
+    sent: a draft that could call the agent's tools would.
+
+    `base_url` falls back to OPENAI_BASE_URL, then OpenAI; `api_key` to OPENAI_API_KEY, and "" sends none.
+    What stands in `extra_body` is sent as it is, in place of ours: a reasoning model, for one, wants
+    `{"reasoning_effort": "low", "max_completion_tokens": 4096}`, or it thinks its answer away.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = TIMEOUT,
+        retries: int = RETRIES,
+        extra_body: Mapping[str, Any] | None = None,
+        sends_n: bool = True,
+        name: str | None = None,
+    ) -> None:
+        base = _base(base_url)
+        self.model = model
+        self._name = name or (f"openai:{model}" if base == _OPENAI else f"openai:{model}@{base}")
+        self._endpoint = Endpoint(f"{base}/chat/completions", _headers(base, api_key, headers), timeout, retries)
+        self._extra = dict(extra_body or {})
+        ours = {"n", "temperature", "seed", "max_tokens", "max_completion_tokens"}
+        self._rejected = Rejected(ours - self._extra.keys())
+        if not sends_n:
+            self._rejected.add("n")
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    async def sample(self, prompt: Prompt, n: int) -> AsyncIterator[Reply]:
+        async with open_session() as session:
+            have = 0
+            if n > 1 and "n" not in self._rejected:
+                for reply in await self._ask(session, prompt, n):
+                    have += 1
+                    yield reply
+                if have < n:
+                    self._rejected.add("n")
+            calls = (self._ask(session, replace(prompt, seed=prompt.seed + k), 1) for k in range(have, n))
+            async with aclosing(as_they_come(calls)) as answers:
+                async for (reply,) in answers:
+                    yield reply
+
+    async def _ask(self, session: aiohttp.ClientSession, prompt: Prompt, n: int) -> list[Reply]:
+        """Up to `n` replies of one request; none when `n` is what the server refuses."""
+        while True:
+            body = self._body(prompt, n)
+            try:
+                answer = await self._endpoint.post(session, body)
+            except BadRequest as refusal:
+                name = self._rejected.learn(refusal, body)
+                if name is None:
+                    raise
+                if name == "n":
+                    return []
+            else:
+                return self._replies(answer)[:n]
+
+    def _body(self, prompt: Prompt, n: int) -> dict[str, Any]:
+        limit = "max_completion_tokens" if "max_tokens" in self._rejected else "max_tokens"
+        ours: dict[str, Any] = {
+            "model": self.model,
+            "messages": prompt.messages,
+            "temperature": prompt.temperature,
+            "seed": prompt.seed,
+        }
+        if "max_completion_tokens" not in self._extra:  # OpenAI refuses a request that has both limits
+            ours[limit] = prompt.max_tokens
+        if n > 1:
+            ours["n"] = n
+        return self._rejected.strip(ours) | self._extra
+
+    def _replies(self, answer: Mapping[str, Any]) -> list[Reply]:
+        choices = answer.get("choices")
+        if not isinstance(choices, list) or not choices:
+            raise self._endpoint.malformed("no choices", answer)
+        replies = [self._reply(choice) for choice in choices]
+        return [replace(replies[0], usage=_usage(answer.get("usage"))), *replies[1:]]
+
+    def _reply(self, choice: Any) -> Reply:
+        message = choice.get("message") if isinstance(choice, dict) else None
+        if not isinstance(message, dict):
+            raise self._endpoint.malformed("a choice without a message", choice)
+        return Reply(text_of(message.get("content")), truncated=choice.get("finish_reason") == "length")
+
+
+def _base(given: str | None) -> str:
+    return base_url(given or os.environ.get("OPENAI_BASE_URL") or _OPENAI)
+
+
+def _headers(base: str, api_key: str | None, extra: Mapping[str, str] | None) -> dict[str, str]:
+    headers = dict(extra or {})
+    key = (os.environ.get("OPENAI_API_KEY", "") if api_key is None else api_key).strip()
+    if key:
+        return {"Authorization": f"Bearer {key}"} | headers
+    if base == _OPENAI and not headers:
+        raise ConfigError("OpenAI needs a key: set OPENAI_API_KEY or pass api_key")
+    return headers
+
+
+def _usage(usage: object) -> Usage:
+    """The tokens of one request. Its cost stays 0 here: it is added later, from the price table."""
+    if not isinstance(usage, dict):
+        return Usage(requests=1, cost=None)
+    return Usage(1, count(usage.get("prompt_tokens")), count(usage.get("completion_tokens")))

@@ -1,0 +1,161 @@
+"""From what a user writes, `draft="openai:gpt-4.1-mini"`, to a draft."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, cast
+
+from ..errors import ConfigError
+from ..types import DraftModel, Prompt
+
+_FORMS = """\
+  offline                         data flow only, no model
+  openai:MODEL                    OpenAI, or the server OPENAI_BASE_URL names
+  openai:MODEL@http://HOST/v1     any OpenAI-compatible server
+  azure:DEPLOYMENT                Azure OpenAI
+  anthropic:MODEL                 Anthropic
+  {presets}:MODEL
+  transformers:PATH_OR_NAME       a model run here, in this process
+  llama-cpp:FILE.gguf             a quantised model run here, in this process
+or an object with `sample`, or a function from a Prompt to a str"""
+
+
+class _Preset(NamedTuple):
+    """An OpenAI-compatible server and the variable that holds its key."""
+
+    base_url: str
+    key: str
+    needs_key: bool = True
+
+
+_PRESETS = {
+    "deepseek": _Preset("https://api.deepseek.com", "DEEPSEEK_API_KEY"),
+    "gemini": _Preset("https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"),
+    "groq": _Preset("https://api.groq.com/openai/v1", "GROQ_API_KEY"),
+    "mistral": _Preset("https://api.mistral.ai/v1", "MISTRAL_API_KEY"),
+    "ollama": _Preset("http://127.0.0.1:11434/v1", "OLLAMA_API_KEY", needs_key=False),
+    "openrouter": _Preset("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
+    "vllm": _Preset("http://127.0.0.1:8000/v1", "VLLM_API_KEY", needs_key=False),
+}
+
+
+def draft_from(draft: str | DraftModel | Callable[[Prompt], str | Awaitable[str]]) -> DraftModel:
+    """The draft that a string names, that a function makes, or that was one already."""
+    if isinstance(draft, str):
+        return _named(draft)
+    if isinstance(draft, type):
+        raise ConfigError(f"a draft is an object, not a class: write {draft.__name__}(...)")
+    if hasattr(draft, "sample"):
+        return cast("DraftModel", draft)
+    if callable(draft):
+        from .function import FunctionDraft
+
+        return FunctionDraft(draft)
+    raise ConfigError(f"no draft: {draft!r}. Known forms:\n{_forms()}")
+
+
+def _named(text: str) -> DraftModel:
+    if text == "offline":
+        from .offline import OfflineDraft
+
+        return OfflineDraft()
+    prefix, _, model = text.partition(":")
+    if model and prefix in _PRESETS:
+        return _preset(prefix, model)
+    if model and prefix in _MAKERS:
+        return _MAKERS[prefix](model)
+    raise ConfigError(f"unknown draft {text!r}. Known forms:\n{_forms()}")
+
+
+def _forms() -> str:
+    return _FORMS.format(presets="|".join(_PRESETS))
+
+
+def _openai(text: str) -> DraftModel:
+    from .openai_compatible import OpenAICompatibleDraft
+
+    model, url = _split(text)
+    return OpenAICompatibleDraft(model, base_url=url)
+
+
+def _anthropic(text: str) -> DraftModel:
+    from .anthropic import AnthropicDraft
+
+    model, url = _split(text)
+    return AnthropicDraft(model, base_url=url)
+
+
+def _azure(deployment: str) -> DraftModel:
+    from .openai_compatible import OpenAICompatibleDraft
+
+    endpoint = _variable("AZURE_OPENAI_ENDPOINT", "azure:").rstrip("/").removesuffix("/openai/v1")
+    return OpenAICompatibleDraft(
+        deployment,
+        base_url=f"{endpoint}/openai/v1",
+        api_key="",
+        headers={"api-key": _variable("AZURE_OPENAI_API_KEY", "azure:")},
+        name=f"azure:{deployment}",
+    )
+
+
+def _transformers(path: str) -> DraftModel:
+    from .transformers import TransformersDraft
+
+    return TransformersDraft(path)
+
+
+def _llama_cpp(path: str) -> DraftModel:
+    from .llama_cpp import LlamaCppDraft
+
+    return LlamaCppDraft(path)
+
+
+_MAKERS: dict[str, Callable[[str], DraftModel]] = {
+    "anthropic": _anthropic,
+    "azure": _azure,
+    "llama-cpp": _llama_cpp,
+    "openai": _openai,
+    "transformers": _transformers,
+}
+
+
+def _preset(prefix: str, text: str) -> DraftModel:
+    from .openai_compatible import OpenAICompatibleDraft
+
+    preset = _PRESETS[prefix]
+    model, url = _split(text)
+    # An empty key, not None: OPENAI_API_KEY is for OpenAI, other providers must not see it.
+    needs_key = preset.needs_key and url is None
+    key = _variable(preset.key, f"{prefix}:") if needs_key else os.environ.get(preset.key, "")
+    if prefix == "ollama":
+        url = url or _ollama_url(os.environ.get("OLLAMA_HOST", ""))
+    return OpenAICompatibleDraft(model, base_url=url or preset.base_url, api_key=key, name=f"{prefix}:{text}")
+
+
+def _split(text: str) -> tuple[str, str | None]:
+    """`MODEL@URL` in its two parts; an @ that no URL follows belongs to the model's name."""
+    match = re.fullmatch(r"(.+?)@(https?://.+)", text)
+    return (match[1], match[2]) if match else (text, None)
+
+
+def _variable(name: str, form: str) -> str:
+    value = os.environ.get(name, "").strip()
+    if not value:
+        raise ConfigError(f"a draft {form}… needs the environment variable {name}")
+    return value
+
+
+def _ollama_url(host: str) -> str | None:
+    """OLLAMA_HOST as Ollama writes it, mostly `host:port` without a scheme, as the URL of its API."""
+    host = host.strip().rstrip("/")
+    if not host:
+        return None
+    scheme, _, rest = host.rpartition("://")
+    address, slash, path = rest.partition("/")
+    # 0.0.0.0 is where the server listens, not where it can be reached.
+    address = re.sub(r"^(0\.0\.0\.0)?(?=:|$)", "127.0.0.1", address)
+    if not scheme and not re.search(r":\d+$", address):
+        address += ":11434"
+    return f"{scheme or 'http'}://{address}{slash}{path}/v1"

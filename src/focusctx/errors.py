@@ -1,0 +1,57 @@
+"""Everything focusctx raises, and when.
+
+FocusError
+├── MessageError       the input is no message list; names the position and what is wrong with it
+├── ConfigError        a setting is out of range or two settings contradict each other
+├── MissingExtraError  a feature needs a package that is not installed; names the extra
+└── DraftError         the draft failed; `compress` catches it and fails open
+    ├── DraftTimeout   no answer in time
+    ├── DraftRefused   the server refused the request (bad key, unknown model, no credit)
+    └── DraftUnavailable  the server is down, overloaded or unreachable, after all retries
+
+`Focus.compress` lets only MessageError, ConfigError and MissingExtraError out: they mean the program is
+wrong. A draft that fails is the world being the world: the history comes back as it was, and the Result says
+why.
+"""
+
+from __future__ import annotations
+
+
+class FocusError(Exception):
+    """The root of all errors of this package."""
+
+
+class MessageError(FocusError, ValueError):
+    """The input is no message list of a known format."""
+
+    def __init__(self, problem: str, position: int | None = None) -> None:
+        self.problem = problem
+        self.position = position
+        super().__init__(problem if position is None else f"message {position}: {problem}")
+
+
+class ConfigError(FocusError, ValueError):
+    """A setting is out of range, unknown, or contradicts another."""
+
+
+class MissingExtraError(FocusError, ImportError):
+    """A feature needs an optional dependency."""
+
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(f"{feature} needs an extra: pip install 'focusctx[{extra}]'")
+
+
+class DraftError(FocusError):
+    """The draft model could not give a sketch."""
+
+
+class DraftTimeout(DraftError):
+    """The draft gave no answer in time."""
+
+
+class DraftRefused(DraftError):
+    """The draft's server refused the request; asking again will not help."""
+
+
+class DraftUnavailable(DraftError):
+    """The draft's server is down, overloaded or unreachable."""

@@ -1,0 +1,51 @@
+"""An event in words."""
+
+from __future__ import annotations
+
+from .types import Decision, Result
+
+
+def explain(result: Result) -> str:
+    """What was kept, dropped, rescued and pinned, by which sketch and for which reason."""
+    lines = [summary(result)]
+    lines += [f"warning: {warning}" for warning in result.warnings]
+    lines += [_decision(decision, len(result.sketches)) for decision in result.decisions]
+    if result.certificate is not None:
+        certificate = result.certificate
+        lines.append(
+            f"certificate: {certificate.set_utility:.0%} of {certificate.rollouts} sketches cite a dropped span: "
+            f"decision loss ≤ {certificate.bound:.2f} at {certificate.confidence:.0%} confidence, if:"
+        )
+        lines += [f"  - {assumption}" for assumption in certificate.assumptions]
+    return "\n".join(lines)
+
+
+def summary(result: Result) -> str:
+    """One line: what happened and what it saved."""
+    if result.failure is not None:
+        return f"not compressed: {result.failure}"
+    if not result.compressed and not result.sketches:
+        return f"nothing was due: {result.tokens_before} tokens"
+    saved = 1 - result.tokens_after / result.tokens_before if result.tokens_before else 0.0
+    return (
+        f"{result.tokens_before} → {result.tokens_after} tokens ({saved:.0%} saved): "
+        f"{len(result.kept)} spans kept ({len(result.rescued)} rescued, {len(result.pinned)} pinned), "
+        f"{len(result.dropped)} dropped"
+    )
+
+
+def evidence(decision: Decision, sketches: int) -> str:
+    """Who asked for the span."""
+    found = [decision.pinned] if decision.pinned else []
+    for verb, by in (("cited", decision.cited_by), ("rescued", decision.rescued_by)):
+        if by:
+            found.append(f"{verb} by sketch {', '.join(map(str, by))} of {sketches}")
+    return "; ".join(found) or "no sketch needs it"
+
+
+def _decision(decision: Decision, sketches: int) -> str:
+    line = (
+        f"s_{decision.index:<4} {decision.fate:<8} utility {decision.utility:.2f}  {decision.tokens:>6} tokens  "
+        f"{evidence(decision, sketches)}"
+    )
+    return "\n".join([line, *(f"       - {reason}" for reason in decision.reasons)])

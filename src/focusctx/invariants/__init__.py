@@ -1,0 +1,33 @@
+"""What providers reject, one rule per file, and the list of all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..types import Message
+from .anthropic_cache_marks import anthropic_cache_marks_are_few_and_ordered
+from .anthropic_pairs import anthropic_calls_and_results_pair
+from .anthropic_server_tools import anthropic_server_results_have_uses
+from .chat_pairs import chat_calls_and_results_pair
+from .responses_pairs import responses_calls_and_outputs_pair
+from .responses_reasoning import responses_reasoning_is_followed
+from .rule import Rule, Violation
+
+RULES: dict[str, tuple[Rule, ...]] = {
+    "chat_completions": (chat_calls_and_results_pair,),
+    "responses": (responses_calls_and_outputs_pair, responses_reasoning_is_followed),
+    "anthropic": (
+        anthropic_calls_and_results_pair,
+        anthropic_server_results_have_uses,
+        anthropic_cache_marks_are_few_and_ordered,
+    ),
+    "spans": (),
+}
+
+
+def violations(messages: Sequence[Message], format: str) -> list[Violation]:
+    """Every place where the list breaks a rule of its format, in order."""
+    return sorted(violation for rule in RULES[format] for violation in rule(messages))
+
+
+__all__ = ["RULES", "Rule", "Violation", "violations"]

@@ -1,0 +1,36 @@
+"""Chat Completions: every tool call is answered before the next turn, and every answer has its call.
+
+Calls at the very end may still wait. Roles a provider does not know (recorders add some) are passed over.
+Ids are matched within one batch only: some servers use the same ids again in every turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..types import Message
+from .rule import Violation
+
+_KNOWN = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
+
+
+def chat_calls_and_results_pair(messages: Sequence[Message]) -> Iterator[Violation]:
+    waiting: dict[str, int] = {}
+    for position, message in enumerate(messages):
+        role = message.get("role")
+        if role not in _KNOWN:
+            continue
+        if role in ("tool", "function"):
+            answered = str(message.get("tool_call_id") if role == "tool" else message.get("name"))
+            if waiting.pop(answered, None) is None:
+                yield Violation(position, f"result for {answered!r}, which no call of the turn before asked for")
+            continue
+        for identity, asked_at in waiting.items():
+            yield Violation(asked_at, f"tool call {identity!r} has no result before message {position}")
+        waiting = dict.fromkeys(_calls(message), position)
+
+
+def _calls(message: Message) -> list[str]:
+    calls = [str(call.get("id")) for call in message.get("tool_calls") or ()]
+    legacy = message.get("function_call")
+    return [*calls, str(legacy.get("name"))] if legacy else calls

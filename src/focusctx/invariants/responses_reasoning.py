@@ -1,0 +1,24 @@
+"""Responses: a reasoning item stands directly before the item it led to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..types import Message
+from .rule import Violation
+
+
+def responses_reasoning_is_followed(messages: Sequence[Message]) -> Iterator[Violation]:
+    for position, item in enumerate(messages):
+        if item.get("type") != "reasoning":
+            continue
+        following = messages[position + 1] if position + 1 < len(messages) else None
+        if following is None or not _made_by_model(following):
+            yield Violation(position, "reasoning item without the item that followed it")
+
+
+def _made_by_model(item: Message) -> bool:
+    kind = str(item.get("type", "message"))
+    if kind == "message":
+        return item.get("role") == "assistant"
+    return not kind.endswith("_output") and kind != "mcp_approval_response"

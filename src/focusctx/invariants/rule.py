@@ -1,0 +1,22 @@
+"""What every provider rule looks like."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from ..types import Message
+
+
+class Violation(NamedTuple):
+    """One place where a message list breaks a provider's rule."""
+
+    position: int
+    problem: str
+
+    def __str__(self) -> str:
+        return f"message {self.position}: {self.problem}"
+
+
+class Rule(Protocol):
+    def __call__(self, messages: Sequence[Message]) -> Iterator[Violation]: ...

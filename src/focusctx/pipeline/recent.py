@@ -1,0 +1,56 @@
+"""Readers of the histories seen last, so that the next step of a conversation costs only its new messages."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from ..config import FocusConfig
+from ..types import Message
+from ..wire import recognise, wire_named
+from .split import Count, Reader, check_list
+
+_REMEMBERED = 8
+"""Conversations that may take turns before one is read again from the start."""
+
+
+class RecentHistories:
+    """Knows a conversation by the identity of its messages: comparing those is nearly free."""
+
+    def __init__(self, config: FocusConfig, count: Count) -> None:
+        self._config = config
+        self._count = count
+        self._readers: list[Reader] = []
+        self._lock = threading.Lock()
+
+    def read(self, messages: Sequence[Message], format: str | None) -> Reader:
+        """A reader that has read exactly these messages."""
+        with self._lock:
+            reader = self._longest(messages)
+            seen = len(reader.messages) if reader else 0
+            check_list(messages, seen)
+            new = messages[seen:]
+            if reader is None or format not in (None, reader.wire.name) or not reader.fits(new):
+                check_list(messages)
+                wire = wire_named(format) if format else recognise(messages)
+                reader, new = Reader(wire, self._config, self._count), messages
+            else:
+                self._readers.remove(reader)  # put back below, unless it meets a bad message
+            reader.extend(new)
+            self._readers = [reader, *self._readers[: _REMEMBERED - 1]]
+            return reader
+
+    def current(self, reader: Reader) -> Reader:
+        """The reader, or a new one over the same messages if some were edited in place since they were read."""
+        if reader.is_current():
+            return reader
+        with self._lock:
+            self._readers = [known for known in self._readers if known is not reader]
+        return self.read(reader.messages, reader.wire.name)
+
+    def _longest(self, messages: Sequence[Message]) -> Reader | None:
+        """The reader that knows most of the list."""
+        if not isinstance(messages, list | tuple):
+            return None
+        known = [reader for reader in self._readers if reader.continues(messages)]
+        return max(known, key=lambda reader: len(reader.messages), default=None)

@@ -1,0 +1,257 @@
+"""Step 1, split: a message list becomes a goal, the user's words and numbered spans.
+
+The reader goes through the messages once, from the left, and remembers where it was: a history that grew by
+one step costs one step. Nothing it decides about a message depends on the messages after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, pairwise
+from operator import is_
+
+from ..config import FocusConfig
+from ..errors import MessageError
+from ..types import History, Message, Owner, Span, UserTurn
+from ..wire import Kind, Part, Wire, claimed, react, recognise, wire_named
+from ..wire.part import join, kind_of
+
+Count = Callable[[str], int]
+
+
+def read_history(
+    messages: Sequence[Message],
+    config: FocusConfig,
+    count: Count,
+    *,
+    format: str | None = None,
+    goal: str | None = None,
+) -> History:
+    """The history in a message list."""
+    check_list(messages)
+    reader = Reader(wire_named(format) if format else recognise(messages), config, count)
+    reader.extend(messages)
+    return reader.history(goal)
+
+
+def measure(history: History, count: Count) -> History:
+    """A history made of explicit spans, for agents with no chat format, with its tokens counted."""
+    indices = [0, *(span.index for span in history.spans)]
+    for before, index in pairwise(indices):
+        if index <= before:
+            raise MessageError(f"span index {index} after {before}: spans are numbered from 1, rising")
+    spans = tuple(
+        span if span.tokens else replace(span, tokens=sum(map(count, (span.thought, span.action, span.observation))))
+        for span in history.spans
+    )
+    held = [(message, span.index) for span in spans for message in span.messages]
+    return replace(
+        history,
+        spans=spans,
+        messages=tuple(message for message, _ in held),
+        owners=tuple(index for _, index in held),
+        tokens=sum(span.tokens for span in spans) + sum(count(turn.text) for turn in history.user_turns),
+    )
+
+
+def check_list(messages: object, start: int = 0) -> None:
+    """Refuse what is no message list, with words that say what it is instead; look from `start` on."""
+    if isinstance(messages, Mapping) and "messages" in messages:
+        raise MessageError("got a whole request; pass its 'messages' (or 'input') list")
+    if not isinstance(messages, list | tuple):
+        raise MessageError(f"expected a list of messages, got {kind_of(messages)}")
+    for position, message in enumerate(messages[start:], start):
+        if not isinstance(message, Mapping):
+            raise MessageError(f"expected an object, got {kind_of(message)}", position)
+
+
+class Reader:
+    """Reads a growing history, each message once."""
+
+    def __init__(self, wire: Wire, config: FocusConfig, count: Count) -> None:
+        self.wire = wire
+        self.messages: list[Message] = []
+        self._values: list[object] = []
+        self._config = config
+        self._count = count
+        self._owners: list[Owner] = []
+        self._spans: list[Span] = []  # closed ones; the last stays in `_open` until the next begins
+        self._open: _OpenSpan | None = None
+        self._turns: list[UserTurn] = []
+        self.tokens = 0
+        self._text_actions = False
+        self._settled = False  # some message has shown which format this is
+
+    @property
+    def newest(self) -> int:
+        """The index of the newest span, 0 when there is none."""
+        return len(self._spans) + (self._open is not None)
+
+    def continues(self, messages: Sequence[Message]) -> bool:
+        """Whether `messages` starts with the very objects read so far."""
+        return len(messages) >= len(self.messages) and all(map(is_, messages, self.messages))
+
+    def is_current(self) -> bool:
+        """Whether no message was given another content since it was read; agents do edit them in place."""
+        now = list(_values(self.messages))
+        return len(now) == len(self._values) and all(map(is_, now, self._values))
+
+    def fits(self, messages: Iterable[Message]) -> bool:
+        """Whether more messages are of the format this reader took the first ones for."""
+        if self._settled:
+            return True
+        shown = next((wire for message in messages if (wire := claimed(message))), None)
+        self._settled = shown is self.wire
+        return shown is None or shown is self.wire
+
+    def extend(self, messages: Iterable[Message]) -> None:
+        for message in messages:
+            parts = self.wire.read(message, len(self.messages))
+            owners = [self._place(part, message) for part in parts]
+            self.messages.append(message)
+            self._values += message.values()
+            self._owners.append(owners[0] if len(parts) == 1 else _by_block(parts, owners))
+
+    def history(self, goal: str | None = None) -> History:
+        last = () if self._open is None else (self._open.close(),)
+        return History(
+            goal=self._goal() if goal is None else goal,
+            spans=(*self._spans, *last),
+            user_turns=tuple(self._turns),
+            messages=tuple(self.messages),
+            owners=tuple(self._owners),
+            format=self.wire.name,
+            tokens=self.tokens,
+        )
+
+    def _goal(self) -> str:
+        """What the user asked for: the words before the first step, or the first words there are."""
+        return join([turn.text for turn in self._turns if turn.after == 0]) or (
+            self._turns[0].text if self._turns else ""
+        )
+
+    def _place(self, part: Part, message: Message) -> int:
+        """The span this part belongs to, 0 for none; spans begin and grow here."""
+        tokens = sum(map(self._count, part.counted)) + part.extra_tokens
+        if not part.static:
+            self.tokens += tokens
+        if part.kind is Kind.TURN:
+            if self._open is None or not (self.wire.turns_run_on and self._open.just_spoke):
+                self._begin()
+            assert self._open is not None
+            self._open.turn(part, message, tokens)
+            return self._open.index
+        if part.kind is Kind.RESULT or (part.kind is Kind.WORDS and self._is_observation(part, message)):
+            if self._open is not None and self._open.awaits(part):
+                self._open.result(part, message, tokens)
+                return self._open.index
+            return 0  # an orphan: whether that is legal is for the invariants to say
+        if self._open is None:
+            self._text_actions = self._text_actions or react.asks_for_text_actions(part.text)
+        if part.kind is Kind.WORDS:
+            self._turns.append(UserTurn(self._open.index if self._open else 0, part.text))
+        if self._open is not None:
+            self._open.interrupt(part.kind is Kind.WORDS)
+        return 0
+
+    def _begin(self) -> None:
+        leader = None
+        if self._open is not None:
+            self._spans.append(self._open.close())
+            leader = self._open.leader_of_next()
+        self._open = _OpenSpan(len(self._spans) + 1, leader)
+
+    def _is_observation(self, part: Part, message: Message) -> bool:
+        """Which of the two readings a user message has; see `wire/react.py`."""
+        rule = self._config.observations
+        span = self._open
+        if rule == "never" or span is None or not span.just_spoke or span.calls or part.blocks is not None:
+            return False
+        if rule == "always":
+            return True
+        if callable(rule):
+            return bool(rule(message, span.messages[-1]))
+        return self._text_actions and bool(span.actions) and react.looks_like_tool_output(part.text)
+
+
+class _OpenSpan:
+    """The newest span, while it still grows."""
+
+    def __init__(self, index: int, leader: int | None) -> None:
+        self.index = index
+        self.leader = leader
+        self.messages: list[Message] = []
+        self.actions: list[str] = []
+        self.calls: set[str] = set()
+        self.just_spoke = False
+        self._thoughts: list[str] = []
+        self._observations: list[str] = []
+        self._tokens = 0
+        self._reasons = False
+        self._spoken_to = False
+
+    def awaits(self, part: Part) -> bool:
+        return not part.answers or self.calls.issuperset(part.answers)
+
+    def turn(self, part: Part, message: Message, tokens: int) -> None:
+        self.just_spoke = True
+        self.calls.update(part.calls)
+        self._reasons = self._reasons or part.reasons
+        if part.reasons:
+            self.leader = None
+        _add(self._thoughts, part.thought)
+        _add(self.actions, part.action)
+        self._hold(message, part, tokens)
+
+    def result(self, part: Part, message: Message, tokens: int) -> None:
+        self.just_spoke = False
+        self.calls.difference_update(part.answers)
+        _add(self._observations, part.text)
+        self._hold(message, part, tokens)
+
+    def interrupt(self, by_user: bool) -> None:
+        """Something that is no part of the step came after it."""
+        self.just_spoke = False
+        self._spoken_to = self._spoken_to or by_user
+
+    def leader_of_next(self) -> int | None:
+        """The span whose hidden reasoning the next step goes on from, if it brings none of its own."""
+        if self._spoken_to:
+            return None
+        return self.index if self._reasons else self.leader
+
+    def close(self) -> Span:
+        return Span(
+            index=self.index,
+            thought=join(self._thoughts),
+            action=join(self.actions),
+            observation=join(self._observations),
+            messages=tuple(self.messages),
+            tokens=self._tokens,
+            waiting=bool(self.calls),
+            needs=self.leader,
+        )
+
+    def _hold(self, message: Message, part: Part, tokens: int) -> None:
+        if part.blocks is not None:
+            message = {**message, "content": [message["content"][number] for number in part.blocks]}
+        self.messages.append(message)
+        self._tokens += tokens
+
+
+def _values(messages: Iterable[Message]) -> Iterator[object]:
+    return chain.from_iterable(message.values() for message in messages)
+
+
+def _add(pieces: list[str], piece: str) -> None:
+    if piece:
+        pieces.append(piece)
+
+
+def _by_block(parts: Sequence[Part], owners: Sequence[int]) -> Owner:
+    """One owner per content block, or the one that all of them share."""
+    if len(set(owners)) == 1:
+        return owners[0]
+    owner_of = {block: owner for part, owner in zip(parts, owners, strict=True) for block in part.blocks or ()}
+    return tuple(owner_of[block] for block in sorted(owner_of))

@@ -1,0 +1,107 @@
+"""What models cost: the figures stand in prices.toml beside this file, and FOCUSCTX_PRICES can name one of yours.
+
+A model without an entry has no price: the answer is None, never a guess from a name that looks alike.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from .errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """One model's list price in USD per million tokens, and its cache rules as multiples of `input`."""
+
+    input: float
+    output: float
+    cache_read: float = 1.0
+    """A cached input token costs this much of `input`; 1 means no discount."""
+    cache_write: float = 1.0
+    """Writing a token to the cache; 1 means no surcharge."""
+    cache_write_hour: float | None = None
+    """The same for a one-hour entry, where the vendor sells one."""
+    cache_ttl: float | None = None
+    """Seconds an unused cache entry lives; None where nothing firm is documented."""
+    context: int | None = None
+    """The most input tokens one call may have."""
+
+    def cost(self, input_tokens: int, output_tokens: int) -> float:
+        """USD for uncached input and output."""
+        return (input_tokens * self.input + output_tokens * self.output) / 1_000_000
+
+
+def price_of(model: str) -> Price | None:
+    """The price of a model as agents name it, e.g. `openai:gpt-4.1-mini-2025-04-14`; None when unknown."""
+    prices = _prices(os.environ.get("FOCUSCTX_PRICES", ""))
+    return next((prices[name] for name in _spellings(model) if name in prices), None)
+
+
+def cost_of(model: str, input_tokens: int, output_tokens: int) -> float | None:
+    """USD for uncached input and output, None when the model has no known price."""
+    price = price_of(model)
+    return None if price is None else price.cost(input_tokens, output_tokens)
+
+
+_VENDOR = re.compile(
+    r"(openai|openai_compatible|azure|anthropic|google|gemini|google_genai|vertex_ai|deepseek|dashscope(?=.qwen)|qwen"
+    r"|moonshot|moonshotai|zai|z-ai|xai|x-ai|mistral|mistralai|litellm|openrouter)[:/]"
+)
+"""Prefixes that name who makes the model or a gateway that passes its price on. Hosts with prices of their own
+are not here (Dashscope has them for all but Qwen): their names stay whole, for FOCUSCTX_PRICES to list."""
+
+_SUFFIX = re.compile(r"[-@:](\d{4}-\d{2}-\d{2}|\d{8}|\d{4}|latest|preview)$")
+"""Endings that name a release of the same model. Others (`-pro`, `-audio`, `-5`) name another model."""
+
+
+def _spellings(model: str) -> list[str]:
+    """The name as given, then ever shorter: without vendors, then without release endings."""
+    names = [model.strip().lower()]
+    while match := _VENDOR.match(names[-1]):
+        names.append(names[-1][match.end() :])
+    while match := _SUFFIX.search(names[-1]):
+        names.append(names[-1][: match.start()])
+    return names
+
+
+@cache
+def _prices(own: str) -> Mapping[str, Price]:
+    """All entries by lower-case name, those of the user's own file over the shipped ones. Read once."""
+    shipped = _read(Path(__file__).with_name("prices.toml"))
+    return {**shipped, **_read(Path(own))} if own else shipped
+
+
+def _read(path: Path) -> dict[str, Price]:
+    import tomllib
+
+    try:
+        models = tomllib.loads(path.read_text(encoding="utf-8")).get("models")
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"prices file {path}: {error}") from error
+    if not isinstance(models, dict):
+        raise ConfigError(f"prices file {path}: no [models] table")
+    return {name.lower(): _entry(path, name, entry) for name, entry in models.items()}
+
+
+def _entry(path: Path, name: str, entry: Any) -> Price:
+    where = f"prices file {path}, model {name!r}"
+    if not isinstance(entry, dict):
+        raise ConfigError(f"{where}: must be a table, got {entry!r}")
+    known = [field.name for field in fields(Price)]
+    for key, number in entry.items():
+        if key not in known:
+            raise ConfigError(f"{where}: unknown key {key!r}; known: {', '.join(known)}")
+        if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number < math.inf:
+            raise ConfigError(f"{where}: {key} must be a number, 0 or more, got {number!r}")
+    for key in ("input", "output"):
+        if key not in entry:
+            raise ConfigError(f"{where}: {key} is missing")
+    return Price(**entry)

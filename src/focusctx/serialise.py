@@ -1,0 +1,62 @@
+"""Results as JSON and back, without loss."""
+
+from __future__ import annotations
+
+import json
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from . import types as values
+from .errors import MessageError
+from .types import Result
+
+
+def to_json(value: Result) -> str:
+    return json.dumps(encode(value), ensure_ascii=False)
+
+
+def result_from_json(text: str) -> Result:
+    try:
+        result = decode(Result, json.loads(text))
+    except (KeyError, TypeError, ValueError) as error:
+        raise MessageError(f"not a saved Result: {error}") from error
+    assert isinstance(result, Result)
+    return result
+
+
+def encode(value: Any) -> Any:
+    """Plain JSON data of any value in `types.py`."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: encode(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): encode(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [encode(item) for item in value]
+    return value
+
+
+def decode(kind: Any, data: Any) -> Any:
+    """The value of the annotated type `kind` that `encode` made `data` from."""
+    if isinstance(kind, type) and is_dataclass(kind):
+        hints = typing.get_type_hints(kind, vars(values))
+        known = {field.name for field in fields(kind)}
+        if unknown := set(data) - known:
+            raise ValueError(f"unknown field {sorted(unknown)[0]!r} in {kind.__name__}")
+        return kind(**{name: decode(hints[name], item) for name, item in data.items()})
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if kind == values.Owner:
+        return tuple(data) if isinstance(data, list) else data
+    if origin in (types.UnionType, typing.Union):
+        return None if data is None else decode(next(a for a in arguments if a is not type(None)), data)
+    if origin is tuple:
+        return tuple(decode(arguments[0], item) for item in data)
+    if kind == values.Message:
+        return data
+    if origin is Sequence:
+        return [decode(arguments[0], item) for item in data]
+    if origin is Mapping:
+        return {arguments[0](key): decode(arguments[1], item) for key, item in data.items()}
+    return data

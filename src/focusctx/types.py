@@ -1,0 +1,258 @@
+"""The values that travel through focusctx. All frozen: a step returns a new value, it never edits one.
+
+A `History` is what the agent has seen: the goal, what the user said, and numbered `Span`s. A `Prompt`
+asks a draft for plan sketches; each `Reply` it writes is read into a `Sketch`. A `Decision` says what became
+of one span and why, and a `Result` carries the compressed messages with all of that evidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias
+
+Message: TypeAlias = Mapping[str, Any]
+"""One message (or Responses item) exactly as the agent sends it. Never altered."""
+
+Owner: TypeAlias = int | tuple[int, ...]
+"""The span a message belongs to, 0 for none. A tuple gives one owner per content block, for the
+Anthropic user message that holds tool results and the user's own words at once."""
+
+Fate: TypeAlias = Literal["kept", "rescued", "pinned", "dropped", "skeleton"]
+"""What became of a span: kept because plans cite it, because the defensive check rescued it, or because no
+method may drop it; dropped whole; or left as a skeleton, without its observation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One step of the agent: what it thought, what it did, what came back. Kept whole or dropped whole."""
+
+    index: int
+    """1-based and rising: the span that sketches cite as `s_1` has index 1. Spans dropped earlier leave gaps."""
+    thought: str = ""
+    action: str = ""
+    observation: str = ""
+    messages: tuple[Message, ...] = ()
+    """The original messages; empty when the agent has no chat format."""
+    tokens: int = 0
+    waiting: bool = False
+    """A tool call in this span has no result yet."""
+    needs: int | None = None
+    """The earlier span whose hidden reasoning this one goes on from: providers want both or neither."""
+
+    @property
+    def label(self) -> str:
+        return f"s_{self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class UserTurn:
+    """Words of the user, said after `after` spans (0: before the first one). Never dropped."""
+
+    after: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """`H_t`: the goal, the user's words and the agent's spans, with the messages they were read from."""
+
+    goal: str
+    spans: tuple[Span, ...]
+    user_turns: tuple[UserTurn, ...] = ()
+    messages: tuple[Message, ...] = ()
+    owners: tuple[Owner, ...] = ()
+    """For each message, the span it belongs to; 0 marks what is never dropped."""
+    format: str = "spans"
+    """The wire format the messages are in; `spans` when there are none."""
+    tokens: int = 0
+    """The size that is held against the budget: everything but system and developer messages."""
+
+    @property
+    def newest(self) -> int:
+        """The index of the newest span, 0 in an empty history."""
+        return self.spans[-1].index if self.spans else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What a draft is asked, the same for each of the N sketches."""
+
+    system: str
+    user: str
+    history: History
+    """The history behind the text, for drafts that need no text (the offline one)."""
+    temperature: float = 0.7
+    max_tokens: int = 1024
+    seed: int = 42
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """The prompt as chat messages, ready for any client."""
+        return [{"role": "system", "content": self.system}, {"role": "user", "content": self.user}]
+
+    def __str__(self) -> str:
+        return f"{self.system}\n\n{self.user}"
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What drafting took. Adds up over replies; `cost` is None while any part of it has no known price."""
+
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float | None = 0.0
+
+    def __add__(self, other: Usage) -> Usage:
+        known = self.cost is not None and other.cost is not None
+        return Usage(
+            self.requests + other.requests,
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            (self.cost or 0.0) + (other.cost or 0.0) if known else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One raw answer of a draft. Where one request gave several, the first carries the request's usage."""
+
+    text: str
+    usage: Usage = Usage()
+    truncated: bool = False
+    """The draft hit its output limit: the last line may be cut in the middle of a citation."""
+
+
+class DraftModel(Protocol):
+    """The cheap model that sketches plans: one method, so that anything can be one."""
+
+    @property
+    def name(self) -> str:
+        """What logs and reports call it, e.g. `openai:gpt-4.1-mini`."""
+
+    def sample(self, prompt: Prompt, n: int) -> AsyncIterator[Reply]:
+        """Yield up to `n` independent replies, each as soon as it is there.
+
+        The caller may stop early (deadline) and closes the iterator then. A draft that can give only some
+        of the replies yields those and then raises `DraftError`.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a plan sketch and the spans it depends on."""
+
+    text: str
+    cites: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rescue:
+    """Spans a sketch wants kept although no step cites them, and the risk it sees."""
+
+    spans: tuple[int, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sketch:
+    """`p_k`: one sampled plan for the rest of the task, read from a reply."""
+
+    text: str
+    steps: tuple[Step, ...] = ()
+    rescues: tuple[Rescue, ...] = ()
+    unknown: tuple[str, ...] = ()
+    """Citations that name no span of this history: reported, never guessed at."""
+    problem: str | None = None
+    """Why the reply is no plan at all; such a sketch does not vote."""
+
+    @property
+    def cited(self) -> frozenset[int]:
+        """`Dep(p_k)`: every span that some step depends on."""
+        return frozenset(index for step in self.steps for index in step.cites)
+
+    @property
+    def rescued(self) -> frozenset[int]:
+        return frozenset(index for rescue in self.rescues for index in rescue.spans)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What became of one span, and the evidence for it."""
+
+    index: int
+    fate: Fate
+    utility: float
+    """The share of sketches whose plan cites the span."""
+    rescue: float
+    """The share of sketches that rescue it."""
+    pinned: str | None
+    """Why no method may drop it, or None."""
+    cited_by: tuple[int, ...]
+    """The sketches (1-based) that cite it in a step."""
+    rescued_by: tuple[int, ...]
+    reasons: tuple[str, ...]
+    """The steps that need it and the risks named for it, in the sketches' own words."""
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """The bound on what dropping the set can change: `loss <= m_max * (set_utility + radius)`."""
+
+    set_utility: float
+    """`û_S`: the share of sketches that cite any dropped span."""
+    radius: float
+    confidence: float
+    rollouts: int
+    m_max: float
+    bound: float
+    assumptions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One event: the messages to send, and everything that led to them."""
+
+    messages: Sequence[Message]
+    """What to send: the very list that came in unless `compressed`."""
+    compressed: bool
+    kept: tuple[int, ...] = ()
+    dropped: tuple[int, ...] = ()
+    rescued: tuple[int, ...] = ()
+    pinned: tuple[int, ...] = ()
+    utilities: Mapping[int, float] = field(default_factory=dict)
+    sketches: tuple[Sketch, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+    certificate: Certificate | None = None
+    tokens_before: int = 0
+    tokens_after: int = 0
+    usage: Usage = Usage()
+    latency: float = 0.0
+    failure: str | None = None
+    """Why nothing was compressed although it was due; None when all went well or nothing was due."""
+    warnings: tuple[str, ...] = ()
+    history: History | None = None
+    """The history the decisions speak of; None when nothing was due."""
+
+    def explain(self) -> str:
+        """The event in words: which spans were kept, dropped, rescued or pinned, by whom and why."""
+        from .explain import explain
+
+        return explain(self)
+
+    def to_json(self) -> str:
+        from .serialise import to_json
+
+        return to_json(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> Result:
+        from .serialise import result_from_json
+
+        return result_from_json(text)
+
+
+PinRule: TypeAlias = Callable[[Span], bool]
+"""A user's rule: True keeps the span, whatever the sketches say."""

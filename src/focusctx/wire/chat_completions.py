@@ -1,0 +1,111 @@
+"""OpenAI Chat Completions, and everything that imitates it (DeepSeek's `reasoning_content` included)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..types import Message
+from . import react
+from .part import (
+    MEDIA_TOKENS,
+    Kind,
+    Part,
+    blocks_of,
+    join,
+    kind_of,
+    omitted,
+    require,
+    role_of,
+    text_of,
+    texts_of,
+)
+
+SYSTEM_ROLES = ("system", "developer")
+_ONLY_HERE = frozenset({"image_url", "input_audio", "file", "refusal"})
+
+
+class ChatCompletions:
+    name = "chat_completions"
+    turns_run_on = False
+
+    def claims(self, message: Message) -> bool:
+        if message.get("role") in ("tool", "function") or "tool_calls" in message or "function_call" in message:
+            return True
+        content = message.get("content")
+        return isinstance(content, list) and any(
+            isinstance(block, Mapping) and block.get("type") in _ONLY_HERE for block in content
+        )
+
+    def read(self, message: Message, position: int) -> tuple[Part, ...]:
+        role = role_of(message, position)
+        texts, media = texts_of(blocks_of(message, position))
+        if role == "assistant":
+            return (_turn(message, position, texts, media),)
+        said = Part(Kind.WORDS, text=join(texts), counted=tuple(texts), extra_tokens=media * MEDIA_TOKENS)
+        if role in ("tool", "function"):
+            return (said._replace(kind=Kind.RESULT, answers=(_answered(message, role, position),)),)
+        if role != "user":
+            return (said._replace(kind=Kind.FRAME, static=role in SYSTEM_ROLES),)
+        return (said,)
+
+    def blank(self, message: Message, blocks: frozenset[int] | None) -> Message:
+        if message.get("role") == "assistant":
+            return message
+        return {**message, "content": omitted(message.get("content"))}
+
+
+def _turn(message: Message, position: int, texts: list[str], media: int) -> Part:
+    calls, actions = _calls(message, position)
+    hidden = text_of(message.get("reasoning_content") or message.get("reasoning"))
+    refusal = text_of(message.get("refusal"))
+    thought, action = join([hidden, *texts, refusal]), join(actions)
+    if not calls:
+        thought, action = react.split_turn(thought)
+    return Part(
+        Kind.TURN,
+        thought=thought,
+        action=action,
+        calls=calls,
+        counted=tuple(text for text in (hidden, *texts, refusal, *actions) if text),
+        extra_tokens=(media + bool(message.get("audio"))) * MEDIA_TOKENS,
+    )
+
+
+def _calls(message: Message, position: int) -> tuple[tuple[str, ...], list[str]]:
+    """The ids of the message's tool calls and what each one does."""
+    ids, actions = [], []
+    legacy = message.get("function_call")
+    if legacy is not None:
+        require(isinstance(legacy, Mapping), f"'function_call' must be an object, got {kind_of(legacy)}", position)
+        ids.append(_legacy_id(legacy.get("name")))
+        actions.append(_action(legacy.get("name"), legacy.get("arguments")))
+    calls = message.get("tool_calls") or ()
+    require(isinstance(calls, list | tuple), f"'tool_calls' must be an array, got {kind_of(calls)}", position)
+    for number, call in enumerate(calls):
+        require(
+            isinstance(call, Mapping) and isinstance(call.get("id"), str),
+            f"tool call {number} must be an object with an 'id'",
+            position,
+        )
+        body = call.get("function") or call.get("custom") or {}
+        require(isinstance(body, Mapping), f"tool call {number} must name its function", position)
+        ids.append(call["id"])
+        actions.append(_action(body.get("name"), body.get("arguments", body.get("input"))))
+    return tuple(ids), actions
+
+
+def _action(name: object, arguments: object) -> str:
+    return f"{text_of(name)}({text_of(arguments)})"
+
+
+def _answered(message: Message, role: str, position: int) -> str:
+    if role == "function":
+        return _legacy_id(message.get("name"))
+    answered = message.get("tool_call_id")
+    require(isinstance(answered, str), f"'tool_call_id' must be a string, got {kind_of(answered)}", position)
+    return str(answered)
+
+
+def _legacy_id(name: object) -> str:
+    """Legacy function calls have no id: the function's name is what call and result share."""
+    return f"function:{text_of(name)}"

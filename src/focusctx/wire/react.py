@@ -1,0 +1,53 @@
+"""Text ReAct: agents that act in plain text and get the environment's answer as the next `user` message.
+
+A `user` message then has two readings: the user's own words, which may never be lost, or an observation, which
+goes with its span. `auto` takes it for an observation only when three things hold, each of which a person's
+words would rarely meet: the task (system prompt or first user message) asks for actions written as text, the
+assistant turn before it wrote one, and the whole message has the form of tool output. Anything less is words.
+None of this looks at later messages, so the reading of a message never changes as the history grows.
+"""
+
+from __future__ import annotations
+
+import re
+
+_TEXT_ACTION = re.compile(
+    r"```[\w+-]*[ \t]*\n.*?```"  # a fenced block
+    r"|^[ \t>*]*Action(?:[ \t]*Input)?[ \t]*:"  # ReAct's own
+    r"|<(?:tool_call|function=|execute_\w+|invoke|action|command|code)\b[^>]*>",  # tags
+    re.DOTALL | re.MULTILINE | re.IGNORECASE,
+)
+
+_TOOL_OUTPUT = re.compile(
+    r"\s*(?:"
+    r"<returncode>-?\d+</returncode>(?:\s*<(\w+)>.*</\1>)*"
+    r"|<(tool_response|tool_result|function_results?|observation|output|stdout|result|execution_result)\b[^>]*>"
+    r".*</\2>"
+    r"|(?:Observation|OBSERVATION)[ \t]*\d*[ \t]*:.*"
+    r"|(?:Output|Result|Tool output|Tool result|Execution result|Execution logs|Code output)[ \t]*:\s*```.*```"
+    r"|exitcode: -?\d+ \(execution \w+\).*"
+    r"|EXECUTION RESULT of \[.*"
+    r")\s*",
+    re.DOTALL,
+)
+
+
+def asks_for_text_actions(task: str) -> bool:
+    """Whether a system prompt or task shows the agent how to write an action as text."""
+    return _TEXT_ACTION.search(task) is not None
+
+
+def looks_like_action(turn: str) -> bool:
+    return _TEXT_ACTION.search(turn) is not None
+
+
+def looks_like_tool_output(text: str) -> bool:
+    return _TOOL_OUTPUT.fullmatch(text) is not None
+
+
+def split_turn(text: str) -> tuple[str, str]:
+    """A text turn as (thought, action): the action starts where the first one is written."""
+    found = _TEXT_ACTION.search(text)
+    if found is None:
+        return text, ""
+    return text[: found.start()].rstrip(), text[found.start() :]

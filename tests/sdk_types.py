@@ -1,0 +1,123 @@
+"""Message lists held against the official SDKs' own types, with nothing left open.
+
+The SDKs describe requests as TypedDicts, which check nothing at run time, and pydantic reads those leniently:
+unknown keys pass, and an `Iterable` field is not looked into until someone iterates. So each type is copied
+here once with its loose ends closed: extra keys are errors, every `Iterable` is a list, no value is coerced,
+and only what JSON can hold is left (the SDKs also take open files and their own response objects).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from os import PathLike
+from typing import IO, Annotated, Any, Literal, Union, get_args, get_origin
+
+from anthropic.types import MessageParam
+from openai._types import SequenceNotStr
+from openai.types.chat import ChatCompletionMessageParam
+from openai.types.responses import ResponseInputItemParam
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from typing_extensions import NotRequired, Required, TypedDict, get_type_hints, is_typeddict
+
+_TYPES = {
+    "chat_completions": ChatCompletionMessageParam,
+    "responses": ResponseInputItemParam,
+    "anthropic": MessageParam,
+}
+_TAGS = ("type", "role")
+"""The fields whose fixed values tell the members of a union apart."""
+
+
+def sdk_errors(messages: Iterable[Mapping[str, Any]], format: str) -> list[str]:
+    """What the official SDK's types find wrong with each message; empty when the list is fine."""
+    return [
+        f"message {number}: {error}"
+        for number, message in enumerate(messages)
+        for error in _errors(message, format)
+    ]
+
+
+def _errors(message: Mapping[str, Any], format: str) -> Iterator[str]:
+    """The errors of every type the message could be; none as soon as one type accepts it."""
+    found = ["no type of the SDK has its 'type' and 'role'"]
+    for tags, adapter in _members(format):
+        if any(message.get(field) not in allowed for field, allowed in tags.items()):
+            continue
+        try:
+            adapter.validate_python(message, strict=True)
+        except ValidationError as error:
+            found += [
+                f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors(include_url=False)
+            ]
+        else:
+            return
+    yield from found[1:] or found
+
+
+@cache
+def _members(format: str) -> list[tuple[dict[str, tuple[Any, ...]], TypeAdapter[Any]]]:
+    """Each type of the format with the tags it allows: trying all thirty for every message would be slow."""
+    return [(_tags(member), TypeAdapter(_closed(member))) for member in get_args(_TYPES[format])]
+
+
+def _tags(typed_dict: Any) -> dict[str, tuple[Any, ...]]:
+    """The fixed values of a type's tag fields; None among them where the field may be missing."""
+    tags: dict[str, tuple[Any, ...]] = {}
+    for field, annotation in get_type_hints(typed_dict, include_extras=True).items():
+        if field in _TAGS and (values := _literals(annotation)):
+            tags[field] = values if get_origin(annotation) is Required else (*values, None)
+    return tags
+
+
+def _literals(annotation: Any) -> tuple[Any, ...]:
+    if get_origin(annotation) is Literal:
+        return get_args(annotation)
+    return tuple(value for argument in get_args(annotation) for value in _literals(argument))
+
+
+@cache
+def _closed(annotation: Any) -> Any:
+    """The same type with extra keys forbidden and everything iterable a list."""
+    if is_typeddict(annotation):
+        return _closed_dict(annotation)
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin in (Iterable, Sequence, SequenceNotStr, list):
+        return list[_closed(arguments[0])]
+    if origin is Annotated:
+        return _closed(arguments[0])
+    if origin is Union:
+        return _closed_union([argument for argument in arguments if _is_json(argument)])
+    if origin is dict:
+        return dict[_closed(arguments[0]), _closed(arguments[1])]
+    return annotation
+
+
+def _closed_union(members: list[Any]) -> Any:
+    """The union, told apart by `type` where that is possible: errors then speak of one member, not of all."""
+    tagged = [member for member in members if is_typeddict(member) and "type" in _tags(member)]
+    values = [value for member in tagged for value in _tags(member)["type"]]
+    if len(tagged) < 2 or len(values) != len(set(values)) or None in values:
+        return Union[tuple(map(_closed, members))]  # noqa: UP007
+    told_apart = Annotated[Union[tuple(map(_closed, tagged))], Field(discriminator="type")]  # noqa: UP007
+    return Union[tuple([told_apart, *(_closed(member) for member in members if member not in tagged)])]  # noqa: UP007
+
+
+def _is_json(annotation: Any) -> bool:
+    if get_origin(annotation) is Annotated:
+        return _is_json(get_args(annotation)[0])
+    if get_origin(annotation) is Union:
+        return any(map(_is_json, get_args(annotation)))
+    if isinstance(annotation, type):
+        return not issubclass(annotation, BaseModel)
+    return get_origin(annotation) not in (IO, PathLike)
+
+
+def _closed_dict(typed_dict: Any) -> Any:
+    fields = {}
+    for name, annotation in get_type_hints(typed_dict, include_extras=True).items():
+        marker = get_origin(annotation)
+        bare = get_args(annotation)[0] if marker in (Required, NotRequired) else annotation
+        needed = marker is Required or (typed_dict.__total__ and marker is not NotRequired)
+        fields[name] = Required[_closed(bare)] if needed else NotRequired[_closed(bare)]
+    closed = TypedDict(typed_dict.__name__, fields)  # type: ignore[misc,operator]
+    closed.__pydantic_config__ = ConfigDict(extra="forbid")
+    return closed

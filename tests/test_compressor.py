@@ -1,0 +1,278 @@
+"""Focus end to end, with scripted drafts."""
+
+import asyncio
+import json
+import logging
+import time
+from typing import Any
+
+import pytest
+from histories import Messages, run, step
+
+from focusctx import ConfigError, DraftError, Focus, FocusConfig, History, MessageError, Prompt, Result, Span
+from focusctx.drafts import ScriptedDraft
+
+PLAN = "Step: finish | Depends on: [s_2]\nRescued Spans: [s_3] | Reason: it failed"
+EMPTY = "Step: finish | Depends on: []"
+
+
+def focus(*replies: Any, **settings: Any) -> Focus:
+    return Focus(ScriptedDraft(replies or [PLAN]), **{"budget": 10, "tokens": len, **settings})
+
+
+def test_under_budget_the_same_list_comes_back_and_nobody_is_asked() -> None:
+    draft = ScriptedDraft([PLAN])
+    messages = run(5)
+    result = Focus(draft, budget=10_000).compress(messages)
+    assert result.messages is messages
+    assert not result.compressed
+    assert result.kept == (1, 2, 3, 4, 5)
+    assert result.failure is None
+    assert draft.prompts == []
+
+
+def test_cited_rescued_and_pinned_spans_stay_word_for_word() -> None:
+    messages = run(6)
+    result = focus().compress(messages)
+    assert (result.kept, result.dropped, result.rescued, result.pinned) == ((2, 3, 6), (1, 4, 5), (3,), (6,))
+    assert result.utilities == {2: 1.0}
+    assert result.compressed
+    kept = [messages[i] for i in (0, 1, 4, 5, 6, 7, 12, 13)]
+    assert len(result.messages) == len(kept)
+    assert all(a is b for a, b in zip(result.messages, kept, strict=True))
+
+
+def test_optimistic_ignores_rescues() -> None:
+    result = focus(defensive=False).compress(run(6))
+    assert result.kept == (2, 6)
+    assert "Rescued" not in str(focus(defensive=False).draft.name)
+
+
+def test_one_of_three_is_enough_at_the_default_threshold() -> None:
+    result = focus(PLAN, EMPTY, EMPTY).compress(run(6))
+    assert result.kept == (2, 3, 6)
+    assert result.utilities == {2: 1 / 3}
+
+
+def test_tokens_are_counted_without_the_system_prompt() -> None:
+    messages = run(3)
+    texts = ["Do the task."] + [t for n in (1, 2, 3) for t in (f"thought {n}", "look({})", f"result {n}")]
+    result = focus().compress(messages)
+    assert result.tokens_before == sum(map(len, texts))
+    assert result.tokens_after == result.tokens_before - sum(map(len, ("thought 1", "look({})", "result 1")))
+
+
+def test_the_async_form_gives_the_same_result() -> None:
+    messages = run(6)
+
+    async def go() -> Result:
+        return await focus().acompress(messages)
+
+    assert asyncio.run(go()).messages == focus().compress(messages).messages
+
+
+async def test_the_sync_form_works_inside_a_running_loop() -> None:
+    assert focus().compress(run(6)).kept == (2, 3, 6)
+
+
+def test_same_inputs_and_replies_give_the_same_output() -> None:
+    first, second = (focus().compress(run(9)) for _ in range(2))
+    assert first.messages == second.messages
+    assert first.decisions == second.decisions
+
+
+def test_a_skeleton_keeps_thought_and_action() -> None:
+    messages = run(4)
+    messages[3]["content"] = "a long observation that nobody needs any more"
+    result = focus(EMPTY, dropped="skeleton").compress(messages)
+    assert result.messages[2] is messages[2]
+    assert result.messages[3] == {"role": "tool", "tool_call_id": "call_1", "content": "[output omitted]"}
+    assert result.decisions[0].fate == "skeleton"
+    assert result.tokens_after < result.tokens_before
+    assert result.messages[5] is messages[5] or result.messages[5]["content"] == "result 2"  # shorter than the mark
+
+
+def test_the_result_explains_itself() -> None:
+    text = focus().compress(run(6)).explain()
+    for word in ("s_1", "dropped", "rescued", "pinned", "newest span", "it failed", "finish", "certificate"):
+        assert word in text
+
+
+def test_the_certificate_speaks_of_the_dropped_set() -> None:
+    split = [f"Step: go | Depends on: [s_{n}]" for n in (1, 2, 3, 4, 5)]
+    result = focus(*split, rollouts=5, threshold=0.3).compress(run(7))
+    assert result.dropped == (1, 2, 3, 4, 5, 6)
+    assert result.certificate is not None
+    assert result.certificate.set_utility == 1.0
+    assert result.certificate.bound == 1.0
+    assert result.certificate.rollouts == 5
+
+
+def test_results_survive_json() -> None:
+    for result in (focus().compress(run(6)), focus(budget=10_000).compress(run(2)), focus("no").compress(run(4))):
+        assert Result.from_json(result.to_json()) == result
+        json.loads(result.to_json())
+    with pytest.raises(MessageError, match="not a saved Result"):
+        Result.from_json('{"messages": [], "compressed": false, "colour": "red"}')
+
+
+def test_an_agent_without_a_chat_format_gives_spans() -> None:
+    history = History("win", tuple(Span(n, f"idea {n}", f"move {n}", "board" * n) for n in range(1, 6)))
+    result = focus().compress(history)
+    assert result.kept == (2, 3, 5)
+    assert result.messages == []
+    with pytest.raises(MessageError, match="index 2 after 3"):
+        focus().compress(History("win", (Span(3), Span(2))))
+    with pytest.raises(ConfigError, match="skeleton"):
+        focus(dropped="skeleton").compress(history)
+
+
+def test_the_goal_can_be_given() -> None:
+    draft = ScriptedDraft([PLAN])
+    Focus(draft, budget=1).compress(run(4), goal="Water the plants")
+    assert "Water the plants" in draft.prompts[0].user
+    assert "Do the task." not in draft.prompts[0].user
+
+
+def test_any_function_can_be_the_draft() -> None:
+    def plan(prompt: Prompt) -> str:
+        assert prompt.messages[0]["role"] == "system"
+        return PLAN
+
+    async def slow_plan(prompt: Prompt) -> str:
+        return PLAN
+
+    for draft in (plan, slow_plan):
+        assert Focus(draft, budget=10).compress(run(6)).kept == (2, 3, 6)
+
+
+class TestFailingOpen:
+    """Whatever the draft does, the agent gets its history back."""
+
+    @pytest.mark.parametrize(
+        "replies",
+        [
+            ["I cannot help with that."],
+            [DraftError("down")],
+            [RuntimeError("boom")],
+            [PLAN, "nonsense", DraftError("down")],
+            [""],
+        ],
+    )
+    def test_untouched_with_the_reason(self, replies: list[Any], caplog: pytest.LogCaptureFixture) -> None:
+        messages = run(6)
+        with caplog.at_level(logging.WARNING, "focusctx"):
+            result = focus(*replies).compress(messages)
+        assert result.messages is messages
+        assert not result.compressed
+        assert result.failure
+        assert result.failure in caplog.text
+
+    def test_a_majority_of_usable_sketches_is_enough(self) -> None:
+        result = focus(PLAN, "nonsense", PLAN).compress(run(6))
+        assert result.kept == (2, 3, 6)
+        assert any("sketch 2" in warning for warning in result.warnings)
+
+    def test_unknown_citations_are_reported(self) -> None:
+        result = focus("Step: go | Depends on: [s_2, s_70]").compress(run(6))
+        assert result.kept == (2, 6)
+        assert any("s_70" in warning for warning in result.warnings)
+
+    def test_the_deadline_holds_even_for_a_hung_function(self) -> None:
+        def hang(prompt: Prompt) -> str:
+            time.sleep(5)
+            return PLAN
+
+        started = time.perf_counter()
+        result = Focus(hang, budget=10, deadline=0.2).compress(run(6))
+        assert time.perf_counter() - started < 2
+        assert "0.2 s" in str(result.failure)
+
+    def test_what_came_before_the_deadline_counts(self) -> None:
+        calls = []
+
+        async def third_hangs(prompt: Prompt) -> str:
+            calls.append(prompt)
+            if len(calls) == 3:
+                await asyncio.sleep(5)
+            return PLAN
+
+        result = Focus(third_hangs, budget=10, deadline=0.5).compress(run(6))
+        assert result.kept == (2, 3, 6)
+        assert result.certificate is not None
+        assert result.certificate.rollouts == 2
+
+    def test_the_breaker_leaves_a_failing_draft_alone(self) -> None:
+        draft = ScriptedDraft([DraftError("down")])
+        compressor = Focus(draft, budget=10, breaker_failures=2, breaker_pause=30)
+        for _ in range(4):
+            compressor.compress(run(6))
+        assert len(draft.prompts) == 2
+        assert "left alone" in str(compressor.compress(run(6)).failure)
+
+    def test_an_illegal_history_passes_through(self) -> None:
+        messages = run(6)
+        del messages[5]  # the result of call_2
+        result = focus().compress(messages)
+        assert result.messages is messages
+        assert "message 4" in str(result.failure)
+
+    def test_a_history_with_nothing_to_drop_asks_nobody(self) -> None:
+        draft = ScriptedDraft([PLAN])
+        messages: Messages = [{"role": "user", "content": "x" * 100}, *step(1)]
+        result = Focus(draft, budget=10, tokens=len).compress(messages)
+        assert result.messages is messages
+        assert result.failure is None
+        assert draft.prompts == []
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("messages", "words"),
+        [
+            ("hello", "expected a list of messages, got string"),
+            (None, "got null"),
+            ({"messages": []}, "pass its 'messages'"),
+            ([{"role": "user", "content": "a"}, "b"], "message 1: expected an object, got string"),
+            ([{"content": "a"}], "message 0: 'role' must be a string"),
+            ([{"role": "user", "content": 7}], "message 0: 'content' must be"),
+            ([{"role": "user", "content": [3]}], "message 0: content block 0"),
+            ([{"role": "assistant", "tool_calls": [{}]}], "message 0: tool call 0"),
+            ([{"role": "tool", "content": "a"}], "message 0: 'tool_call_id'"),
+        ],
+    )
+    def test_names_the_position_and_the_problem(self, messages: Any, words: str) -> None:
+        with pytest.raises(MessageError, match="(?s)" + words):
+            focus().compress(messages)
+
+    def test_a_bad_message_later_on_does_not_spoil_what_was_read(self) -> None:
+        compressor = focus(budget=10_000)
+        messages: list[Any] = run(3)
+        compressor.compress(messages)
+        with pytest.raises(MessageError, match="message 8"):
+            compressor.compress([*messages, 5])
+        assert compressor.compress(messages).kept == (1, 2, 3)
+
+    def test_unknown_settings_and_formats(self) -> None:
+        with pytest.raises(ConfigError, match="budgte"):
+            Focus("offline", budgte=5)  # type: ignore[call-arg]
+        with pytest.raises(ConfigError, match="anthropic"):
+            focus().compress(run(2), format="antropic")
+        with pytest.raises(ConfigError, match="budget"):
+            Focus("offline", config=FocusConfig(), budget=-1)
+
+
+def test_an_empty_history_is_fine() -> None:
+    messages: Messages = []
+    assert focus(budget=0).compress(messages).messages is messages
+
+
+def test_messages_edited_in_place_are_seen_as_they_are_now() -> None:
+    compressor = focus(budget=150)
+    messages = run(3)
+    assert not compressor.compress(messages).compressed
+    messages[2]["tool_calls"], messages[3]["content"] = [dict(messages[2]["tool_calls"][0])], "edited"
+    messages += step(4, "x" * 200)
+    result = compressor.compress(messages)
+    assert result.history is not None
+    assert result.history.spans[0].observation == "edited"

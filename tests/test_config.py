@@ -1,0 +1,30 @@
+from dataclasses import fields
+
+import pytest
+
+from focusctx import ConfigError, FocusConfig
+from focusctx.config import Settings
+
+
+def test_the_papers_settings() -> None:
+    paper = FocusConfig.paper()
+    assert (paper.rollouts, paper.threshold, paper.temperature, paper.budget) == (3, 0.3, 0.7, 4096)
+    assert (paper.tokens, paper.dropped, paper.defensive) == ("cl100k_base", "remove", True)
+    assert FocusConfig.paper(budget=2048).budget == 2048
+
+
+def test_the_keyword_arguments_of_focus_are_the_knobs() -> None:
+    assert Settings.__annotations__.keys() == {knob.name for knob in fields(FocusConfig)}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("budget", -1), ("rollouts", 0), ("threshold", 0), ("threshold", 1.1), ("temperature", -0.1),
+        ("dropped", "melt"), ("observations", "maybe"), ("deadline", 0), ("confidence", 1), ("m_max", 0),
+        ("draft_window", 3), ("sketch_tokens", 0), ("breaker_failures", 0), ("breaker_pause", -1),
+    ],
+)  # fmt: skip
+def test_a_wrong_value_is_named(name: str, value: object) -> None:
+    with pytest.raises(ConfigError, match=f"{name}.*{value}"):
+        FocusConfig(**{name: value})
