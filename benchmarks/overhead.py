@@ -62,19 +62,20 @@ def best_of(times: int, work: Callable[[], object]) -> float:
     return min(taken)
 
 
-def seconds_per_step(spans: int, steps: int = 60) -> float:
-    """The median cost of `compress` on a history that just grew by one step."""
-    focus = Focus(ScriptedDraft(["never asked"]), budget=10**9)
-    messages = history(spans)
-    rng = random.Random(1)
-    focus.compress(messages)
-    taken = []
-    for number in range(steps):
-        messages = messages + step(spans + number, rng)
-        started = time.perf_counter()
-        focus.compress(messages)
-        taken.append(time.perf_counter() - started)
-    return statistics.median(taken)
+def seconds_per_step(*lengths: int, rounds: int = 8, steps: int = 10) -> list[float]:
+    """For each length, the median cost of `compress` on a history that just grew by one step; taken in turns."""
+    taken: list[list[float]] = [[] for _ in lengths]
+    for _ in range(rounds):
+        for times, spans in zip(taken, lengths, strict=True):
+            focus = Focus(ScriptedDraft(["never asked"]), budget=10**9)
+            messages = history(spans)
+            focus.compress(messages)
+            for number in range(steps):
+                messages = messages + step(spans + number, random.Random(number))
+                started = time.perf_counter()
+                focus.compress(messages)
+                times.append(time.perf_counter() - started)
+    return [statistics.median(times) for times in taken]
 
 
 def seconds_per_event(spans: int) -> tuple[float, float, int]:
@@ -102,7 +103,7 @@ def import_seconds(statement: str) -> float:
 
 
 def main() -> int:
-    short, long = seconds_per_step(10), seconds_per_step(1000)
+    short, long = seconds_per_step(10, 1000)
     event, counting, tokens = seconds_per_event(1000)
     ours, theirs = import_seconds("import focusctx"), import_seconds("import json, dataclasses, asyncio")
     rows = [

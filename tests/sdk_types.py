@@ -30,9 +30,7 @@ _TAGS = ("type", "role")
 def sdk_errors(messages: Iterable[Mapping[str, Any]], format: str) -> list[str]:
     """What the official SDK's types find wrong with each message; empty when the list is fine."""
     return [
-        f"message {number}: {error}"
-        for number, message in enumerate(messages)
-        for error in _errors(message, format)
+        f"message {number}: {error}" for number, message in enumerate(messages) for error in _errors(message, format)
     ]
 
 
@@ -45,9 +43,7 @@ def _errors(message: Mapping[str, Any], format: str) -> Iterator[str]:
         try:
             adapter.validate_python(message, strict=True)
         except ValidationError as error:
-            found += [
-                f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors(include_url=False)
-            ]
+            found += [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors(include_url=False)]
         else:
             return
     yield from found[1:] or found

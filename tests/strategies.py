@@ -301,7 +301,12 @@ def _patch(draw: Draw, identity: str) -> tuple[Json, Json]:
             "status": "completed",
             "operation": {"type": "delete_file", "path": "a.py"},
         },
-        {"type": "apply_patch_call_output", "call_id": identity, "status": "completed", **maybe(draw, {"output": "done"})},
+        {
+            "type": "apply_patch_call_output",
+            "call_id": identity,
+            "status": "completed",
+            **maybe(draw, {"output": "done"}),
+        },
     )
 
 

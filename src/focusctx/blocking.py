@@ -1,29 +1,58 @@
-"""Run a coroutine from ordinary code, whether or not this thread already has an event loop."""
+"""Run coroutines from ordinary code, whether or not this thread already has an event loop."""
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The coroutine's result. In a thread with a running loop (a notebook) another thread does the work."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(coroutine)
-    outcome: Future[T] = Future()
+    """The coroutine's result."""
+    return Background(coroutine).result()
 
-    def work() -> None:
+
+class Background(Generic[T]):
+    """A coroutine at work on a daemon thread with a loop of its own.
+
+    The result is handed over before the loop is torn down: a hung name look-up holds up the tear-down, and must
+    not hold up the agent.
+    """
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
+        self._outcome: Future[T] = Future()
+        self._loop = asyncio.new_event_loop()
+        self._task = self._loop.create_task(self._work(coroutine))
+        context = contextvars.copy_context()  # traces and log fields of the caller go on in the thread
+        threading.Thread(target=context.run, args=(self._drive,), name="focusctx", daemon=True).start()
+
+    def done(self) -> bool:
+        return self._outcome.done()
+
+    def result(self) -> T:
+        return self._outcome.result()
+
+    def cancel(self) -> None:
+        """Stop soon; nobody waits for the result any more."""
+        if not self._outcome.done():
+            self._loop.call_soon_threadsafe(self._task.cancel)
+
+    async def _work(self, coroutine: Coroutine[Any, Any, T]) -> None:
         try:
-            outcome.set_result(asyncio.run(coroutine))
-        except BaseException as error:  # handed to the caller, whatever it is
-            outcome.set_exception(error)
+            self._outcome.set_result(await coroutine)
+        except BaseException as error:  # handed to whoever waits, whatever it is
+            self._outcome.set_exception(error)
 
-    threading.Thread(target=work, name="focusctx", daemon=True).start()
-    return outcome.result()
+    def _drive(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._task)
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        finally:
+            self._loop.close()

@@ -56,24 +56,34 @@ class Focus:
     ) -> Result:
         """The messages to send instead. The very same list when nothing was due or the draft failed."""
         event = self._begin(messages, goal, format)
-        return event if isinstance(event, Result) else self._finish(event, *run(self._sample(event)))
+        return event if isinstance(event, Result) else self._finish(event, run(self.sketch(event.history)))
 
     async def acompress(
         self, messages: Sequence[Message] | History, *, goal: str | None = None, format: str | None = None
     ) -> Result:
         """`compress` for async programs."""
         event = self._begin(messages, goal, format)
-        return event if isinstance(event, Result) else self._finish(event, *await self._sample(event))
+        return event if isinstance(event, Result) else self._finish(event, await self.sketch(event.history))
+
+    async def sketch(self, history: History) -> Drafted:
+        """The draft's N replies about a history: all of an event that takes time."""
+        started = time.perf_counter()
+        prompt = build_prompt(history, self.config)
+        replies, problem = await sample(self.draft, prompt, self.config.rollouts, self.config.deadline)
+        seen = frozenset(span.index for span in history.spans)
+        return Drafted(tuple(replies), problem, seen, time.perf_counter() - started)
+
+    def decide(self, history: History, drafted: Drafted) -> Result:
+        """The result of an event over a history that may have grown since it was drafted: new spans stay."""
+        event = self._begin(history, None, None)
+        return event if isinstance(event, Result) else self._finish(event, drafted)
 
     def _begin(self, messages: Sequence[Message] | History, goal: str | None, format: str | None) -> Result | _Event:
         """Everything before the draft: an event to sample for, or the result where there is nothing to ask."""
         started = time.perf_counter()
         original: Sequence[Message]
         if isinstance(messages, History):
-            history = measure(messages, self._count) if messages.format == "spans" else messages
-            if history.format == "spans" and self.config.dropped == "skeleton":
-                raise ConfigError("dropped='skeleton' needs messages to put placeholders into, not bare spans")
-            history = history if goal is None else replace(history, goal=goal)
+            history = self._measured(messages, goal)
             original = history.messages
         else:
             original = messages
@@ -92,25 +102,23 @@ class Focus:
             return self._fail(event, f"the draft failed repeatedly and is left alone for {pause:.0f} s more")
         return event
 
-    async def _sample(self, event: _Event) -> tuple[list[Reply], str | None]:
-        prompt = build_prompt(event.history, self.config)
-        return await sample(self.draft, prompt, self.config.rollouts, self.config.deadline)
-
-    def _finish(self, event: _Event, replies: list[Reply], problem: str | None) -> Result:
+    def _finish(self, event: _Event, drafted: Drafted) -> Result:
         """Everything after the draft: cite, score, keep, rebuild."""
         history = event.history
-        event.usage = self._usage(replies)
-        known = frozenset(span.index for span in history.spans)
-        event.sketches = tuple(read_sketch(reply.text, known, truncated=reply.truncated) for reply in replies)
+        event.usage = self._usage(drafted.replies)
+        event.sketches = tuple(
+            read_sketch(reply.text, drafted.seen, truncated=reply.truncated) for reply in drafted.replies
+        )
         plans = [sketch for sketch in event.sketches if sketch.problem is None]
         if len(plans) <= self.config.rollouts // 2:
             self._breaker.failed()
             nonsense = next((sketch.problem for sketch in event.sketches if sketch.problem), None)
-            cause = problem or nonsense or "the draft gave no reply"
+            cause = drafted.problem or nonsense or "the draft gave no reply"
             return self._fail(event, f"{len(plans)} of {self.config.rollouts} sketches usable: {cause}")
         self._breaker.succeeded()
+        newer = {span.index: "newer than the sketches" for span in history.spans if span.index not in drafted.seen}
         scores = score(plans)
-        selection = select(history, scores, event.pinned, self.config)
+        selection = select(history, scores, {**newer, **event.pinned}, self.config)
         rebuilt = rebuild(history, selection.kept, self.config.dropped)
         if broken := violations(rebuilt, history.format):
             return self._fail(event, f"the compressed history would be refused: {broken[0]}")
@@ -128,14 +136,18 @@ class Focus:
                 history, event.sketches, scores, selection, skeletons=self.config.dropped == "skeleton"
             ),
             certificate=theory.certificate(
-                [plan.cited for plan in plans],
-                dropped,
-                confidence=self.config.confidence,
-                m_max=self.config.m_max,
+                [plan.cited for plan in plans], dropped, confidence=self.config.confidence, m_max=self.config.m_max
             ),
             tokens_after=self._size(history, rebuilt, selection.kept),
-            warnings=_warnings(event.sketches, problem),
+            warnings=_warnings(event.sketches, drafted.problem),
         )
+
+    def _measured(self, history: History, goal: str | None) -> History:
+        if history.format == "spans":
+            if self.config.dropped == "skeleton":
+                raise ConfigError("dropped='skeleton' needs messages to put placeholders into, not bare spans")
+            history = measure(history, self._count)
+        return history if goal is None else replace(history, goal=goal)
 
     def _size(self, history: History, rebuilt: Sequence[Message], kept: Collection[int]) -> int:
         if self.config.dropped == "remove":
@@ -146,12 +158,24 @@ class Focus:
         usage = sum((reply.usage for reply in replies), Usage())
         if not usage.input_tokens + usage.output_tokens:
             return usage
-        return replace(usage, cost=self._price and self._price.cost(usage.input_tokens, usage.output_tokens))
+        cost = self._price.cost(usage.input_tokens, usage.output_tokens) if self._price else None
+        return replace(usage, cost=cost)
 
     def _fail(self, event: _Event, why: str) -> Result:
         """Fail open: the history as it came, and the reason where people look for it."""
         _log.warning("history passed on uncompressed: %s", why)
         return event.untouched(failure=why)
+
+
+@dataclass(frozen=True, slots=True)
+class Drafted:
+    """What came back from the draft."""
+
+    replies: tuple[Reply, ...]
+    problem: str | None
+    seen: frozenset[int]
+    """The spans the draft was shown: it can only judge those."""
+    seconds: float
 
 
 @dataclass(slots=True)

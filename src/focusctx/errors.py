@@ -4,6 +4,7 @@ FocusError
 ├── MessageError       the input is no message list; names the position and what is wrong with it
 ├── ConfigError        a setting is out of range or two settings contradict each other
 ├── MissingExtraError  a feature needs a package that is not installed; names the extra
+├── StoreError         a session's store cannot be read or written
 └── DraftError         the draft failed; `compress` catches it and fails open
     ├── DraftTimeout   no answer in time
     ├── DraftRefused   the server refused the request (bad key, unknown model, no credit)
@@ -39,6 +40,10 @@ class MissingExtraError(FocusError, ImportError):
 
     def __init__(self, feature: str, extra: str) -> None:
         super().__init__(f"{feature} needs an extra: pip install 'focusctx[{extra}]'")
+
+
+class StoreError(FocusError):
+    """The store of a session cannot be reached, read or written."""
 
 
 class DraftError(FocusError):

@@ -56,12 +56,18 @@ CHUNK = 2048
 the square of the longest piece."""
 
 # Places where a piece ends in both encodings, whatever stands further left or right: before a blank that
-# follows a sign or letter; at a line's start (but o200k draws a slash to the line end before it); and where
-# a letter is followed by a digit or a stop. Only letters of old standing, so no Unicode version matters.
-_LAST_EDGE = re.compile(
-    r".*(?:(?<=\S)(?=[ \t])|(?<=\n)(?=[^\s/])|(?<=[A-Za-zぁ-ゖァ-ヺ一-龥])(?=[0-9.,:;、。，：；！？]))",
-    re.DOTALL,
+# follows a sign or letter; at a line's start (but o200k draws a slash to the line end before it); between a
+# letter or digit and a sign (but an apostrophe may belong to the word); between a letter and a digit. Only
+# letters and signs of old standing are named, so that no version of Unicode matters.
+_LETTER = "A-Za-zぁ-ゖァ-ヺ一-龥"
+_SIGN = r"!-&(-/:-@\[-`{-~、。，：；！？"
+_EDGES = (
+    r"(?<=\S)(?=[ \t])",
+    r"(?<=\n)(?=[^\s/])",
+    rf"(?<=[{_LETTER}0-9])(?=[{_SIGN}])",
+    rf"(?<=[{_LETTER}])(?=[0-9])",
 )
+_LAST_EDGE = re.compile(f".*(?:{'|'.join(_EDGES)})", re.DOTALL)
 
 _building = Lock()
 

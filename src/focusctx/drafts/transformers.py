@@ -47,9 +47,9 @@ class TransformersDraft:
     ) -> None:
         if not 0 <= min_p <= 1:
             raise ConfigError(f"min_p must be between 0 and 1, got {min_p!r}")
-        _need("torch", "transformers")
         self._name = f"transformers:{model}"
         self._source, self._gguf = _locate(model, gguf_file)
+        _need("torch", "transformers", *(("gguf", "accelerate") if self._gguf else ()))
         self._device = device
         self._dtype = dtype
         self._min_p = min_p

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..types import Message
 from .anthropic_cache_marks import anthropic_cache_marks_are_few_and_ordered
 from .anthropic_pairs import anthropic_calls_and_results_pair
-from .anthropic_server_tools import anthropic_server_results_have_uses
+from .anthropic_server_tools import anthropic_server_uses_and_results_pair
 from .chat_pairs import chat_calls_and_results_pair
 from .responses_pairs import responses_calls_and_outputs_pair
 from .responses_reasoning import responses_reasoning_is_followed
@@ -18,7 +18,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "responses": (responses_calls_and_outputs_pair, responses_reasoning_is_followed),
     "anthropic": (
         anthropic_calls_and_results_pair,
-        anthropic_server_results_have_uses,
+        anthropic_server_uses_and_results_pair,
         anthropic_cache_marks_are_few_and_ordered,
     ),
     "spans": (),

@@ -25,4 +25,6 @@ def anthropic_cache_marks_are_few_and_ordered(messages: Sequence[Message]) -> It
 
 def _marks(message: Message) -> Iterator[Mapping[str, str]]:
     for block in blocks_in(message):
-        yield from (part["cache_control"] for part in (block, *blocks_in(block)) if part.get("cache_control"))
+        for part in (block, *blocks_in(block)):
+            if isinstance(mark := part.get("cache_control"), Mapping):
+                yield mark

@@ -27,7 +27,7 @@ def chat_calls_and_results_pair(messages: Sequence[Message]) -> Iterator[Violati
             continue
         for identity, asked_at in waiting.items():
             yield Violation(asked_at, f"tool call {identity!r} has no result before message {position}")
-        waiting = dict.fromkeys(_calls(message), position)
+        waiting = dict.fromkeys(_calls(message), position) if role == "assistant" else {}
 
 
 def _calls(message: Message) -> list[str]:

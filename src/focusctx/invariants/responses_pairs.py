@@ -1,6 +1,7 @@
-"""Responses: calls and outputs pair by `call_id`, the output after the call.
+"""Responses: calls and outputs pair by `call_id`, the output after the call; only calls at the end may still wait.
 
-Only calls at the end may still wait.
+Two things may take the place of what is not seen: the response before (`previous_response_id`) for outputs that
+stand before anything the model made, and items given by reference only.
 """
 
 from __future__ import annotations
@@ -13,17 +14,35 @@ from .rule import Violation
 
 def responses_calls_and_outputs_pair(messages: Sequence[Message]) -> Iterator[Violation]:
     waiting: dict[str, int] = {}
-    last_said = -1
+    seen_calls = referred = False
+    last_said = last_reference = -1
     for position, item in enumerate(messages):
-        kind = str(item.get("type", "message"))
+        kind = _kind(item)
+        identity = _identity(item, kind)
         if kind == "message":
             last_said = position
+            seen_calls = seen_calls or item.get("role") == "assistant"
+        elif kind == "item_reference":
+            last_reference, referred = position, True
+        elif identity is None:
+            continue
         elif kind.endswith("_output") or kind == "mcp_approval_response":
-            identity = str(item.get("call_id", item.get("approval_request_id")))
-            if waiting.pop(identity, None) is None:
+            if waiting.pop(identity, None) is None and seen_calls and not referred:
                 yield Violation(position, f"output for {identity!r}, which no earlier item called")
-        elif "call_id" in item or kind == "mcp_approval_request":
-            waiting[str(item.get("call_id", item.get("id")))] = position
+        else:
+            waiting[identity] = position
+            seen_calls = True
     for identity, asked_at in waiting.items():
-        if asked_at < last_said:
+        if last_reference < asked_at < last_said:
             yield Violation(asked_at, f"call {identity!r} has no output, and the conversation went on")
+
+
+def _kind(item: Message) -> str:
+    return str(item.get("type") or ("message" if "role" in item else "item_reference"))
+
+
+def _identity(item: Message, kind: str) -> str | None:
+    """What pairs a call with its output; None for hosted calls, which carry their output inside."""
+    if kind in ("mcp_approval_request", "local_shell_call_output"):
+        return item.get("call_id", item.get("id"))
+    return item.get("approval_request_id") if kind == "mcp_approval_response" else item.get("call_id")

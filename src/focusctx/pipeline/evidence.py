@@ -10,7 +10,8 @@ from ..types import Decision, Fate, History, Sketch
 from .keep import Selection
 from .score import Scores
 
-Said: TypeAlias = defaultdict[int, dict[tuple[int, str], None]]
+Lines: TypeAlias = dict[tuple[int, str], None]
+Said: TypeAlias = defaultdict[int, Lines]
 """For each span, which sketch said what about it, in the order it was said."""
 
 
@@ -32,9 +33,9 @@ def decisions(
             utility=scores.utility.get(index, 0.0),
             rescue=scores.rescue.get(index, 0.0),
             pinned=selection.pinned.get(index),
-            cited_by=tuple(dict.fromkeys(number for number, _ in steps[index])),
-            rescued_by=tuple(dict.fromkeys(number for number, _ in rescues[index])),
-            reasons=tuple(dict.fromkeys(text for _, text in (*steps[index], *rescues[index]) if text)),
+            cited_by=_speakers(steps.get(index)),
+            rescued_by=_speakers(rescues.get(index)),
+            reasons=_words(steps.get(index), rescues.get(index)),
             tokens=span.tokens,
         )
         for span in history.spans
@@ -45,6 +46,14 @@ def _note(said: Said, number: int, lines: Iterable[tuple[Iterable[int], str]]) -
     for spans, text in lines:
         for index in spans:
             said[index][number, text] = None
+
+
+def _speakers(said: Lines | None) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(number for number, _ in said)) if said else ()
+
+
+def _words(*said: Lines | None) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(text for lines in said if lines for _, text in lines if text)) if any(said) else ()
 
 
 def _fate(index: int, selection: Selection, lost: Fate) -> Fate:

@@ -137,7 +137,7 @@ class Reader:
         if not part.static:
             self.tokens += tokens
         if part.kind is Kind.TURN:
-            if self._open is None or not (self.wire.turns_run_on and self._open.just_spoke):
+            if self._open is None or not (self.wire.turns_run_on and self._open.goes_on):
                 self._begin()
             assert self._open is not None
             self._open.turn(part, message, tokens)
@@ -147,7 +147,7 @@ class Reader:
                 self._open.result(part, message, tokens)
                 return self._open.index
             return 0  # an orphan: whether that is legal is for the invariants to say
-        if self._open is None:
+        if part.static or not self._turns:
             self._text_actions = self._text_actions or react.asks_for_text_actions(part.text)
         if part.kind is Kind.WORDS:
             self._turns.append(UserTurn(self._open.index if self._open else 0, part.text))
@@ -185,11 +185,19 @@ class _OpenSpan:
         self.actions: list[str] = []
         self.calls: set[str] = set()
         self.just_spoke = False
+        self._held: set[str] = set()
         self._thoughts: list[str] = []
         self._observations: list[str] = []
         self._tokens = 0
         self._reasons = False
+        self._leads = False
+        self._cut_off = False
         self._spoken_to = False
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether what the model makes next is still this step."""
+        return self.just_spoke or (bool(self._held) and not self._spoken_to)
 
     def awaits(self, part: Part) -> bool:
         return not part.answers or self.calls.issuperset(part.answers)
@@ -197,15 +205,18 @@ class _OpenSpan:
     def turn(self, part: Part, message: Message, tokens: int) -> None:
         self.just_spoke = True
         self.calls.update(part.calls)
+        self._held.update(part.holds)
+        self._held.difference_update(part.answers)
         self._reasons = self._reasons or part.reasons
-        if part.reasons:
+        self._leads = part.leads
+        if part.reasons and not self.messages:
             self.leader = None
         _add(self._thoughts, part.thought)
         _add(self.actions, part.action)
         self._hold(message, part, tokens)
 
     def result(self, part: Part, message: Message, tokens: int) -> None:
-        self.just_spoke = False
+        self.just_spoke = part.goes_on
         self.calls.difference_update(part.answers)
         _add(self._observations, part.text)
         self._hold(message, part, tokens)
@@ -213,13 +224,15 @@ class _OpenSpan:
     def interrupt(self, by_user: bool) -> None:
         """Something that is no part of the step came after it."""
         self.just_spoke = False
+        self._cut_off = self._cut_off or self._leads
         self._spoken_to = self._spoken_to or by_user
 
     def leader_of_next(self) -> int | None:
         """The span whose hidden reasoning the next step goes on from, if it brings none of its own."""
         if self._spoken_to:
             return None
-        return self.index if self._reasons else self.leader
+        # The first one, where there are two: providers want to see how a turn began.
+        return self.index if self._reasons and self.leader is None else self.leader
 
     def close(self) -> Span:
         return Span(
@@ -229,7 +242,7 @@ class _OpenSpan:
             observation=join(self._observations),
             messages=tuple(self.messages),
             tokens=self._tokens,
-            waiting=bool(self.calls),
+            waiting=bool(self.calls or self._held) or self._cut_off,
             needs=self.leader,
         )
 

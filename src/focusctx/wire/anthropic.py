@@ -19,6 +19,7 @@ from .part import (
     role_of,
     text_of,
     texts_of,
+    typed_blocks,
 )
 
 THINKING = frozenset({"thinking", "redacted_thinking"})
@@ -37,11 +38,8 @@ class AnthropicMessages:
     turns_run_on = True
 
     def claims(self, message: Message) -> bool:
-        content = message.get("content")
-        return isinstance(content, list) and any(
-            isinstance(block, Mapping)
-            and (block.get("type") in _ONLY_HERE or (block.get("type") == "image" and "source" in block))
-            for block in content
+        return any(
+            kind in _ONLY_HERE or (kind == "image" and "source" in block) for kind, block in typed_blocks(message)
         )
 
     def read(self, message: Message, position: int) -> tuple[Part, ...]:
@@ -66,16 +64,16 @@ class AnthropicMessages:
         content = message.get("content")
         if message.get("role") != "user":
             return message
-        if not isinstance(content, list):
-            return {**message, "content": omitted(message.get("content"))}
+        if isinstance(content, str):
+            return {**message, "content": omitted(content)}
         # `is_error` and cache marks stay: that a call failed is worth more than what it printed.
         return {
             **message,
             "content": [
-                {**block, "content": omitted(block.get("content"))}
-                if block.get("type") == "tool_result" and (blocks is None or number in blocks)
+                {**block, "content": omitted(block["content"])}
+                if block.get("type") == "tool_result" and "content" in block and (blocks is None or number in blocks)
                 else block
-                for number, block in enumerate(content)
+                for number, block in enumerate(content or ())
             ],
         }
 
@@ -84,6 +82,8 @@ def _turn(blocks: Sequence[Mapping[str, Any]], position: int) -> Part:
     thoughts: list[str] = []
     actions: list[str] = []
     calls: list[str] = []
+    served: list[str] = []
+    answered: list[str] = []
     extra = 0
     for block in blocks:
         kind = block["type"]
@@ -92,9 +92,9 @@ def _turn(blocks: Sequence[Mapping[str, Any]], position: int) -> Part:
         elif kind.endswith("tool_use"):
             require(isinstance(block.get("id"), str), f"a '{kind}' block must have an 'id'", position)
             actions.append(f"{text_of(block.get('name'))}({as_json(block.get('input', {}))})")
-            if kind == "tool_use":  # the others are answered by the server, inside the same turn
-                calls.append(block["id"])
+            (calls if kind == "tool_use" else served).append(block["id"])
         elif kind.endswith("tool_result"):
+            answered.append(text_of(block.get("tool_use_id")))
             actions.append(as_json(block.get("content")))
         else:
             extra += MEDIA_TOKENS
@@ -106,8 +106,11 @@ def _turn(blocks: Sequence[Mapping[str, Any]], position: int) -> Part:
         thought=thought,
         action=action,
         calls=tuple(calls),
+        answers=tuple(answered),
         counted=tuple(text for text in (*thoughts, *actions) if text),
         extra_tokens=extra,
+        # Mostly the server answers in the same message; code it runs may call the agent's tools first.
+        holds=tuple(served),
         reasons=any(block["type"] in THINKING for block in blocks),
     )
 

@@ -18,10 +18,11 @@ from .part import (
     role_of,
     text_of,
     texts_of,
+    typed_blocks,
 )
 
 SYSTEM_ROLES = ("system", "developer")
-_ONLY_HERE = frozenset({"image_url", "input_audio", "file", "refusal"})
+_ONLY_HERE = frozenset({"image_url", "file"})
 
 
 class ChatCompletions:
@@ -31,10 +32,7 @@ class ChatCompletions:
     def claims(self, message: Message) -> bool:
         if message.get("role") in ("tool", "function") or "tool_calls" in message or "function_call" in message:
             return True
-        content = message.get("content")
-        return isinstance(content, list) and any(
-            isinstance(block, Mapping) and block.get("type") in _ONLY_HERE for block in content
-        )
+        return any(kind in _ONLY_HERE for kind, _ in typed_blocks(message))
 
     def read(self, message: Message, position: int) -> tuple[Part, ...]:
         role = role_of(message, position)

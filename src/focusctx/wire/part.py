@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
@@ -44,8 +44,14 @@ class Part(NamedTuple):
     """The texts whose tokens make up its size."""
     extra_tokens: int = 0
     """Estimated size of what is no text."""
+    holds: tuple[str, ...] = ()
+    """Ids of calls the provider itself goes on with: until it answers them, all that comes is one step."""
+    goes_on: bool = False
+    """A result after which the provider goes on with the same turn."""
     reasons: bool = False
     """Holds hidden reasoning that later calls of the same turn may rest on."""
+    leads: bool = False
+    """Hidden reasoning alone: what it led to comes next and may not be parted from it."""
     static: bool = False
     """A system prompt: not held against the budget."""
     blocks: tuple[int, ...] | None = None
@@ -108,6 +114,14 @@ def blocks_of(message: Message, position: int) -> str | Sequence[Mapping[str, An
     return blocks
 
 
+def typed_blocks(message: Message) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The content blocks that have a type, unchecked: for telling formats apart before anything is read."""
+    content = message.get("content")
+    for block in content if isinstance(content, list | tuple) else ():
+        if isinstance(block, Mapping) and isinstance(kind := block.get("type"), str):
+            yield kind, block
+
+
 def text_of(value: object) -> str:
     """A text field that servers may leave out or set to null."""
     return value if isinstance(value, str) else ""
@@ -134,4 +148,5 @@ def as_json(value: object) -> str:
 
 def omitted(content: object) -> object:
     """The placeholder for an observation, unless the observation is shorter than it."""
-    return content if isinstance(content, str) and len(content) <= len(PLACEHOLDER) else PLACEHOLDER
+    short = not content or (isinstance(content, str) and len(content) <= len(PLACEHOLDER))
+    return content if short else PLACEHOLDER

@@ -19,6 +19,7 @@ from .part import (
     role_of,
     text_of,
     texts_of,
+    typed_blocks,
 )
 
 _PIXEL = (
@@ -28,22 +29,24 @@ _PIXEL = (
 """One clear pixel: a computer call's output must be a screenshot, so its placeholder is the smallest one."""
 
 
+_ONLY_HERE = frozenset({"input_text", "output_text", "input_image", "input_file"})
+_BODIES = ("arguments", "input", "action", "actions", "operation", "queries", "query", "code")
+"""Where the different calls say what is to be done."""
+
+
 class Responses:
     name = "responses"
     turns_run_on = True
 
     def claims(self, message: Message) -> bool:
-        if isinstance(message.get("type"), str):
+        if isinstance(message.get("type"), str) or _is_bare_reference(message):
             return True
-        content = message.get("content")
-        return isinstance(content, list) and any(
-            isinstance(block, Mapping)
-            and str(block.get("type", "")).startswith(("input_text", "output_text", "input_image", "input_file"))
-            for block in content
-        )
+        return any(kind in _ONLY_HERE for kind, _ in typed_blocks(message))
 
     def read(self, message: Message, position: int) -> tuple[Part, ...]:
-        kind = message.get("type", "message" if "role" in message else None)
+        kind = message.get("type")
+        if kind is None and ("role" in message or _is_bare_reference(message)):
+            kind = "message" if "role" in message else "item_reference"
         require(isinstance(kind, str), f"an item needs a 'type' or a 'role', got type {kind_of(kind)}", position)
         if kind == "message":
             return (_message(message, position),)
@@ -51,13 +54,13 @@ class Responses:
             return (_reasoning(message),)
         if kind.endswith("_output") or kind == "mcp_approval_response":
             return (_output(message, kind, position),)
-        if kind.endswith("_call") or kind in ("mcp_approval_request", "mcp_list_tools"):
+        if kind.endswith("_call") or kind in ("mcp_approval_request", "mcp_list_tools", "program"):
             return (_call(message, kind, position),)
         # Items we do not know (references, compaction items, what comes next year) stay where they are.
         return (Part(Kind.FRAME, extra_tokens=len(text_of(message.get("encrypted_content"))) // 4),)
 
     def blank(self, message: Message, blocks: frozenset[int] | None) -> Message:
-        kind = message.get("type", "message")
+        kind = message.get("type") or "message"
         if kind == "computer_call_output":
             return {**message, "output": {"type": "computer_screenshot", "image_url": _PIXEL}}
         if kind in ("function_call_output", "custom_tool_call_output", "local_shell_call_output"):
@@ -65,6 +68,11 @@ class Responses:
         if kind == "message" and message.get("role") == "user":
             return {**message, "content": omitted(message.get("content"))}
         return message
+
+
+def _is_bare_reference(item: Message) -> bool:
+    """An item named by its id alone; its type may be left out."""
+    return item.get("type") is None and isinstance(item.get("id"), str) and set(item) <= {"id", "type"}
 
 
 def _message(message: Message, position: int) -> Part:
@@ -83,46 +91,74 @@ def _reasoning(item: Message) -> Part:
     texts = [
         text_of(block.get("text"))
         for field in ("summary", "content")
-        for block in item.get(field) or ()
+        if isinstance(blocks := item.get(field), list | tuple)
+        for block in blocks
         if isinstance(block, Mapping)
     ]
     # The encrypted text is billed as the reasoning it hides: about a token per four characters.
     hidden = len(text_of(item.get("encrypted_content"))) // 4
     thought = join(texts)
-    return Part(Kind.TURN, thought=thought, counted=(thought,) if thought else (), extra_tokens=hidden, reasons=True)
+    return Part(
+        Kind.TURN,
+        thought=thought,
+        counted=(thought,) if thought else (),
+        extra_tokens=hidden,
+        reasons=True,
+        leads=True,
+    )
 
 
 def _call(item: Message, kind: str, position: int) -> Part:
-    waits = kind == "mcp_approval_request" or "call_id" in item
-    identity = item.get("id") if kind == "mcp_approval_request" else item.get("call_id")
-    if kind in ("function_call", "custom_tool_call") or waits:
-        require(isinstance(identity, str), f"a '{kind}' item must have a 'call_id'", position)
-    body = next((item[key] for key in ("arguments", "input", "action", "query", "code") if item.get(key)), "")
+    field = "id" if kind == "mcp_approval_request" else "call_id"
+    identity = item.get(field)
+    # Calls of hosted tools have no call id: they carry their result inside.
+    waits = identity is not None or kind in ("function_call", "custom_tool_call", "mcp_approval_request", "program")
+    if waits:
+        require(isinstance(identity, str), f"a '{kind}' item must have a '{field}'", position)
+    body = next((item[key] for key in _BODIES if item.get(key)), "")
     action = f"{text_of(item.get('name')) or kind}({body if isinstance(body, str) else as_json(body)})"
-    # Hosted tools carry their result inside the call item.
-    inside = next((item[key] for key in ("results", "outputs", "output", "result") if item.get(key)), None)
-    pieces = [action] if inside is None else [action, inside if isinstance(inside, str) else as_json(inside)]
+    pieces, extra = [action], 0
+    if kind == "image_generation_call":
+        extra = MEDIA_TOKENS
+    elif inside := next((item[key] for key in ("results", "outputs", "output") if item.get(key)), None):
+        pieces.append(inside if isinstance(inside, str) else as_json(inside))
+    ids = (str(identity),) if waits else ()
     return Part(
         Kind.TURN,
         action=join(pieces),
-        calls=(str(identity),) if waits else (),
+        calls=ids if kind != "program" else (),
+        holds=ids if kind == "program" else (),
         counted=tuple(pieces),
+        extra_tokens=extra,
     )
 
 
 def _output(item: Message, kind: str, position: int) -> Part:
-    field = "approval_request_id" if kind == "mcp_approval_response" else "call_id"
-    identity = item.get(field)
-    require(isinstance(identity, str), f"a '{kind}' item must have a '{field}'", position)
-    output = item.get("output", item.get("approve"))
-    extra = 0
+    field = {"mcp_approval_response": "approval_request_id", "local_shell_call_output": "id"}.get(kind, "call_id")
+    identity = item.get("call_id", item.get(field))
+    require(
+        isinstance(identity, str) or (identity is None and field == "call_id"),
+        f"a '{kind}' item must have a '{field}', got {kind_of(identity)}",
+        position,
+    )
+    texts, extra = _printed(item, kind)
+    answers = (identity,) if isinstance(identity, str) else ()
+    size = {"text": join(texts), "answers": answers, "counted": tuple(texts), "extra_tokens": extra}
+    if kind == "program_output" or (kind == "tool_search_output" and not answers):
+        return Part(Kind.TURN, action=join(texts), **{**size, "text": ""})  # the provider ran it
+    if not answers:
+        return Part(Kind.FRAME, **size)  # nobody says what it answers: it stays
+    return Part(Kind.RESULT, goes_on=kind == "mcp_approval_response", **size)
+
+
+def _printed(item: Message, kind: str) -> tuple[list[str], int]:
+    """The texts of a tool's output, and the estimated size of what is no text."""
+    output = next((item[key] for key in ("output", "result", "tools", "approve") if key in item), "")
+    if kind == "computer_call_output":
+        return [], MEDIA_TOKENS
     if isinstance(output, str):
-        texts = [output] if output else []
-    elif isinstance(output, list) and all(isinstance(block, Mapping) and "type" in block for block in output):
+        return ([output] if output else []), 0
+    if isinstance(output, list | tuple) and all(isinstance(block, Mapping) and "type" in block for block in output):
         texts, media = texts_of(output)
-        extra = media * MEDIA_TOKENS
-    elif kind == "computer_call_output":
-        texts, extra = [], MEDIA_TOKENS
-    else:
-        texts = [as_json(output)]
-    return Part(Kind.RESULT, text=join(texts), answers=(str(identity),), counted=tuple(texts), extra_tokens=extra)
+        return texts, media * MEDIA_TOKENS
+    return [as_json(output)], 0

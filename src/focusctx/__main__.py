@@ -1,0 +1,9 @@
+"""`python -m focusctx`: the same as the `focusctx` command."""
+
+from __future__ import annotations
+
+import sys
+
+from .cli import main
+
+sys.exit(main())

@@ -1,0 +1,271 @@
+"""A draft that runs a GGUF file with llama.cpp, on the CPU or whatever its build supports.
+
+llama.cpp runs as a server in a child process, reachable from this machine only and with a key: should it
+crash or run out of memory, the agent does not go down with it, and loading does not block the event loop.
+The child ends with its parent. One request asks for all N sketches; they share one reading of the prompt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+import threading
+import weakref
+from collections.abc import AsyncIterator
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from ..errors import ConfigError, DraftError, DraftRefused, DraftUnavailable, MissingExtraError
+from ..types import Prompt, Reply, Usage
+from .answer import count
+
+if TYPE_CHECKING:
+    import aiohttp
+
+_SLOTS = 8
+"""Sketches written side by side; a slot costs next to nothing, since all share one context."""
+
+
+class LlamaCppDraft:
+    """A GGUF file. Loaded at the first sketch, once, and kept until `close` or the end of the program.
+
+    `context` is the number of tokens that the prompt and all N sketches may take together; memory for them
+    is set aside when the model is loaded. `threads` is what llama.cpp thinks best unless given.
+    """
+
+    def __init__(self, path: str | Path, *, context: int = 16_384, threads: int | None = None) -> None:
+        self.path = Path(path).expanduser()
+        if not self.path.is_file():
+            raise ConfigError(f"no such GGUF file: {self.path}; download one, and pass its path")
+        if context < 512:
+            raise ConfigError(f"context must be 512 or more, got {context!r}")
+        if threads is not None and threads < 1:
+            raise ConfigError(f"threads must be 1 or more, got {threads!r}")
+        if find_spec("xllamacpp") is None:
+            raise MissingExtraError("the llama.cpp draft", "llama-cpp")
+        self.context = context
+        self.threads = threads
+        self._server: _Server | None = None
+        self._starting = threading.Lock()
+        self._busy = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        return f"llama-cpp:{self.path.name}"
+
+    def close(self) -> None:
+        """Stop the model and free its memory. The next sketch would load it again."""
+        with self._starting:
+            if self._server is not None:
+                self._server.stop()
+                self._server = None
+
+    async def sample(self, prompt: Prompt, n: int) -> AsyncIterator[Reply]:
+        import aiohttp
+
+        async with _turn(self._busy):
+            address = await self._running().address()
+            # No time limit and no proxy: the caller has a deadline, and the server is on this machine.
+            async with aiohttp.ClientSession(
+                address.url, headers=address.headers, timeout=aiohttp.ClientTimeout(total=None)
+            ) as session:
+                try:
+                    await self._check_room(session, prompt, min(n, _SLOTS))
+                    for start in range(0, n, _SLOTS):
+                        async for reply in _ask(session, prompt, start, min(n - start, _SLOTS)):
+                            yield reply
+                except (aiohttp.ClientError, OSError) as error:
+                    raise DraftUnavailable(f"{self.name} stopped answering: {error!r}") from error
+
+    def _running(self) -> _Server:
+        """The server, started anew where there is none or the last one has died."""
+        with self._starting:
+            if self._server is None or not self._server.alive:
+                settings = {"path": str(self.path), "context": self.context, "threads": self.threads}
+                self._server = _Server(self.name, settings)
+            return self._server
+
+    async def _check_room(self, session: aiohttp.ClientSession, prompt: Prompt, sketches: int) -> None:
+        """llama.cpp finds out in the middle of writing that there is no room, and then drops all sketches."""
+        answer = await _post(session, "/v1/chat/completions/input_tokens", {"messages": prompt.messages})
+        tokens, room = count(answer.get("input_tokens")), sketches * prompt.max_tokens
+        if tokens + room > self.context:
+            raise DraftRefused(
+                f"the prompt has {tokens} tokens and {sketches} sketches may have {room}, but the context is "
+                f"{self.context}; pass LlamaCppDraft(…, context={tokens + room}), or lower draft_window or "
+                f"sketch_tokens"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Address:
+    url: str
+    key: str
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.key}"}
+
+
+class _Server:
+    """llama.cpp in a child process, loading from the moment this is made."""
+
+    def __init__(self, name: str, settings: dict[str, Any]) -> None:
+        self._name = name
+        self._key = secrets.token_urlsafe(24)
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115  # closed by _end
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", f"from {__name__} import serve; serve()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path)},
+            start_new_session=True,  # Ctrl+C is for the program, which stops us in its own way
+        )
+        self.stop = weakref.finalize(self, _end, self._process, self._log, os.getpid())
+        self._url: Future[str] = Future()
+        threading.Thread(target=self._start, args=(settings,), name="focusctx-llama-cpp", daemon=True).start()
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    async def address(self) -> _Address:
+        """Where it listens, once the model is loaded. Who stops waiting does not stop the loading."""
+        return _Address(await asyncio.shield(asyncio.wrap_future(self._url)), self._key)
+
+    def _start(self, settings: dict[str, Any]) -> None:
+        try:
+            answer = _tell(self._process, settings | {"key": self._key})
+            self._url.set_result(json.loads(answer)["url"])
+        except (OSError, ValueError):  # it died before it had an address
+            self._url.set_exception(DraftRefused(f"{self._name} cannot be loaded: {self._last_words()}"))
+
+    def _last_words(self) -> str:
+        with suppress(OSError, ValueError):  # the log is closed already where `close` came first
+            self._process.wait(timeout=5)
+            self._log.seek(0)
+            lines = self._log.read().decode(errors="replace").strip().splitlines()
+            return " / ".join(line.strip() for line in lines[-3:])[-400:] or "llama.cpp did not say why"
+        return "it was closed"
+
+
+def _tell(process: subprocess.Popen[bytes], settings: dict[str, Any]) -> bytes:
+    """Give the child its settings and read the one line it answers. Not by argument: the key is among them."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(json.dumps(settings).encode() + b"\n")
+    process.stdin.flush()  # and left open: its end tells the child that we are gone
+    return process.stdout.readline()
+
+
+def _end(process: subprocess.Popen[bytes], log: IO[bytes], parent: int) -> None:
+    if os.getpid() != parent:  # a fork of the program ends; the server is not its own
+        return
+    with process, log:
+        process.kill()  # it holds nothing that an orderly end would save
+
+
+def serve() -> None:
+    """What the child process runs: load the model, say where it listens, and live as long as the parent."""
+    settings = json.loads(sys.stdin.readline())
+    answer = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever llama.cpp prints goes to the log
+    import xllamacpp
+
+    params = xllamacpp.CommonParams()
+    params.model.path = settings["path"]
+    params.n_ctx = settings["context"]
+    if settings["threads"]:
+        params.cpuparams.n_threads = params.cpuparams_batch.n_threads = settings["threads"]
+    params.n_batch = params.n_ubatch  # it stops between batches only, when nobody waits any more
+    params.n_parallel = _SLOTS
+    params.kv_unified = True  # the sketches share the prompt's part of the context
+    params.cache_ram_mib = 0  # or it keeps up to 8 GB of old prompts
+    params.port = 0
+    params.api_keys = [settings["key"]]
+    params.cors_origins = ""  # no web page has business here
+    params.ui = False
+    params.verbosity = 1  # errors only
+    try:
+        server = xllamacpp.Server(params)
+    except RuntimeError as error:  # what is wrong with the file stands in the log by now
+        sys.exit(str(error))
+    print(json.dumps({"url": server.listening_address}), file=answer, flush=True)
+    sys.stdin.read()
+    os._exit(0)
+
+
+async def _ask(session: aiohttp.ClientSession, prompt: Prompt, start: int, n: int) -> AsyncIterator[Reply]:
+    """`n` replies to one request, each as soon as it ends. The first carries the request and its input."""
+    body = {
+        "messages": prompt.messages,
+        "n": n,
+        "temperature": prompt.temperature,
+        "max_tokens": prompt.max_tokens,
+        "seed": prompt.seed + start,
+        "chat_template_kwargs": {"enable_thinking": False},
+        "stream": True,
+    }
+    texts = [""] * n
+    missing = n
+    async with session.post("/v1/chat/completions", json=body) as response:
+        if response.status != 200:
+            raise _refusal(await response.json())
+        async for line in response.content:
+            if not line.startswith(b"data: {"):
+                continue
+            event = json.loads(line.removeprefix(b"data: "))
+            if "error" in event:
+                raise _refusal(event)
+            for choice in event["choices"]:
+                place = choice["index"]
+                texts[place] += choice["delta"].get("content") or ""
+                if choice["finish_reason"] is not None:
+                    usage = _usage(event["timings"], first=missing == n)
+                    missing -= 1
+                    yield Reply(texts[place], usage, truncated=choice["finish_reason"] == "length")
+    if missing:
+        raise DraftUnavailable(f"llama.cpp ended its answer with {missing} of {n} sketches missing")
+
+
+async def _post(session: aiohttp.ClientSession, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    async with session.post(path, json=body) as response:
+        answer: dict[str, Any] = await response.json()
+        if response.status != 200:
+            raise _refusal(answer)
+        return answer
+
+
+def _refusal(answer: dict[str, Any]) -> DraftError:
+    error = answer["error"]
+    kind = DraftRefused if error.get("code") == 400 else DraftUnavailable
+    return kind(f"llama.cpp answered {error.get('code')}: {error.get('message')}")
+
+
+def _usage(timings: dict[str, Any], *, first: bool) -> Usage:
+    written = count(timings.get("predicted_n"))
+    if not first:
+        return Usage(output_tokens=written)
+    # What it still had in memory from an earlier prompt is input all the same.
+    return Usage(1, count(timings.get("prompt_n")) + count(timings.get("cache_n")), written)
+
+
+@asynccontextmanager
+async def _turn(busy: threading.Lock) -> AsyncIterator[None]:
+    """One event at a time: the context has room for one. A thread's lock, since each event may have its own loop."""
+    while not busy.acquire(blocking=False):
+        await asyncio.sleep(0.05)
+    try:
+        yield
+    finally:
+        busy.release()

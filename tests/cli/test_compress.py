@@ -1,0 +1,170 @@
+"""`focusctx compress`: what goes in comes out in the same shape, smaller."""
+
+import io
+import json
+import os
+
+import pytest
+
+import histories
+from focusctx import Result
+
+LEFT = [message for number in (1, 2, 5) for message in histories.step(number)]
+COMPRESSED = [*histories.run(0), *LEFT]
+
+
+def test_a_list_stays_a_list(focusctx, scripted, trace):
+    code, out, err = focusctx("compress", trace, "--budget", 0)
+    assert code == 0
+    assert json.loads(out) == COMPRESSED
+    assert "s_3" in err
+    assert "dropped" in err
+
+
+def test_an_object_keeps_its_other_fields(focusctx, scripted, tmp_path):
+    request = {"model": "m", "messages": histories.run(5), "tools": [{"x": 1.0}], "n": None}
+    path = tmp_path / "request.json"
+    path.write_text(json.dumps(request, indent=4))
+    _, out, _ = focusctx("compress", path, "--budget", 0)
+    assert json.loads(out) == {**request, "messages": COMPRESSED}
+    assert list(json.loads(out)) == list(request)
+    assert out.startswith("{\n  ")
+
+
+def test_responses_input(focusctx, scripted, tmp_path):
+    items = [{"role": "user", "content": "go"}]
+    for number in range(1, 6):
+        items.append({"type": "function_call", "call_id": f"c{number}", "name": "look", "arguments": "{}"})
+        items.append({"type": "function_call_output", "call_id": f"c{number}", "output": "seen"})
+    path = tmp_path / "request.json"
+    path.write_text(json.dumps({"model": "m", "input": items}))
+    _, out, _ = focusctx("compress", path, "--budget", 0)
+    kept = [item["call_id"] for item in json.loads(out)["input"] if item.get("type") == "function_call"]
+    assert kept == ["c1", "c2", "c5"]
+
+
+def test_lines_stay_lines(focusctx, scripted, tmp_path):
+    path = tmp_path / "runs.jsonl"
+    lines = [json.dumps({"id": 1, "messages": histories.run(5)}), "", json.dumps(histories.run(5))]
+    path.write_text("\n".join(lines))
+    code, out, err = focusctx("compress", path, "--budget", 0)
+    assert code == 0
+    first, second = out.splitlines()
+    assert json.loads(first) == {"id": 1, "messages": COMPRESSED}
+    assert json.loads(second) == COMPRESSED
+    assert f"{path} line 1" in err
+    assert f"{path} line 3" in err
+
+
+def test_lines_are_recognised_without_the_suffix(focusctx, scripted, tmp_path):
+    path = tmp_path / "runs.txt"
+    path.write_text("\n".join([json.dumps(histories.run(5))] * 2) + "\n")
+    _, out, _ = focusctx("compress", path, "--budget", 0)
+    assert [json.loads(line) for line in out.splitlines()] == [COMPRESSED] * 2
+
+
+def test_standard_input(focusctx, scripted, monkeypatch):
+    data = json.dumps(histories.run(5)).encode()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+    code, out, _ = focusctx("compress", "-", "--budget", 0)
+    assert code == 0
+    assert json.loads(out) == COMPRESSED
+
+
+def test_what_is_not_due_comes_out_as_it_was_written(focusctx, scripted, tmp_path):
+    text = '[{"role":"user",  "content":"caf\\u00e9", "n": 1.50}]'
+    path = tmp_path / "small.json"
+    path.write_text(text)
+    code, out, err = focusctx("compress", path)
+    assert (code, out) == (0, text + "\n")
+    assert "nothing was due" in err
+    assert "--budget" in err
+
+
+def test_a_lone_surrogate_survives(focusctx, scripted, tmp_path):
+    messages = histories.run(5)
+    messages[-1]["content"] = "half a pair: \ud83d"
+    path = tmp_path / "odd.json"
+    path.write_text(json.dumps(messages))
+    _, out, _ = focusctx("compress", path, "--budget", 0)
+    assert json.loads(out)[-1] == messages[-1]
+    _, out, _ = focusctx("compress", path, "--budget", 0, "--json")
+    assert Result.from_json(out).messages[-1] == messages[-1]
+
+
+def test_out_takes_the_messages_and_the_table_goes_to_standard_output(focusctx, scripted, trace, tmp_path):
+    target = tmp_path / "smaller.json"
+    code, out, err = focusctx("compress", trace, "--budget", 0, "--out", target)
+    assert code == 0
+    assert json.loads(target.read_text()) == COMPRESSED
+    assert "what it did" in out
+    assert err == ""
+
+
+def test_out_may_be_the_input(focusctx, scripted, trace):
+    trace.chmod(0o640)
+    code, _, _ = focusctx("compress", trace, "--budget", 0, "--out", trace)
+    assert code == 0
+    assert json.loads(trace.read_text()) == COMPRESSED
+    assert trace.stat().st_mode & 0o777 == 0o640
+    assert [path.name for path in trace.parent.iterdir()] == [trace.name]
+
+
+def test_json_prints_results_in_place_of_table_and_messages(focusctx, scripted, tmp_path):
+    path = tmp_path / "runs.jsonl"
+    path.write_text("\n".join([json.dumps(histories.run(5))] * 2))
+    code, out, err = focusctx("compress", path, "--budget", 0, "--json")
+    results = [Result.from_json(line) for line in out.splitlines()]
+    assert (code, err) == (0, "")
+    assert [result.dropped for result in results] == [(3, 4), (3, 4)]
+
+
+def test_json_and_out_together(focusctx, scripted, trace, tmp_path):
+    target = tmp_path / "smaller.json"
+    _, out, _ = focusctx("compress", trace, "--budget", 0, "--json", "--out", target)
+    assert Result.from_json(out).dropped == (3, 4)
+    assert json.loads(target.read_text()) == COMPRESSED
+
+
+def test_the_options_reach_the_compressor(focusctx, scripted, trace):
+    more = ("--optimistic", "--dropped", "skeleton", "--rollouts", 2, "--threshold", 0.9, "--goal", "win", "--json")
+    _, out, _ = focusctx("compress", trace, "--budget", 0, "--format", "chat_completions", *more)
+    result = Result.from_json(out)
+    assert result.rescued == ()
+    assert len(result.sketches) == 2
+    assert result.history.goal == "win"
+    assert {decision.fate for decision in result.decisions} == {"kept", "skeleton", "pinned"}
+
+
+def test_a_draft_that_fails_is_a_warning(focusctx, say, trace):
+    say("I would rather not.")
+    code, out, err = focusctx("compress", trace, "--budget", 0)
+    assert code == 0
+    assert json.loads(out) == histories.run(5)
+    assert f"focusctx: warning: {trace} not compressed: 0 of 3 sketches usable" in err
+
+
+def test_all_lines_are_checked_before_the_draft_is_asked(focusctx, scripted, tmp_path):
+    path = tmp_path / "runs.jsonl"
+    path.write_text("\n".join([json.dumps(histories.run(5)), json.dumps([{"role": "user", "content": 5}])]))
+    code, out, err = focusctx("compress", path, "--budget", 0)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"focusctx: {path} line 2: message 0: 'content' must be")
+    assert scripted.prompts == []
+
+
+def test_interrupted_leaves_no_file_behind(focusctx, scripted, trace, tmp_path, monkeypatch):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("focusctx.compressor.Focus.compress", stop)
+    code, out, err = focusctx("compress", trace, "--out", tmp_path / "smaller.json")
+    assert (code, out, err) == (130, "", "")
+    assert [path.name for path in tmp_path.iterdir()] == [trace.name]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a device to write to")
+def test_devices_are_written_to_not_replaced(focusctx, scripted, trace):
+    code, _, _ = focusctx("compress", trace, "--budget", 0, "--out", os.devnull)
+    assert code == 0
+    assert not os.path.isfile(os.devnull)  # noqa: PTH113

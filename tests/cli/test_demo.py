@@ -1,0 +1,43 @@
+"""`focusctx demo`: the main job, end to end, with no key and no network."""
+
+import json
+from importlib.resources import files
+
+from focusctx import Focus, FocusConfig
+from focusctx.invariants import violations
+from focusctx.tokens import Counter
+
+DEMO = json.loads(files("focusctx.cli").joinpath("demo_trace.json").read_text("utf-8"))["messages"]
+
+
+def test_it_runs(focusctx):
+    code, out, err = focusctx("demo")
+    assert (code, err) == (0, "")
+    for said in ("s_21", "pinned", "dropped", "saved", "focusctx explain my_trace.json", "--draft openai:"):
+        assert said in out
+
+
+def test_it_writes_the_page(focusctx, tmp_path):
+    target = tmp_path / "report.html"
+    code, out, _ = focusctx("demo", "--out", target)
+    assert code == 0
+    assert str(target) in out
+    text = target.read_text()
+    assert "Edda Thorne" in text
+    assert "http://" not in text
+    assert "https://" not in text
+
+
+def test_the_history_is_legal_and_large_enough():
+    result = Focus("offline", config=FocusConfig.paper()).compress(DEMO)
+    assert violations(DEMO, "chat_completions") == []
+    assert result.compressed
+    assert len(result.history.spans) == 21
+    assert 6000 < result.tokens_before < 9000
+    assert any("Never send mail to Edda" in str(message["content"]) for message in result.messages)
+
+
+def test_all_addresses_are_reserved_ones():
+    text = json.dumps(DEMO)
+    assert Counter("cl100k_base").count(text) > 6000
+    assert text.count("@") == text.count("@example.com")

@@ -1,0 +1,81 @@
+"""The command as the shell sees it."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import histories
+from focusctx import __version__
+from focusctx.cli import main
+from focusctx.cli.options import FORMATS
+from focusctx.wire import WIRES
+
+
+def shell(*arguments, data=None):
+    command = [sys.executable, "-m", "focusctx", *map(str, arguments)]
+    return subprocess.run(command, check=False, input=data, capture_output=True, timeout=60)
+
+
+def test_compress_in_a_pipe():
+    messages = histories.run(40)
+    done = shell("compress", "-", "--budget", 100, data=json.dumps(messages).encode())
+    assert done.returncode == 0
+    kept = json.loads(done.stdout)
+    assert len(kept) < len(messages)
+    assert kept[-1] == messages[-1]
+    table = done.stderr.decode()
+    assert "\x1b" not in table
+    assert "s_40" in table
+
+
+def test_an_error_in_the_shell(tmp_path):
+    done = shell("explain", tmp_path / "none.json")
+    assert done.returncode == 2
+    assert done.stdout == b""
+    assert done.stderr.decode().count("\n") == 1
+
+
+def test_a_reader_that_has_seen_enough():
+    lines = "\n".join([json.dumps(histories.run(30))] * 200)
+    command = [sys.executable, "-m", "focusctx", "compress", "-"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdin.write(lines.encode())
+        process.stdin.close()
+        process.stdout.read(10)
+        process.stdout.close()
+        said = process.stderr.read()
+    assert process.returncode == 141
+    assert b"Traceback" not in said
+    assert b"BrokenPipe" not in said
+
+
+def test_the_help_names_the_commands_and_loads_nothing_heavy():
+    code = (
+        "import sys; from focusctx.cli import main\n"
+        "try: main(['--help'])\nexcept SystemExit: pass\n"
+        "print(sorted({'rich', 'aiohttp', 'tiktoken', 'asyncio'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
+    assert "compress" in done.stdout
+    assert "focusctx demo" in done.stdout
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("command", ["compress", "explain", "demo"])
+def test_each_command_has_a_help(capsys, command):
+    with pytest.raises(SystemExit) as stop:
+        main([command, "--help"])
+    assert stop.value.code == 0
+    assert "--draft" in capsys.readouterr().out
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert capsys.readouterr().out == f"focusctx {__version__}\n"
+
+
+def test_the_formats_are_the_wires():
+    assert tuple(WIRES) == FORMATS

@@ -1,0 +1,128 @@
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from focusctx import drafts
+from focusctx.drafts import AnthropicDraft, FunctionDraft, OpenAICompatibleDraft, ScriptedDraft, draft_from
+from focusctx.errors import ConfigError
+
+
+def test_openai(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-env")
+    draft = draft_from("openai:gpt-4.1-mini")
+    assert isinstance(draft, OpenAICompatibleDraft)
+    assert (draft.name, draft.model) == ("openai:gpt-4.1-mini", "gpt-4.1-mini")
+
+
+def test_any_server():
+    draft = draft_from("openai:org/model@v2:free@http://127.0.0.1:8080/v1")
+    assert draft.model == "org/model@v2:free"
+    assert draft._endpoint.url == "http://127.0.0.1:8080/v1/chat/completions"
+    assert draft.name == "openai:org/model@v2:free@http://127.0.0.1:8080/v1"
+    assert draft_from(draft.name).name == draft.name
+
+
+def test_anthropic():
+    draft = draft_from("anthropic:claude@http://127.0.0.1:8080")
+    assert isinstance(draft, AnthropicDraft)
+    assert draft._endpoint.url == "http://127.0.0.1:8080/v1/messages"
+
+
+@pytest.mark.parametrize(
+    ("text", "module", "kind", "arguments"),
+    [
+        ("offline", "offline", "OfflineDraft", ()),
+        ("transformers:org/model", "transformers", "TransformersDraft", ("org/model",)),
+        ("llama-cpp:models/a.gguf", "llama_cpp", "LlamaCppDraft", ("models/a.gguf",)),
+    ],
+)
+def test_local_drafts_get_what_stands_behind_the_colon(text, module, kind, arguments, monkeypatch):
+    made = SimpleNamespace(**{kind: lambda *given: (kind, given)})
+    monkeypatch.setitem(sys.modules, f"focusctx.drafts.{module}", made)
+    assert draft_from(text) == (kind, arguments)
+
+
+@pytest.mark.parametrize("endpoint", ["https://me.openai.azure.com/", "https://me.openai.azure.com/openai/v1/"])
+def test_azure(monkeypatch, endpoint):
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "azure-key")
+    with pytest.raises(ConfigError, match="AZURE_OPENAI_ENDPOINT"):
+        draft_from("azure:mini")
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", endpoint)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-env")
+    draft = draft_from("azure:mini")
+    assert draft.name == "azure:mini"
+    assert draft._endpoint.url == "https://me.openai.azure.com/openai/v1/chat/completions"
+    assert draft._endpoint.headers == {"api-key": "azure-key"}
+
+
+def test_presets_use_their_own_key_and_no_other(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-env")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
+    with pytest.raises(ConfigError, match="OPENROUTER_API_KEY"):
+        draft_from("openrouter:vendor/model")
+    monkeypatch.setenv("OPENROUTER_API_KEY", "or-key")
+    draft = draft_from("openrouter:vendor/model:free")
+    assert (draft.name, draft.model) == ("openrouter:vendor/model:free", "vendor/model:free")
+    assert draft._endpoint.url == "https://openrouter.ai/api/v1/chat/completions"
+    assert draft._endpoint.headers == {"Authorization": "Bearer or-key"}
+    local = draft_from("vllm:Qwen/Qwen3@http://127.0.0.1:9000/v1")
+    assert local._endpoint.url == "http://127.0.0.1:9000/v1/chat/completions"
+    assert local._endpoint.headers == {}
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        (None, "http://127.0.0.1:11434/v1"),
+        ("", "http://127.0.0.1:11434/v1"),
+        ("0.0.0.0", "http://127.0.0.1:11434/v1"),
+        ("0.0.0.0:9999", "http://127.0.0.1:9999/v1"),
+        (":9999", "http://127.0.0.1:9999/v1"),
+        ("gpu", "http://gpu:11434/v1"),
+        ("gpu:80", "http://gpu:80/v1"),
+        ("[::1]", "http://[::1]:11434/v1"),
+        ("http://gpu:9999/", "http://gpu:9999/v1"),
+        ("https://gpu.example/ollama", "https://gpu.example/ollama/v1"),
+    ],
+)
+def test_ollama_host_as_ollama_writes_it(monkeypatch, host, url):
+    if host is not None:
+        monkeypatch.setenv("OLLAMA_HOST", host)
+    assert draft_from("ollama:qwen3:4b")._endpoint.url == f"{url}/chat/completions"
+
+
+@pytest.mark.parametrize("text", ["", "gpt-4.1", "openai:", "ollama:", "offline:x", "opanai:gpt", ":gpt"])
+def test_an_unknown_form_lists_the_known_ones(text):
+    with pytest.raises(ConfigError, match=r"openai:MODEL@http://HOST/v1[\s\S]*openrouter[\s\S]*llama-cpp:FILE"):
+        draft_from(text)
+
+
+def test_objects_and_functions():
+    scripted = ScriptedDraft(["plan"])
+    assert draft_from(scripted) is scripted
+    assert isinstance(draft_from(lambda prompt: "plan"), FunctionDraft)
+
+
+@pytest.mark.parametrize("thing", [None, 3, ["openai:gpt"], ScriptedDraft])
+def test_what_is_no_draft(thing):
+    with pytest.raises(ConfigError):
+        draft_from(thing)
+
+
+def test_public_names():
+    assert set(drafts.__all__) <= set(dir(drafts))
+    assert set(drafts.__all__) == set(drafts._HOMES)
+    with pytest.raises(AttributeError, match="NoDraft"):
+        _ = drafts.NoDraft
+
+
+def test_a_draft_from_a_string_imports_nothing_heavy():
+    code = (
+        "import sys; from focusctx.drafts import draft_from;"
+        "draft_from('openai:m@http://127.0.0.1/v1'); draft_from('anthropic:m@http://127.0.0.1');"
+        "heavy = {'aiohttp', 'openai', 'anthropic', 'torch', 'transformers', 'xllamacpp'} & set(sys.modules);"
+        "sys.exit(str(heavy) if heavy else 0)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,223 @@
+"""What must hold of any compressed history, said a second time and in another way than the library says it.
+
+Everything compares the rebuilt list with the original by the identity of its parts, and knows nothing of spans.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from sdk_types import sdk_errors
+from strategies import SAID, UNKNOWN_ITEM
+
+from focusctx.invariants import violations
+
+Json = dict[str, Any]
+
+
+def check(original: Sequence[Json], rebuilt: Sequence[Json], format: str) -> None:
+    """All that holds whichever spans were dropped, and whatever was left of them."""
+    assert violations(rebuilt, format) == []
+    assert sdk_errors(official(rebuilt), format) == []
+    assert same(words(rebuilt), words(original)), "the user's words survive, all and in order"
+    assert same(frame(rebuilt), frame(original)), "system messages and unknown items survive"
+    assert same(reasoning(rebuilt), [part for part in reasoning(original) if part_in(part, reasoning(rebuilt))])
+    assert open_calls(rebuilt) == open_calls(original), "a call loses its result only together with it"
+    for binding in (reasoning_pairs, joint_work):
+        for unit in binding(original):
+            left = [part_in(part, rebuilt) for part in unit]
+            assert all(left) or not any(left), f"torn apart: {unit}"
+    if format == "anthropic":
+        assert results_come_first(rebuilt) or not results_come_first(original)
+        assert sum("cache_control" in block for block in all_blocks(rebuilt)) <= 4
+        check_turns_open_with_thinking(original, rebuilt)
+
+
+def check_removed(original: Sequence[Json], rebuilt: Sequence[Json]) -> None:
+    """Nothing new stands in the list: its messages, or at least their blocks, are the very objects that came in."""
+    assert in_order(
+        [part for message in rebuilt for part in parts(message, part_in(message, original))],
+        [part for message in original for part in (message, *blocks(message))],
+    )
+
+
+def check_skeleton(original: Sequence[Json], rebuilt: Sequence[Json]) -> None:
+    """The list is as long as it was and all the model made is still in it; only results may have changed."""
+    assert len(rebuilt) == len(original)
+    for before, after in zip(original, rebuilt, strict=True):
+        if before.get("role") in ("assistant", "system", "developer") or not is_result(before):
+            assert after is before
+        assert before.keys() <= after.keys()
+
+
+def same(left: Sequence[object], right: Sequence[object]) -> bool:
+    return len(left) == len(right) and all(a is b for a, b in zip(left, right, strict=True))
+
+
+def in_order(some: Iterable[object], whole: Iterable[object]) -> bool:
+    """Whether `some` is what is left of `whole` when parts of it are taken away."""
+    rest = iter(whole)
+    return all(any(part is other for other in rest) for part in some)
+
+
+def part_in(part: object, whole: Iterable[object]) -> bool:
+    return any(part is other for other in whole)
+
+
+def official(messages: Iterable[Json]) -> list[Json]:
+    """Without what imitators and the future add to a format: the SDKs do not know it."""
+    known = [message for message in messages if message.get("type") != UNKNOWN_ITEM]
+    return [{key: value for key, value in message.items() if key != "reasoning_content"} for message in known]
+
+
+def blocks(message: Json) -> list[Json]:
+    content = message.get("content")
+    return content if isinstance(content, list) else []
+
+
+def all_blocks(messages: Iterable[Json]) -> Iterator[Json]:
+    for message in messages:
+        for block in blocks(message):
+            yield block
+            yield from blocks(block)
+
+
+def parts(message: Json, whole: bool) -> list[Json]:
+    return [message] if whole else blocks(message)
+
+
+def words(messages: Iterable[Json]) -> list[Json]:
+    """What people said: blocks of user messages, or whole messages of plain text."""
+    found: list[Json] = []
+    for message in messages:
+        if message.get("role") == "user":
+            found += [block for block in blocks(message) if block["type"] != "tool_result"]
+            if str(message["content"]).startswith(SAID):
+                found.append(message)
+    return found
+
+
+def frame(messages: Iterable[Json]) -> list[Json]:
+    fixed = ("compaction", "item_reference", UNKNOWN_ITEM)
+    return [
+        message
+        for message in messages
+        if message.get("role") in ("system", "developer")
+        or message.get("type") in fixed
+        or ("role" not in message and "type" not in message)
+    ]
+
+
+def reasoning(messages: Iterable[Json]) -> list[Json]:
+    """Every reasoning item and thinking block."""
+    items = [message for message in messages if message.get("type") == "reasoning"]
+    return items + [block for block in all_blocks(messages) if block["type"] in ("thinking", "redacted_thinking")]
+
+
+def is_result(message: Json) -> bool:
+    if message.get("role") == "user":
+        return not str(message["content"]).startswith(SAID)
+    return message.get("role") in ("tool", "function") or "role" not in message
+
+
+def open_calls(messages: Iterable[Json]) -> Counter[str]:
+    """How often each id was asked for, less how often it was answered."""
+    balance: Counter[str] = Counter()
+    for message in messages:
+        balance.update(_asked(message))
+        balance.subtract(_answered(message))
+    return +balance - Counter() if all(balance.values()) else Counter({k: v for k, v in balance.items() if v})
+
+
+def _asked(message: Json) -> Iterator[str]:
+    yield from (call["id"] for call in message.get("tool_calls", ()))
+    if "function_call" in message:
+        yield message["function_call"]["name"]
+    yield from (block["id"] for block in blocks(message) if block["type"].endswith("tool_use"))
+    kind = message.get("type", "message")
+    if kind == "mcp_approval_request":
+        yield message["id"]
+    elif message.get("call_id") and not kind.endswith("_output"):
+        yield message["call_id"]
+
+
+def _answered(message: Json) -> Iterator[str]:
+    if message.get("role") in ("tool", "function"):
+        yield message.get("tool_call_id") or message["name"]
+    yield from (block["tool_use_id"] for block in blocks(message) if block["type"].endswith("tool_result"))
+    kind = message.get("type", "message")
+    if kind == "mcp_approval_response":
+        yield message["approval_request_id"]
+    elif kind == "local_shell_call_output":
+        yield message["id"]
+    elif kind.endswith("_output") and message.get("call_id"):
+        yield message["call_id"]
+
+
+def reasoning_pairs(messages: Sequence[Json]) -> list[list[Json]]:
+    """Responses: each reasoning item with the item it led to."""
+    following = zip(messages, messages[1:], strict=False)
+    return [list(pair) for pair in following if pair[0].get("type") == "reasoning"]
+
+
+def joint_work(messages: Sequence[Json]) -> list[list[Json]]:
+    """Messages that speak of the same approval or program: the provider goes on with it from message to message."""
+    units: dict[str, list[Json]] = {}
+    for message in messages:
+        for name in _joint_names(message):
+            units.setdefault(name, []).append(message)
+    return list(units.values())
+
+
+def _joint_names(message: Json) -> Iterator[str]:
+    kind = message.get("type")
+    if kind == "mcp_approval_request":
+        yield message["id"]
+    if kind in ("mcp_approval_response", "mcp_call") and "approval_request_id" in message:
+        yield message["approval_request_id"]
+    if kind in ("program", "program_output"):
+        yield message["call_id"]
+    if "caller" in message:
+        yield message["caller"]["caller_id"]
+    if message.get("role") == "assistant":
+        yield from {
+            block.get("caller", {}).get("tool_id") or block.get("tool_use_id") or block["id"]
+            for block in blocks(message)
+            if block["type"] == "server_tool_use" or block["type"].endswith("tool_result") or "caller" in block
+        }
+
+
+def results_come_first(messages: Sequence[Json]) -> bool:
+    """Anthropic: where a turn's results and the user's words follow it, the results stand first."""
+    spoken = False
+    for message in messages:
+        if message["role"] == "assistant":
+            spoken = False
+        for block in blocks(message) if message["role"] == "user" else ():
+            if block["type"] == "tool_result" and spoken:
+                return False
+            spoken = spoken or block["type"] != "tool_result"
+    return True
+
+
+def check_turns_open_with_thinking(original: Sequence[Json], rebuilt: Sequence[Json]) -> None:
+    """Anthropic: what was a thinking turn still opens with thinking, or the provider refuses its tool calls."""
+    thinks: Callable[[Json], bool] = lambda message: bool(reasoning([message]))  # noqa: E731
+    opened = {
+        id(message): any(map(thinks, turn[: place + 1]))
+        for turn in turns(original)
+        for place, message in enumerate(turn)
+    }
+    for turn in turns(rebuilt):
+        assert thinks(turn[0]) or not opened[id(turn[0])], "lost the thinking it rests on"
+
+
+def turns(messages: Iterable[Json]) -> list[list[Json]]:
+    """Anthropic: the assistant messages between one word of the user and the next."""
+    found: list[list[Json]] = [[]]
+    for message in messages:
+        if message["role"] == "assistant":
+            found[-1].append(message)
+        elif words([message]):
+            found.append([])
+    return [turn for turn in found if turn]
