@@ -3,14 +3,14 @@
 Everything compares the rebuilt list with the original by the identity of its parts, and knows nothing of spans.
 """
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from focusctx.invariants import violations
 from sdk_types import sdk_errors
 from strategies import SAID, UNKNOWN_ITEM
-
-from focusctx.invariants import violations
 
 Json = dict[str, Any]
 
@@ -120,13 +120,13 @@ def is_result(message: Json) -> bool:
     return message.get("role") in ("tool", "function") or "role" not in message
 
 
-def open_calls(messages: Iterable[Json]) -> Counter[str]:
-    """How often each id was asked for, less how often it was answered."""
+def open_calls(messages: Iterable[Json]) -> dict[str, int]:
+    """The ids asked for more often than answered, or the reverse, and by how much."""
     balance: Counter[str] = Counter()
     for message in messages:
         balance.update(_asked(message))
         balance.subtract(_answered(message))
-    return +balance - Counter() if all(balance.values()) else Counter({k: v for k, v in balance.items() if v})
+    return {identity: missing for identity, missing in balance.items() if missing}
 
 
 def _asked(message: Json) -> Iterator[str]:
@@ -156,7 +156,7 @@ def _answered(message: Json) -> Iterator[str]:
 
 def reasoning_pairs(messages: Sequence[Json]) -> list[list[Json]]:
     """Responses: each reasoning item with the item it led to."""
-    following = zip(messages, messages[1:], strict=False)
+    following = itertools.pairwise(messages)
     return [list(pair) for pair in following if pair[0].get("type") == "reasoning"]
 
 

@@ -9,14 +9,14 @@ and only what JSON can hold is left (the SDKs also take open files and their own
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from os import PathLike
-from typing import IO, Annotated, Any, Literal, Union, get_args, get_origin
+from typing import IO, Annotated, Any, Literal, NotRequired, Required, Union, get_args, get_origin
 
 from anthropic.types import MessageParam
 from openai._types import SequenceNotStr
 from openai.types.chat import ChatCompletionMessageParam
 from openai.types.responses import ResponseInputItemParam
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
-from typing_extensions import NotRequired, Required, TypedDict, get_type_hints, is_typeddict
+from typing_extensions import TypedDict, get_type_hints, is_typeddict
 
 _TYPES = {
     "chat_completions": ChatCompletionMessageParam,
@@ -94,7 +94,7 @@ def _closed_union(members: list[Any]) -> Any:
     if len(tagged) < 2 or len(values) != len(set(values)) or None in values:
         return Union[tuple(map(_closed, members))]  # noqa: UP007
     told_apart = Annotated[Union[tuple(map(_closed, tagged))], Field(discriminator="type")]  # noqa: UP007
-    return Union[tuple([told_apart, *(_closed(member) for member in members if member not in tagged)])]  # noqa: UP007
+    return Union[(told_apart, *(_closed(member) for member in members if member not in tagged))]
 
 
 def _is_json(annotation: Any) -> bool:

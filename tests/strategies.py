@@ -569,7 +569,7 @@ OBSERVATIONS = (
     "Observation: {}",
     "Observation 3: {}",
     "OBSERVATION:\n{}",
-    "Output:\n```\n{}\n```",
+    "Tool output:\n```\n{}\n```",
     "exitcode: 0 (execution succeeded)\nCode output: {}",
 )
 
@@ -609,6 +609,10 @@ HISTORIES: dict[str, st.SearchStrategy[list[Json]]] = {
     "anthropic": anthropic_histories(),
     "react": react_histories(),
 }
+
+
+def format_of(kind: str) -> str:
+    return "chat_completions" if kind == "react" else kind
 
 
 # -------------------------------------------------------------------------------------------------- Anything else

@@ -112,8 +112,17 @@ def test_results_survive_json() -> None:
     for result in (focus().compress(run(6)), focus(budget=10_000).compress(run(2)), focus("no").compress(run(4))):
         assert Result.from_json(result.to_json()) == result
         json.loads(result.to_json())
-    with pytest.raises(MessageError, match="not a saved Result"):
-        Result.from_json('{"messages": [], "compressed": false, "colour": "red"}')
+    for broken in (
+        '{"messages": [], "compressed": false, "colour": "red"}',
+        '{"messages": [], "compressed": 1}',
+        '{"messages": 3, "compressed": true}',
+        '{"messages": [], "compressed": true, "kept": ["1"]}',
+        '{"compressed": true}',
+        "[]",
+        "{",
+    ):
+        with pytest.raises(MessageError, match="not a saved Result"):
+            Result.from_json(broken)
 
 
 def test_an_agent_without_a_chat_format_gives_spans() -> None:

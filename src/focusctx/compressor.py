@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from . import theory
 from .blocking import run
 from .breaker import Breaker
-from .config import FocusConfig, Settings
+from .config import FocusConfig, SessionOptions, Settings
 from .drafts.registry import draft_from
 from .errors import ConfigError
 from .invariants import violations
@@ -30,6 +30,10 @@ from .pipeline.split import measure, read_history
 from .prices import price_of
 from .tokens import Counter
 from .types import DraftModel, History, Message, Prompt, Reply, Result, Sketch, Usage
+
+if TYPE_CHECKING:
+    from .session.session import Session
+    from .session.store import Store
 
 _log = logging.getLogger("focusctx")
 
@@ -47,8 +51,9 @@ class Focus:
         self.config = (config or FocusConfig()).with_changes(**settings)
         self.draft = draft_from(draft)
         self._price = price_of(self.draft.name)
-        self._count = Counter(self.config.tokens).count
-        self._recent = RecentHistories(self.config, self._count)
+        self.count = Counter(self.config.tokens).count
+        """How this object counts tokens; every text once."""
+        self._recent = RecentHistories(self.config, self.count)
         self._breaker = Breaker(self.config.breaker_failures, self.config.breaker_pause)
 
     def compress(
@@ -73,10 +78,19 @@ class Focus:
         seen = frozenset(span.index for span in history.spans)
         return Drafted(tuple(replies), problem, seen, time.perf_counter() - started)
 
-    def decide(self, history: History, drafted: Drafted) -> Result:
+    def decide(self, history: History, drafted: Drafted, pinned: Mapping[int, str] | None = None) -> Result:
         """The result of an event over a history that may have grown since it was drafted: new spans stay."""
         event = self._begin(history, None, None)
-        return event if isinstance(event, Result) else self._finish(event, drafted)
+        if isinstance(event, Result):
+            return event
+        event.pinned |= pinned or {}
+        return self._finish(event, drafted)
+
+    def session(self, store: str | Store = "memory", **options: Unpack[SessionOptions]) -> Session:
+        """A session: decisions that last, over a store that may be shared. See `focusctx.session`."""
+        from .session.session import Session
+
+        return Session(self, store, **options)
 
     def _begin(self, messages: Sequence[Message] | History, goal: str | None, format: str | None) -> Result | _Event:
         """Everything before the draft: an event to sample for, or the result where there is nothing to ask."""
@@ -146,13 +160,13 @@ class Focus:
         if history.format == "spans":
             if self.config.dropped == "skeleton":
                 raise ConfigError("dropped='skeleton' needs messages to put placeholders into, not bare spans")
-            history = measure(history, self._count)
+            history = measure(history, self.count)
         return history if goal is None else replace(history, goal=goal)
 
     def _size(self, history: History, rebuilt: Sequence[Message], kept: Collection[int]) -> int:
         if self.config.dropped == "remove":
             return history.tokens - sum(span.tokens for span in history.spans if span.index not in kept)
-        return read_history(rebuilt, self.config, self._count, format=history.format).tokens
+        return read_history(rebuilt, self.config, self.count, format=history.format).tokens
 
     def _usage(self, replies: Sequence[Reply]) -> Usage:
         usage = sum((reply.usage for reply in replies), Usage())

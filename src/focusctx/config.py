@@ -34,6 +34,18 @@ class Settings(TypedDict, total=False):
     seed: int
 
 
+class SessionOptions(TypedDict, total=False):
+    """The keyword arguments of `Focus.session`; `Session` says what each one means."""
+
+    tenant: str
+    model: str | None
+    money_gate: bool
+    ahead: float
+    growth: float
+    recall: bool
+    clock: Callable[[], float]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FocusConfig:
     """How to compress. `FocusConfig()` and `FocusConfig.paper()` differ only where a measurement said so."""
@@ -106,7 +118,7 @@ class FocusConfig:
             ),
             "draft_window must be 256 or more": self.draft_window < 256,
             "sketch_tokens must be 1 or more": self.sketch_tokens < 1,
-            "deadline must be above 0": self.deadline <= 0,
+            "deadline must be above 0": not self.deadline > 0,
             "breaker_failures must be 1 or more": self.breaker_failures < 1,
             "breaker_pause must be 0 or more": self.breaker_pause < 0,
             "confidence must be between 0 and 1": not 0 < self.confidence < 1,

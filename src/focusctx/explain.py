@@ -24,8 +24,9 @@ def summary(result: Result) -> str:
     """One line: what happened and what it saved."""
     if result.failure is not None:
         return f"not compressed: {result.failure}"
-    if not result.compressed and not result.sketches:
-        return f"nothing was due: {result.tokens_before} tokens"
+    if not result.compressed:
+        why = "the sketches need every span" if result.sketches else "; ".join(result.warnings) or "within budget"
+        return f"nothing dropped, {result.tokens_before} tokens: {why}"
     saved = 1 - result.tokens_after / result.tokens_before if result.tokens_before else 0.0
     return (
         f"{result.tokens_before} → {result.tokens_after} tokens ({saved:.0%} saved): "

@@ -38,9 +38,18 @@ def encode(value: Any) -> Any:
     return value
 
 
+_LEAVES: dict[object, tuple[type, ...]] = {str: (str,), bool: (bool,), int: (int,), float: (int, float)}
+
+
+def _expect(fits: bool, wanted: object, data: object) -> None:
+    if not fits:
+        raise ValueError(f"expected {wanted}, got {data!r:.60}")
+
+
 def decode(kind: Any, data: Any) -> Any:
     """The value of the annotated type `kind` that `encode` made `data` from."""
     if isinstance(kind, type) and is_dataclass(kind):
+        _expect(isinstance(data, dict), kind.__name__, data)
         hints = typing.get_type_hints(kind, vars(values))
         known = {field.name for field in fields(kind)}
         if unknown := set(data) - known:
@@ -48,9 +57,17 @@ def decode(kind: Any, data: Any) -> Any:
         return kind(**{name: decode(hints[name], item) for name, item in data.items()})
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if kind == values.Owner:
-        return tuple(data) if isinstance(data, list) else data
+        return decode(tuple[int, ...] if isinstance(data, list) else int, data)
     if origin in (types.UnionType, typing.Union):
         return None if data is None else decode(next(a for a in arguments if a is not type(None)), data)
+    if origin is typing.Literal:
+        _expect(data in arguments, arguments, data)
+    if kind in _LEAVES:
+        _expect(isinstance(data, _LEAVES[kind]) and (kind is bool) == isinstance(data, bool), kind, data)
+    if origin in (tuple, Sequence):
+        _expect(isinstance(data, list), "array", data)
+    if origin is Mapping or kind == values.Message:
+        _expect(isinstance(data, dict), "object", data)
     if origin is tuple:
         return tuple(decode(arguments[0], item) for item in data)
     if kind == values.Message:

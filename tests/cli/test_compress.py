@@ -54,6 +54,7 @@ def test_lines_stay_lines(focusctx, scripted, tmp_path):
     assert json.loads(second) == COMPRESSED
     assert f"{path} line 1" in err
     assert f"{path} line 3" in err
+    assert "2 conversations: " in err
 
 
 def test_lines_are_recognised_without_the_suffix(focusctx, scripted, tmp_path):
@@ -77,7 +78,7 @@ def test_what_is_not_due_comes_out_as_it_was_written(focusctx, scripted, tmp_pat
     path.write_text(text)
     code, out, err = focusctx("compress", path)
     assert (code, out) == (0, text + "\n")
-    assert "nothing was due" in err
+    assert "nothing dropped" in err
     assert "--budget" in err
 
 

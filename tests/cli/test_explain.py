@@ -47,7 +47,7 @@ def test_saved_results_and_traces_may_mix(focusctx, scripted, trace, tmp_path):
     path.write_text(saved + json.dumps(histories.run(1)))
     code, out, _ = focusctx("explain", path)
     assert code == 0
-    assert out.index("2 dropped") < out.index("nothing was due")
+    assert out.index("2 dropped") < out.index("nothing dropped")
 
 
 def test_a_draft_that_fails_is_a_warning(focusctx, say, trace):

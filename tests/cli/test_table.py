@@ -6,7 +6,7 @@ import pytest
 
 import histories
 from focusctx import Focus
-from focusctx.cli.table import numbers, print_event, what
+from focusctx.cli.table import numbers, print_events, what
 from focusctx.cli.terminal import console_on, printable, short
 from focusctx.drafts import ScriptedDraft
 from focusctx.types import Span
@@ -18,7 +18,7 @@ def printed(width, monkeypatch, spans=120):
     plan = f"Step: go on with a very long piece of work that no window can show | Depends on: [{cited}]"
     stream = io.StringIO()
     result = Focus(ScriptedDraft([plan] * 12), budget=0, rollouts=12).compress(histories.run(spans))
-    print_event(console_on(stream), result, 0)
+    print_events(console_on(stream), [("run", result)], 0)
     return stream.getvalue().splitlines()
 
 

@@ -83,7 +83,7 @@ class _Handler(BaseHTTPRequestHandler):
             while text == "for ever":
                 self.send({"choices": [dict(index=place, delta={"content": "x"}, finish_reason=None)]})
                 time.sleep(0.01)
-            self.send({"choices": [dict(index=place, delta={"role": "assistant", "content": None}, finish_reason=None)]})
+            self.send({"choices": [dict(index=place, delta={"content": None}, finish_reason=None)]})
             self.send({"choices": [dict(index=place, delta={"content": text}, finish_reason=None)]})
             if reason:
                 self.send({"choices": [dict(index=place, delta={}, finish_reason=reason)],

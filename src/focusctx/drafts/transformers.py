@@ -237,7 +237,7 @@ class _Job:
             _running.discard(self)
 
     def join(self) -> None:
-        self._thread.join(timeout=10)
+        self._thread.join(timeout=30)
 
 
 _running: set[_Job] = set()

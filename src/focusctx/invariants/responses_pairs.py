@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..types import Message
+from .blocks import item_kind
 from .rule import Violation
 
 
@@ -17,7 +18,7 @@ def responses_calls_and_outputs_pair(messages: Sequence[Message]) -> Iterator[Vi
     seen_calls = referred = False
     last_said = last_reference = -1
     for position, item in enumerate(messages):
-        kind = _kind(item)
+        kind = item_kind(item)
         identity = _identity(item, kind)
         if kind == "message":
             last_said = position
@@ -37,12 +38,12 @@ def responses_calls_and_outputs_pair(messages: Sequence[Message]) -> Iterator[Vi
             yield Violation(asked_at, f"call {identity!r} has no output, and the conversation went on")
 
 
-def _kind(item: Message) -> str:
-    return str(item.get("type") or ("message" if "role" in item else "item_reference"))
-
-
 def _identity(item: Message, kind: str) -> str | None:
     """What pairs a call with its output; None for hosted calls, which carry their output inside."""
-    if kind in ("mcp_approval_request", "local_shell_call_output"):
-        return item.get("call_id", item.get("id"))
-    return item.get("approval_request_id") if kind == "mcp_approval_response" else item.get("call_id")
+    other = {
+        "mcp_approval_request": "id",
+        "mcp_approval_response": "approval_request_id",
+        "local_shell_call_output": "id",
+    }
+    identity = item.get("call_id", item.get(other.get(kind, "call_id")))
+    return None if identity is None else str(identity)

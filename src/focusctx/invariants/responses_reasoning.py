@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..types import Message
+from .blocks import item_kind
 from .rule import Violation
 
 
@@ -18,7 +19,7 @@ def responses_reasoning_is_followed(messages: Sequence[Message]) -> Iterator[Vio
 
 
 def _made_by_model(item: Message) -> bool:
-    kind = str(item.get("type", "message"))
+    kind = item_kind(item)
     if kind == "message":
         return item.get("role") == "assistant"
     return not kind.endswith("_output") and kind != "mcp_approval_response"

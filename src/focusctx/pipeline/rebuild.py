@@ -8,15 +8,15 @@ a tool result whose text became a placeholder.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from ..types import History, Message, Owner
 from ..wire import Wire, wire_named
 
+Dropped: TypeAlias = Literal["remove", "skeleton"]
 
-def rebuild(
-    history: History, kept: Collection[int], dropped: Literal["remove", "skeleton"] = "remove"
-) -> list[Message]:
+
+def rebuild(history: History, kept: Collection[int], dropped: Dropped = "remove") -> list[Message]:
     """The messages, with the spans that are not kept taken out or reduced to skeletons."""
     stays = frozenset(kept) | {0}
     wire = wire_named(history.format) if dropped == "skeleton" else None

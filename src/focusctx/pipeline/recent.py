@@ -20,24 +20,24 @@ class RecentHistories:
     def __init__(self, config: FocusConfig, count: Count) -> None:
         self._config = config
         self._count = count
-        self._readers: list[Reader] = []
+        self._readers: list[tuple[str | None, Reader]] = []  # with the format each was asked to read
         self._lock = threading.Lock()
 
     def read(self, messages: Sequence[Message], format: str | None) -> Reader:
         """A reader that has read exactly these messages."""
         with self._lock:
-            reader = self._longest(messages)
+            reader = self._longest(messages, format)
             seen = len(reader.messages) if reader else 0
             check_list(messages, seen)
             new = messages[seen:]
-            if reader is None or format not in (None, reader.wire.name) or not reader.fits(new):
+            if reader is None or not (format or reader.fits(new)):
                 check_list(messages)
                 wire = wire_named(format) if format else recognise(messages)
                 reader, new = Reader(wire, self._config, self._count), messages
             else:
-                self._readers.remove(reader)  # put back below, unless it meets a bad message
+                self._forget(reader)  # put back below, unless it meets a bad message
             reader.extend(new)
-            self._readers = [reader, *self._readers[: _REMEMBERED - 1]]
+            self._readers = [(format, reader), *self._readers[: _REMEMBERED - 1]]
             return reader
 
     def current(self, reader: Reader) -> Reader:
@@ -45,12 +45,18 @@ class RecentHistories:
         if reader.is_current():
             return reader
         with self._lock:
-            self._readers = [known for known in self._readers if known is not reader]
-        return self.read(reader.messages, reader.wire.name)
+            asked = self._forget(reader)
+        return self.read(reader.messages, asked)
 
-    def _longest(self, messages: Sequence[Message]) -> Reader | None:
+    def _longest(self, messages: Sequence[Message], format: str | None) -> Reader | None:
         """The reader that knows most of the list."""
         if not isinstance(messages, list | tuple):
             return None
-        known = [reader for reader in self._readers if reader.continues(messages)]
+        known = [reader for asked, reader in self._readers if asked == format and reader.continues(messages)]
         return max(known, key=lambda reader: len(reader.messages), default=None)
+
+    def _forget(self, reader: Reader) -> str | None:
+        """Take a reader off the shelf; the format it was asked to read."""
+        asked = next((entry[0] for entry in self._readers if entry[1] is reader), reader.wire.name)
+        self._readers = [entry for entry in self._readers if entry[1] is not reader]
+        return asked

@@ -6,9 +6,9 @@ one step costs one step. Nothing it decides about a message depends on the messa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, pairwise
+from itertools import pairwise
 from operator import is_
 
 from ..config import FocusConfig
@@ -75,7 +75,7 @@ class Reader:
         self._values: list[object] = []
         self._config = config
         self._count = count
-        self._owners: list[Owner] = []
+        self.owners: list[Owner] = []
         self._spans: list[Span] = []  # closed ones; the last stays in `_open` until the next begins
         self._open: _OpenSpan | None = None
         self._turns: list[UserTurn] = []
@@ -89,12 +89,18 @@ class Reader:
         return len(self._spans) + (self._open is not None)
 
     def continues(self, messages: Sequence[Message]) -> bool:
-        """Whether `messages` starts with the very objects read so far."""
-        return len(messages) >= len(self.messages) and all(map(is_, messages, self.messages))
+        """Whether `messages` starts with what was read so far. Cheap where they are the very same objects."""
+        known = len(self.messages)
+        if len(messages) < known or list(messages[:known]) != self.messages:
+            return False
+        self.messages[:] = messages[:known]  # equal, but the caller's own objects are what goes back
+        return True
 
     def is_current(self) -> bool:
         """Whether no message was given another content since it was read; agents do edit them in place."""
-        now = list(_values(self.messages))
+        now: list[object] = []
+        for message in self.messages:
+            _add_values(message, now)
         return len(now) == len(self._values) and all(map(is_, now, self._values))
 
     def fits(self, messages: Iterable[Message]) -> bool:
@@ -110,8 +116,8 @@ class Reader:
             parts = self.wire.read(message, len(self.messages))
             owners = [self._place(part, message) for part in parts]
             self.messages.append(message)
-            self._values += message.values()
-            self._owners.append(owners[0] if len(parts) == 1 else _by_block(parts, owners))
+            _add_values(message, self._values)
+            self.owners.append(owners[0] if len(parts) == 1 else _by_block(parts, owners))
 
     def history(self, goal: str | None = None) -> History:
         last = () if self._open is None else (self._open.close(),)
@@ -120,7 +126,7 @@ class Reader:
             spans=(*self._spans, *last),
             user_turns=tuple(self._turns),
             messages=tuple(self.messages),
-            owners=tuple(self._owners),
+            owners=tuple(self.owners),
             format=self.wire.name,
             tokens=self.tokens,
         )
@@ -253,8 +259,19 @@ class _OpenSpan:
         self._tokens += tokens
 
 
-def _values(messages: Iterable[Message]) -> Iterator[object]:
-    return chain.from_iterable(message.values() for message in messages)
+def _add_values(value: object, found: list[object]) -> None:
+    """All that stands in a message, however deep: a reminder slipped into a content list is the user's words too."""
+    if isinstance(value, str):
+        found.append(value)
+    elif isinstance(value, Mapping):
+        found.extend(value)
+        for inner in value.values():
+            _add_values(inner, found)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            _add_values(inner, found)
+    else:
+        found.append(value)
 
 
 def _add(pieces: list[str], piece: str) -> None:

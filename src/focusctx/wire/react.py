@@ -14,17 +14,17 @@ import re
 _TEXT_ACTION = re.compile(
     r"```[\w+-]*[ \t]*\n.*?```"  # a fenced block
     r"|^[ \t>*]*Action(?:[ \t]*Input)?[ \t]*:"  # ReAct's own
-    r"|<(?:tool_call|function=|execute_\w+|invoke|action|command|code)\b[^>]*>",  # tags
+    r"|<(?:tool_call|function=|execute_\w+|invoke|action|command|code)\b[^<>]*>",  # tags
     re.DOTALL | re.MULTILINE | re.IGNORECASE,
 )
 
 _TOOL_OUTPUT = re.compile(
     r"\s*(?:"
-    r"<returncode>-?\d+</returncode>(?:\s*<(\w+)>.*</\1>)*"
+    r"<returncode>-?\d+</returncode>\s*+(?:<\w+>.*</\w+>)?"
     r"|<(tool_response|tool_result|function_results?|observation|output|stdout|result|execution_result)\b[^>]*>"
-    r".*</\2>"
-    r"|(?:Observation|OBSERVATION)[ \t]*\d*[ \t]*:.*"
-    r"|(?:Output|Result|Tool output|Tool result|Execution result|Execution logs|Code output)[ \t]*:\s*```.*```"
+    r".*</\1>"
+    r"|(?:Observation|OBSERVATION)(?:[ \t]*\d+)?[ \t]*:.*"
+    r"|(?:Tool output|Tool result|Execution result|Execution logs|Code output)[ \t]*:\s*```.*```"
     r"|exitcode: -?\d+ \(execution \w+\).*"
     r"|EXECUTION RESULT of \[.*"
     r")\s*",
@@ -35,10 +35,6 @@ _TOOL_OUTPUT = re.compile(
 def asks_for_text_actions(task: str) -> bool:
     """Whether a system prompt or task shows the agent how to write an action as text."""
     return _TEXT_ACTION.search(task) is not None
-
-
-def looks_like_action(turn: str) -> bool:
-    return _TEXT_ACTION.search(turn) is not None
 
 
 def looks_like_tool_output(text: str) -> bool:

@@ -44,10 +44,14 @@ class Responses:
         return any(kind in _ONLY_HERE for kind, _ in typed_blocks(message))
 
     def read(self, message: Message, position: int) -> tuple[Part, ...]:
-        kind = message.get("type")
-        if kind is None and ("role" in message or _is_bare_reference(message)):
-            kind = "message" if "role" in message else "item_reference"
-        require(isinstance(kind, str), f"an item needs a 'type' or a 'role', got type {kind_of(kind)}", position)
+        given = message.get("type")
+        untyped = given is None and ("role" in message or _is_bare_reference(message))
+        require(
+            untyped or isinstance(given, str),
+            f"an item needs a 'type' or a 'role', got type {kind_of(given)}",
+            position,
+        )
+        kind = ("message" if "role" in message else "item_reference") if untyped else str(given)
         if kind == "message":
             return (_message(message, position),)
         if kind == "reasoning":
@@ -63,6 +67,8 @@ class Responses:
         kind = message.get("type") or "message"
         if kind == "computer_call_output":
             return {**message, "output": {"type": "computer_screenshot", "image_url": _PIXEL}}
+        if isinstance(caller := message.get("caller"), Mapping) and caller.get("type") == "program":
+            return message  # the provider may run the program again over this output
         if kind in ("function_call_output", "custom_tool_call_output", "local_shell_call_output"):
             return {**message, "output": omitted(message.get("output"))}
         if kind == "message" and message.get("role") == "user":
@@ -143,12 +149,12 @@ def _output(item: Message, kind: str, position: int) -> Part:
     )
     texts, extra = _printed(item, kind)
     answers = (identity,) if isinstance(identity, str) else ()
-    size = {"text": join(texts), "answers": answers, "counted": tuple(texts), "extra_tokens": extra}
+    part = Part(Kind.RESULT, text=join(texts), answers=answers, counted=tuple(texts), extra_tokens=extra)
     if kind == "program_output" or (kind == "tool_search_output" and not answers):
-        return Part(Kind.TURN, action=join(texts), **{**size, "text": ""})  # the provider ran it
+        return part._replace(kind=Kind.TURN, action=part.text, text="")  # the provider ran it
     if not answers:
-        return Part(Kind.FRAME, **size)  # nobody says what it answers: it stays
-    return Part(Kind.RESULT, goes_on=kind == "mcp_approval_response", **size)
+        return part._replace(kind=Kind.FRAME)  # nobody says what it answers: it stays
+    return part._replace(goes_on=kind == "mcp_approval_response")
 
 
 def _printed(item: Message, kind: str) -> tuple[list[str], int]:

@@ -1,0 +1,61 @@
+"""`focusctx demo`: the whole job on a history that comes with the package; no key, no network."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from .options import DRAFTS, add_settings, focus_from, setup_of
+
+if TYPE_CHECKING:
+    from .compress import Commands
+
+_NEXT = """\
+Next, with a trace of your own agent:
+  focusctx compress my_trace.json --out smaller.json
+  focusctx explain my_trace.json --out report.html
+and with a model as draft, which plans better than data flow can:
+  focusctx explain my_trace.json --draft openai:gpt-4.1-mini --out report.html
+"""
+
+
+def add_to(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "demo",
+        help="compress a bundled history, with no key and no network",
+        description="Compress a bundled history, an office assistant part-way through its task.",
+        epilog=DRAFTS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--out", metavar="FILE.html", help="also write the page that `focusctx explain` makes")
+    add_settings(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from .output import write_line, writing
+    from .report import Entry, page
+    from .table import print_events
+    from .terminal import console_on, printable, short
+
+    text = files("focusctx.cli").joinpath("demo_trace.json").read_text("utf-8")
+    messages = json.loads(text)["messages"]
+    focus = focus_from(arguments)
+    console = console_on(sys.stdout)
+    console.print("An office assistant is part-way through its task:", style="bold")
+    console.print(f"  {short(messages[1]['content'], 600)}\n")
+    console.print(f"The draft ({focus.draft.name}) sketches {arguments.rollouts} plans for what is left to do …\n")
+    result = focus.compress(messages)
+    print_events(console, [("demo", result)], arguments.budget)
+    if arguments.out is not None:
+        with writing(arguments.out) as file:
+            write_line(file, page([Entry("demo", result, setup_of(focus))]))
+        console.print(f"\nWrote {printable(arguments.out)}: open it in a browser.")
+    else:
+        console.print("\n`focusctx demo --out report.html` writes this as a page, with every word of every step.")
+    console.print(f"\n{_NEXT}", end="")
+    return 0

@@ -1,0 +1,65 @@
+"""`focusctx explain`: why each span was kept or dropped, as text or as a page."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from .options import DRAFTS, TRACES, add_settings, add_trace_options, focus_from, setup_of
+
+if TYPE_CHECKING:
+    from .compress import Commands
+
+_DESCRIPTION = f"""\
+Say which spans of a trace are kept, dropped, rescued or pinned, by which
+sketch and for which reason.
+
+{TRACES}
+What `focusctx compress --json` printed is taken too, and shown without asking
+a draft again.
+
+With --out one HTML page is written that needs nothing else: no server, no
+network. It holds the full text of the trace: share it as you would the trace.
+"""
+
+
+def add_to(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "explain",
+        help="say why each span was kept or dropped, as text or as an HTML page",
+        description=_DESCRIPTION,
+        epilog=DRAFTS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add_trace_options(parser)
+    parser.add_argument("--out", metavar="FILE.html", help="write a page instead of text")
+    add_settings(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from .events import results_of, warn_of_failures
+    from .output import names_file, write_line, writing
+    from .report import Entry, page
+    from .terminal import printable
+    from .trace_file import SavedResult, read_trace
+
+    found = read_trace(arguments.trace, arguments.format)
+    focus = focus_from(arguments)
+    with writing(arguments.out) as file:
+        results = results_of(focus, found, arguments)
+        if arguments.out is not None:
+            setups = [None if isinstance(entry, SavedResult) else setup_of(focus) for entry in found]
+            names = [entry.name for entry in found]
+            write_line(file, page([Entry(*parts) for parts in zip(names, results, setups, strict=True)]))
+        else:
+            for entry, result in zip(found, results, strict=True):
+                if len(found) > 1:
+                    write_line(file, f"{entry.name}:")
+                write_line(file, printable(result.explain()))
+    warn_of_failures(found, results)
+    if names_file(arguments.out):
+        sys.stderr.write(f"focusctx: wrote {arguments.out}; open it in a browser\n")
+    return 0

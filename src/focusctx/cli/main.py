@@ -1,0 +1,113 @@
+"""The parser, and what the shell gets back: exit codes and one-line errors."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from .. import __version__
+from ..errors import FocusError
+from . import compress, demo, explain
+from .problem import Problem
+
+_EPILOG = """\
+exit codes:
+  0    done. Also when the draft failed and the history was passed on as it was:
+       compression must never break the pipeline it stands in, so the reason is
+       a warning on standard error
+  1    a fault of focusctx itself; FOCUSCTX_DEBUG=1 shows where
+  2    the input, an option or a file will not do; one line on standard error
+       says why
+  130  interrupted
+
+try it without a key, a model or a network:
+  focusctx demo
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command. Never raises for what a user can do wrong; `--help` and `--version` exit."""
+    _prepare_streams()
+    try:
+        code = _run(argv)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader, `head` perhaps, has seen enough
+        _discard_stdout()
+        code = 141
+    except KeyboardInterrupt:
+        code = 130
+    except FocusError as error:
+        code = _complain(str(error))
+    except OSError as error:
+        code = _complain(f"{error.filename or 'standard input or output'}: {error.strerror or error}")
+    except Exception as error:
+        if os.environ.get("FOCUSCTX_DEBUG"):
+            raise
+        _complain(f"unexpected {type(error).__name__}: {error}; please report it, FOCUSCTX_DEBUG=1 shows where it was")
+        code = 1
+    return code
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    if arguments.run is None:
+        parser.print_help(sys.stderr)
+        return 2
+    code: int = arguments.run(arguments)
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="focusctx",
+        description="Keep the steps your agent's future depends on, word for word, and drop the rest.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"focusctx {__version__}")
+    parser.set_defaults(run=None)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for command in (compress, explain, demo):
+        command.add_to(commands)
+    return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse with errors of one line, like all others here."""
+
+    def error(self, message: str) -> NoReturn:
+        raise Problem(f"{message}; see `{self.prog} --help`")
+
+
+def _complain(message: str) -> int:
+    # A cause may bring details on further lines; the first one is what happened.
+    first = message.strip().split("\n", 1)[0]
+    sys.stderr.write(f"focusctx: {first}\n")
+    return 2
+
+
+def _prepare_streams() -> None:
+    """Whatever a trace holds must be printable: escape what the terminal's encoding lacks."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    # The commands say themselves why a history was passed on; the log line would say it twice.
+    logging.getLogger("focusctx").addHandler(logging.NullHandler())
+
+
+def _discard_stdout() -> None:
+    """Let what is still buffered go nowhere, or Python reports the broken pipe once more at exit."""
+    try:
+        descriptor = sys.stdout.fileno()
+    except (OSError, ValueError):
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)

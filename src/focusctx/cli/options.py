@@ -1,0 +1,105 @@
+"""Options that several commands share, and the compressor they ask for."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..errors import ConfigError
+from .problem import Problem
+
+if TYPE_CHECKING:
+    from ..compressor import Focus
+
+FORMATS = ("chat_completions", "responses", "anthropic")
+
+DRAFTS = """\
+drafts:
+  offline                      data flow only: no model, no key, no network
+  openai:MODEL                 OpenAI, or the server OPENAI_BASE_URL names
+  openai:MODEL@http://HOST/v1  any OpenAI-compatible server
+  anthropic:MODEL, azure:DEPLOYMENT
+  deepseek|gemini|groq|mistral|ollama|openrouter|vllm:MODEL
+  transformers:PATH_OR_NAME    in this process, with focusctx[transformers]
+  llama-cpp:FILE.gguf          in this process, with focusctx[llama-cpp]
+"""
+
+TRACES = """\
+TRACE holds a list of messages, an object with such a list as its "messages"
+(or "input"; all other fields are left alone), or one of these per line
+(JSONL). OpenAI chat, OpenAI Responses and Anthropic are recognised.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """How a result was made: what reports say about it."""
+
+    draft: str
+    budget: int
+    rollouts: int
+    threshold: float
+    defensive: bool
+
+
+def add_trace_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("trace", metavar="TRACE", help="a JSON or JSONL file, - for standard input")
+    parser.add_argument("--goal", help="what the agent is to achieve (default: the user's first words)")
+    parser.add_argument("--format", choices=FORMATS, help="the wire format (default: recognised)")
+
+
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    settings = parser.add_argument_group("how to compress")
+    add = settings.add_argument
+    add("--draft", default="offline", help="the model that sketches plans, see below (default: offline)")
+    add("--budget", type=int, default=4096, metavar="TOKENS", help="δ: compress above this (default: 4096)")
+    add("--rollouts", type=int, default=3, metavar="N", help="how many sketches to sample (default: 3)")
+    add(
+        "--threshold",
+        type=float,
+        default=0.3,
+        metavar="TAU",
+        help="τ: keep spans that at least this share of the sketches cites (default: 0.3)",
+    )
+    add("--optimistic", action="store_true", help="FOCUS-O: plan citations only, no rescued spans")
+    add(
+        "--dropped",
+        choices=("remove", "skeleton"),
+        default="remove",
+        help="take dropped spans out whole, or leave them without their observation (default: remove)",
+    )
+    add(
+        "--deadline",
+        type=float,
+        default=30.0,
+        metavar="SECONDS",
+        help="how long the sketches may take; a large local model may need more (default: 30)",
+    )
+
+
+def focus_from(arguments: argparse.Namespace) -> Focus:
+    """The compressor the options describe."""
+    from ..compressor import Focus
+    from ..drafts.registry import draft_from
+
+    try:
+        draft = draft_from(arguments.draft)
+    except ConfigError as error:
+        # Where the error lists all forms itself, the help does it better.
+        what = str(error).split(" Known forms:")[0].rstrip(".")
+        raise Problem(f"{what}; `focusctx compress --help` lists the drafts") from error
+    return Focus(
+        draft,
+        budget=arguments.budget,
+        rollouts=arguments.rollouts,
+        threshold=arguments.threshold,
+        defensive=not arguments.optimistic,
+        dropped=arguments.dropped,
+        deadline=arguments.deadline,
+    )
+
+
+def setup_of(focus: Focus) -> Setup:
+    config = focus.config
+    return Setup(focus.draft.name, config.budget, config.rollouts, config.threshold, config.defensive)

@@ -1,0 +1,36 @@
+"""HTML that is escaped by construction: text becomes markup only through `tag`."""
+
+from __future__ import annotations
+
+from html import escape
+
+
+class Markup(str):
+    """A piece of HTML. Only `tag` and `together` make it from data."""
+
+    __slots__ = ()
+
+
+def tag(name: str, *children: object, **attributes: object) -> Markup:
+    """An element. Children that are no Markup are escaped; `class_`, `aria_label` and such name attributes.
+
+    An attribute that is None or False is left out, one that is True stands without a value.
+    """
+    written = "".join(_attribute(key, value) for key, value in attributes.items())
+    return Markup(f"<{name}{written}>{together(*children)}</{name}>")
+
+
+def together(*children: object) -> Markup:
+    """Pieces one after the other; None is nothing."""
+    return Markup("".join(_piece(child) for child in children if child is not None))
+
+
+def _piece(child: object) -> str:
+    return child if isinstance(child, Markup) else escape(str(child))
+
+
+def _attribute(key: str, value: object) -> str:
+    if value is None or value is False:
+        return ""
+    name = key.rstrip("_").replace("_", "-")
+    return f" {name}" if value is True else f' {name}="{escape(str(value))}"'

@@ -1,0 +1,93 @@
+"""The history as a bar: spans in order, as wide as they are long, in the colour of what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ...types import Result
+from .markup import Markup, tag
+
+FATES = {
+    "kept": "because plans cite it",
+    "rescued": "for the risk of losing it",
+    "pinned": "whatever the sketches say",
+    "skeleton": "without its observation",
+    "dropped": "too few plans need it",
+}
+_LABELLED = 0.035
+"""Segments below this share of the bar have no room for their name."""
+
+
+class _Segment(NamedTuple):
+    name: str
+    word: str
+    tokens: int
+    target: str | None
+
+
+def picture(result: Result, key: str) -> Markup | None:
+    """Two bars on one scale, before and after, and the legend. The list of spans says the same in words."""
+    if not result.decisions:
+        return None
+    before = [_frame(result)]
+    before += [
+        _Segment(f"s_{decision.index}", decision.fate, decision.tokens, f"{key}-s{decision.index}")
+        for decision in result.decisions
+    ]
+    after = [segment for segment in before if segment.word not in ("dropped", "skeleton")]
+    left = result.tokens_after - sum(segment.tokens for segment in after)
+    if any(segment.word == "skeleton" for segment in before) and left > 0:
+        after.append(_Segment("skeletons", "skeleton", left, None))
+    return tag(
+        "figure",
+        tag("figcaption", "The spans in order, each as wide as its tokens"),
+        _bar("before", before, result.tokens_before, result.tokens_before),
+        _bar("after", after, result.tokens_after, result.tokens_before),
+        _legend(before),
+        class_="picture",
+    )
+
+
+def _frame(result: Result) -> _Segment:
+    """What belongs to no span: the task and the user's words."""
+    tokens = result.tokens_before - sum(decision.tokens for decision in result.decisions)
+    return _Segment("user", "user", max(tokens, 0), None)
+
+
+def _bar(name: str, segments: Sequence[_Segment], tokens: int, scale: int) -> Markup:
+    # For the eye and the mouse only: sixty links in a row would be a maze for a keyboard.
+    width = 100 * tokens / scale if scale else 0
+    drawn = [_drawn(segment, scale) for segment in segments if segment.tokens]
+    return tag(
+        "div",
+        tag("div", f"{name}: {tokens:,} tokens", class_="bar-name"),
+        tag("div", *drawn, class_="bar", style=f"width:{width:.3f}%", aria_hidden="true"),
+    )
+
+
+def _drawn(segment: _Segment, scale: int) -> Markup:
+    label = segment.name if segment.tokens >= _LABELLED * scale else ""
+    about = f"{segment.name}: {segment.word}, {segment.tokens:,} tokens"
+    if segment.word == "user":
+        about = f"the task and the user's words: always kept, {segment.tokens:,} tokens"
+    return tag(
+        "a" if segment.target else "span",
+        tag("span", label) if label else None,
+        class_=f"segment {segment.word}",
+        href=f"#{segment.target}" if segment.target else None,
+        tabindex="-1" if segment.target else None,
+        title=about,
+        style=f"flex-grow:{segment.tokens}",
+    )
+
+
+def _legend(segments: Sequence[_Segment]) -> Markup:
+    present = {segment.word for segment in segments}
+    items = [
+        tag("li", tag("span", class_=f"swatch {word}"), tag("b", word), f" {meaning}")
+        for word, meaning in FATES.items()
+        if word in present
+    ]
+    items.append(tag("li", tag("span", class_="swatch user"), tag("b", "user"), " always kept"))
+    return tag("ul", *items, class_="legend")

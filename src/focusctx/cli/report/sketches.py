@@ -1,0 +1,55 @@
+"""The evidence itself: the sketches word for word, and the certificate with what it rests on."""
+
+from __future__ import annotations
+
+from ...types import Result, Sketch
+from .headline import percent
+from .markup import Markup, tag
+
+
+def sketches(result: Result, key: str) -> Markup | None:
+    if not result.sketches:
+        return None
+    shown = [_sketch(sketch, number, key) for number, sketch in enumerate(result.sketches, 1)]
+    return tag("section", tag("h3", "Sketches, as the draft wrote them"), *shown)
+
+
+def certificate(result: Result) -> Markup | None:
+    """The bound in words; it is only worth as much as its assumptions, so they stand beside it."""
+    found = result.certificate
+    if found is None:
+        return None
+    upper = min(1.0, found.set_utility + found.radius)
+    words = (
+        f"{percent(found.set_utility)} of {found.rollouts} sketches cite any of the dropped spans. At "
+        f"{percent(found.confidence)} confidence the true share is at most {percent(upper)} (radius "
+        f"{found.radius:.2f} for {found.rollouts} sketches), so the drop changes the agent's decision by at most "
+        f"{found.bound:.2f}, where the most it could change is {found.m_max:g}. More rollouts make the radius smaller."
+    )
+    return tag(
+        "section",
+        tag("h3", "Certificate"),
+        tag("p", words),
+        tag("p", "This holds if:"),
+        tag("ul", *(tag("li", assumption) for assumption in found.assumptions)),
+        class_="certificate",
+    )
+
+
+def _sketch(sketch: Sketch, number: int, key: str) -> Markup:
+    steps = "1 step" if len(sketch.steps) == 1 else f"{len(sketch.steps)} steps"
+    about = f"Sketch {number}: {steps}, cites {_names(sketch.cited)}"
+    if sketch.rescued:
+        about += f", rescues {_names(sketch.rescued)}"
+    if sketch.problem is not None:
+        about = f"Sketch {number} does not vote: {sketch.problem}"
+    return tag(
+        "details",
+        tag("summary", about),
+        tag("pre", sketch.text, tabindex="0", role="region", aria_label=f"sketch {number}"),
+        id=f"{key}-sketch{number}",
+    )
+
+
+def _names(indices: frozenset[int]) -> str:
+    return ", ".join(f"s_{index}" for index in sorted(indices)) or "nothing"

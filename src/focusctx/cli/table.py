@@ -1,0 +1,116 @@
+"""The spans of one event as a table, a line each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from ..explain import evidence, summary
+from ..types import Decision, Result, Span
+from .terminal import printable, short
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+_COLOURS = {
+    "kept": "green",
+    "rescued": "yellow",
+    "pinned": "cyan",
+    "skeleton": "magenta",
+    "dropped": "red",
+}
+_LONGEST = 200
+"""More than any window shows of a cell."""
+_WIDE = 100
+_NARROWEST = 10
+
+
+def print_events(console: Console, events: Sequence[tuple[str, Result]], budget: int) -> None:
+    """Each event under its name, and the total; a single one needs neither."""
+    if len(events) == 1:
+        _print_event(console, events[0][1])
+        if events[0][1].tokens_before <= budget:
+            console.print(f"The budget is {budget}; a smaller --budget makes compression due.", soft_wrap=True)
+        return
+    for name, result in events:
+        console.print(printable(name), style="bold", soft_wrap=True)
+        _print_event(console, result)
+        console.print()
+    before = sum(result.tokens_before for _, result in events)
+    after = sum(result.tokens_after for _, result in events)
+    saved = 1 - after / before if before else 0.0
+    console.print(f"{len(events)} conversations: {before} → {after} tokens ({saved:.0%} saved)", style="bold")
+
+
+def _print_event(console: Console, result: Result) -> None:
+    """The table, if the event came to decisions, and below it what it all comes to."""
+    if result.decisions:
+        console.print(_table(result, console.width))
+        console.print()
+    for warning in result.warnings:
+        console.print(f"warning: {printable(warning)}", style="yellow", soft_wrap=True)
+    console.print(printable(summary(result)), style="bold" if result.compressed else "", soft_wrap=True)
+
+
+def what(span: Span) -> str:
+    """What a step did, in one line: its action, or its words where it took none."""
+    return short(span.action or span.thought or span.observation, _LONGEST)
+
+
+def why(decision: Decision, sketches: int) -> str:
+    """The reason that counted: what pinned the span, what cites it, or that too few did."""
+    if decision.pinned:
+        return decision.pinned
+    if decision.fate in ("kept", "rescued") and decision.reasons:
+        return short(decision.reasons[0], _LONGEST)
+    return evidence(decision, sketches)
+
+
+def numbers(values: Sequence[int]) -> str:
+    """1, 2, 3 and 5 as `1-3,5`."""
+    runs = [
+        [value for _, value in run]
+        for _, run in groupby(enumerate(sorted(values)), key=lambda place: place[1] - place[0])
+    ]
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+def _table(result: Result, width: int) -> Table:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    rows = _rows(result)
+    wide = width >= _WIDE
+    names = ("span", "tokens", "utility", "decision", "cited by" if wide else "by")
+    fixed = [max(len(name), *(len(row[column]) for row in rows)) for column, name in enumerate(names)]
+    # Ids and numbers are never cut; the two texts share what room there is.
+    gaps = (len(names) + 1) * (2 if wide else 1)
+    room = max(width - sum(fixed) - gaps, 2 * _NARROWEST)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, int(wide), 0, 0), pad_edge=False)
+    for name, size in zip(names, fixed, strict=True):
+        table.add_column(name, width=size, no_wrap=True, justify="right" if name in ("tokens", "utility") else "left")
+    table.add_column("what it did", width=room // 2, no_wrap=True, overflow="ellipsis")
+    table.add_column("why", width=room - room // 2, no_wrap=True, overflow="ellipsis")
+    for decision, row in zip(result.decisions, rows, strict=True):
+        cells = [Text(cell, style=_COLOURS[decision.fate] if cell is decision.fate else "") for cell in row]
+        table.add_row(*cells, style="dim" if decision.fate == "dropped" else "")
+    return table
+
+
+def _rows(result: Result) -> list[tuple[str, ...]]:
+    did = {span.index: what(span) for span in result.history.spans} if result.history else {}
+    return [
+        (
+            f"s_{decision.index}",
+            str(decision.tokens),
+            f"{decision.utility:.2f}",
+            decision.fate,
+            numbers(decision.cited_by) or "-",
+            did.get(decision.index, ""),
+            printable(why(decision, len(result.sketches))),
+        )
+        for decision in result.decisions
+    ]

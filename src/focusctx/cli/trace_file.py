@@ -1,0 +1,165 @@
+"""Traces as people keep them: a list, an object around a list, or one of these per line.
+
+Whatever the shape, what comes out has it too, and a conversation that was not compressed is written back with
+the very characters it came in.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import MessageError
+from ..pipeline.split import check_list
+from ..types import Message, Result
+from ..wire import recognise, wire_named
+from ..wire.part import kind_of
+from .problem import Problem
+
+_FIELDS = ("messages", "input")
+_OF_A_RESULT = {"messages", "compressed", "decisions", "tokens_before"}
+_JSONL = (".jsonl", ".ndjson")
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """One message list and the place it stands in."""
+
+    name: str
+    text: str
+    """As it stands in the file."""
+    value: Any
+    field: str | None
+    """Where in the object the list is; None when the value is the list itself."""
+
+    @property
+    def messages(self) -> list[Message]:
+        found: list[Message] = self.value if self.field is None else self.value[self.field]
+        return found
+
+    def with_messages(self, messages: Sequence[Message]) -> str:
+        """The same JSON with these messages in it."""
+        if messages is self.messages:
+            return self.text
+        value = messages if self.field is None else {**self.value, self.field: messages}
+        return json.dumps(value, ensure_ascii=False, indent=2 if "\n" in self.text else None)
+
+
+@dataclass(frozen=True, slots=True)
+class SavedResult:
+    """What `focusctx compress --json` printed."""
+
+    name: str
+    result: Result
+
+
+def read_trace(source: str, format: str | None = None) -> list[Conversation | SavedResult]:
+    """Everything in the file, checked, so that a bad last line is found before the first draft is paid for."""
+    name = "standard input" if source == "-" else source
+    text = _decoded(_read(source), name)
+    entries = [_entry(value, part, place) for value, part, place in _values(text, name)]
+    for entry in entries:
+        if isinstance(entry, Conversation):
+            _check(entry, format)
+    return entries
+
+
+def conversations_in(entries: Sequence[Conversation | SavedResult]) -> list[Conversation]:
+    """The entries, if none of them has been compressed already."""
+    for entry in entries:
+        if isinstance(entry, SavedResult):
+            raise Problem(f"{entry.name} is a saved Result; `focusctx explain` shows it")
+    return [entry for entry in entries if isinstance(entry, Conversation)]
+
+
+def _read(source: str) -> bytes:
+    if source == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return Path(source).read_bytes()
+    except FileNotFoundError:
+        raise Problem(f"{source}: there is no such file; give the path of a trace, or - for standard input") from None
+    except OSError as error:
+        raise Problem(f"{source} cannot be read: {error.strerror}") from error
+
+
+def _decoded(data: bytes, name: str) -> str:
+    try:
+        text = data.decode(json.detect_encoding(data))
+    except UnicodeDecodeError as error:
+        raise Problem(f"{name} is no UTF-8 text: byte {error.start} is {data[error.start]:#04x}") from error
+    if not text.strip():
+        raise Problem(f"{name} is empty; it should hold a JSON list of messages")
+    return text
+
+
+def _values(text: str, name: str) -> list[tuple[Any, str, str]]:
+    """Each JSON value, the characters it was read from, and what to call it."""
+    lines = [(number, line.strip()) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    if not name.endswith(_JSONL):
+        try:
+            return [(json.loads(text), text.strip(), name)]
+        except json.JSONDecodeError as error:
+            if len(lines) == 1 or not _is_json(lines[0][1]):
+                raise Problem(f"{name} is no JSON: {_place(error.lineno, error)}") from error
+        except (ValueError, RecursionError) as error:  # a number of thousands of digits, endless nesting
+            raise Problem(f"{name} cannot be read as JSON: {error}") from error
+    return [(_line(line, number, name), line, f"{name} line {number}") for number, line in lines]
+
+
+def _line(line: str, number: int, name: str) -> Any:
+    try:
+        return json.loads(line)
+    except json.JSONDecodeError as error:
+        raise Problem(f"{name} is no JSONL: {_place(number, error)}") from error
+    except (ValueError, RecursionError) as error:
+        raise Problem(f"{name} line {number} cannot be read as JSON: {error}") from error
+
+
+def _is_json(line: str) -> bool:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _place(line: int, error: json.JSONDecodeError) -> str:
+    return f"line {line}, column {error.colno}: {error.msg}"
+
+
+def _entry(value: Any, text: str, name: str) -> Conversation | SavedResult:
+    if isinstance(value, list):
+        return Conversation(name, text, value, None)
+    if not isinstance(value, Mapping):
+        raise Problem(f"{name} holds a {kind_of(value)}; it should hold a list of messages")
+    if value.keys() >= _OF_A_RESULT:
+        return SavedResult(name, _result(text, name))
+    for field in _FIELDS:
+        if field in value:
+            return Conversation(name, text, value, field)
+    if "role" in value or "type" in value:
+        raise Problem(f"{name} is a single message; put the messages in a list (`jq -s . FILE` does it for JSONL)")
+    raise Problem(f"{name} holds an object without 'messages' or 'input'; one of them should be the message list")
+
+
+def _result(text: str, name: str) -> Result:
+    try:
+        return Result.from_json(text)
+    except (MessageError, AttributeError) as error:
+        raise Problem(f"{name}: {error}; run `focusctx compress --json` again") from error
+
+
+def _check(conversation: Conversation, format: str | None) -> None:
+    messages = conversation.messages
+    try:
+        check_list(messages)
+        wire = wire_named(format) if format else recognise(messages)
+        for position, message in enumerate(messages):
+            wire.read(message, position)
+    except MessageError as error:
+        raise Problem(f"{conversation.name}: {error}") from error

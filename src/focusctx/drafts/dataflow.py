@@ -1,0 +1,298 @@
+"""What a history's data flow says about its future: which names, paths and ids later steps will likely use.
+
+No language model. A fact is a string an agent has to get right to the letter. Where it came up, who wrote it, how
+often it was used and how crowded the place is where it stands are small pieces of evidence; added up, they give
+the chance that a later action uses it. `docs/offline-draft.md` says how the weights were found.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import lru_cache
+
+from ..types import History, Span
+
+_TOKEN = re.compile(r"[#~./]*\w[\w./@+-]*")
+_ESCAPE = re.compile(r'\\+[nrt"]')  # arguments arrive as JSON text: "\nimport" is no name
+_CAMEL = re.compile(r"[a-z][A-Z]")
+_LABEL = re.compile(r"s_?\d+", re.IGNORECASE)  # reads like a span's own label
+_NUMBER = re.compile(r"[\d.+-]+")
+_WORD = re.compile(r"[A-Z]?[a-z]{2,}|[A-Z]{3,}")
+_FILE = re.compile(
+    r"/|\.(?:py|pyi|ipynb|md|rst|txt|jsx?|tsx?|json|ya?ml|toml|cfg|ini|html?|css|c|h|cc|cpp|hpp|go|rs|java|kt|rb|php"
+    r"|sh|sql|csv|tsv|xml|lock|log|docx?|xlsx?|pptx?|pdf|png|jpe?g|zip|tar|gz)$",
+    re.IGNORECASE,
+)
+_KEY = re.compile(r'"([\w.-]+)\\*"\s*:')
+_TOOL = re.compile(r"([\w.-]+)\(\s*\{")
+_DEFINITION = re.compile(r"\b(?:def|class|function|func|fn|interface|struct|enum)\s+(\w+)")
+_FENCE = re.compile(r"```\w*")
+_FAILURE = re.compile(
+    r"<returncode>\s*-?0*[1-9]"
+    r"|\bexit(?:ed)?(?: with)?(?: code| status)?\W{1,3}-?0*[1-9]\d*\b"
+    r"|^Traceback \(most recent call last\)"
+    r"|^[\w.]*(?:Error|Exception)\b"
+    r"|\A\W*(?:error|failed|failure|invalid|cannot|unable|denied|rejected|unauthori[sz]ed|forbidden)\b"
+    r"|\"(?:error|errors|exception)\"\s*:\s*(?!null|false|\"\"|\[\]|\{\})"
+    r"|\"(?:success|ok)\"\s*:\s*false",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+_SHORTEST, _LONGEST = 4, 120
+"""Shorter strings are everywhere; longer ones are blobs that nobody types again."""
+
+
+class Kind(Enum):
+    FILE = "file"
+    NUMBER = "number"
+    ID = "id"
+    NAME = "name"
+
+
+# What each piece of evidence adds to the log-odds that a later action uses a fact.
+_BASE = -2.6
+_KIND = {Kind.FILE: -0.3, Kind.NUMBER: -1.1, Kind.ID: 0.0, Kind.NAME: 0.0}
+_WRITTEN = 1.5  # the agent wrote it itself, in a thought or an action
+_REUSED = 1.3  # times log(actions that used it): what was used twice is used again
+_AGE = -0.2  # times log(spans since it last came up)
+_REPEATED = 0.15  # times log(mentions in observations)
+_IN_GOAL = 1.0  # times the share of its words that the user's words have
+_DEFINED = 0.5  # an observation shows where it is defined
+_RECORD = 0.5  # an id in structured data: what tools take as arguments
+_OPEN = 0.5  # an id of a form that actions took, not acted on itself: the next member of a set
+_CROWD = -0.65  # times log(neighbours), for files among files: of a long listing hardly one is needed
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    text: str
+    kind: Kind
+    chance: float
+    """That a later action uses it."""
+    holders: tuple[int, ...]
+    """The spans that hold it, oldest first; never the newest span, which stays anyway."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataFlow:
+    facts: tuple[Fact, ...]
+    failures: Mapping[int, str]
+    """Spans whose attempt failed and was not made good later, with what was tried."""
+
+
+def read_flow(history: History) -> DataFlow:
+    """The facts that could be lost (those no pinned text holds) and the failures still standing."""
+    steps = [_Step.read(span) for span in history.spans]
+    trails = _trails(history.spans, steps)
+    words = _words(_user_words(history))
+    pinned = facts_in(_pinned_text(history)) | (steps[-1].facts if steps else frozenset())
+    schema = frozenset[str]().union(*(step.schema for step in steps))
+    used_forms = {_form(fact) for step in steps for fact in step.done}
+    defined = {name for span in history.spans[:-1] for name in _DEFINITION.findall(span.observation)}
+    facts = []
+    for text, trail in trails.items():
+        if not trail.holders or text in pinned or text in schema:
+            continue
+        odds = trail.odds(kind_of(text), history.newest)
+        odds += _IN_GOAL * _share_in(words, text)
+        odds += _DEFINED * (text.rpartition(".")[2] in defined)
+        odds += _OPEN * (_is_id(text) and not trail.uses and _form(text) in used_forms)
+        facts.append(Fact(text, kind_of(text), 1 / (1 + math.exp(-odds)), tuple(trail.holders)))
+    return DataFlow(tuple(facts), _standing_failures(history.spans, steps))
+
+
+def facts_in(text: str) -> frozenset[str]:
+    """The strings in a text that have to be right to the letter: paths, ids, numbers, dotted and joined names."""
+    return frozenset(_count_facts(text))
+
+
+def _count_facts(text: str) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for token, times in Counter(_TOKEN.findall(text)).items():
+        if fact := _as_fact(token):
+            found[fact] += times
+    return found
+
+
+@lru_cache(maxsize=2**16)
+def _as_fact(token: str) -> str | None:
+    name = token.removeprefix("./").rstrip("./+-@")
+    if not _SHORTEST <= len(name) <= _LONGEST or _LABEL.fullmatch(name):
+        return None
+    if _NUMBER.fullmatch(name):
+        return name if sum(map(str.isdigit, name)) >= 4 else None
+    if any(map(str.isdigit, name)):
+        # `250p`, `3rd` and the like are no ids; codes such as `4OG6T3` are.
+        return name if not name[0].isdigit() or len(name) >= 6 else None
+    joined = "_" in name.strip("_") or "." in name[1:] or "/" in name[1:] or "@" in name
+    return name if joined or _CAMEL.search(name) or name.startswith("__") else None
+
+
+@lru_cache(maxsize=2**16)
+def kind_of(fact: str) -> Kind:
+    if _FILE.search(fact):
+        return Kind.FILE
+    if _NUMBER.fullmatch(fact):
+        return Kind.NUMBER
+    return Kind.ID if any(map(str.isdigit, fact)) else Kind.NAME
+
+
+def _is_id(fact: str) -> bool:
+    return kind_of(fact) in (Kind.ID, Kind.NUMBER)
+
+
+def _form(fact: str) -> str:
+    """`#W3220203` and `#W9311069` have one form."""
+    return re.sub(r"\d+", "9", re.sub(r"[^\W\d_]+", "a", fact))
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(word.lower() for word in _WORD.findall(text))
+
+
+def _share_in(words: frozenset[str], fact: str) -> float:
+    """How much of a name the user's words speak of; an id's letters say nothing."""
+    own = frozenset[str]() if _is_id(fact) else _words(fact)
+    return len(own & words) / len(own) if own else 0.0
+
+
+def _user_words(history: History) -> str:
+    return "\n".join([history.goal, *(turn.text for turn in history.user_turns)])
+
+
+def _pinned_text(history: History) -> str:
+    """What stays whatever is dropped, but for the newest span."""
+    frame = (
+        message["content"]
+        for message, owner in zip(history.messages, history.owners, strict=True)
+        if owner == 0 and isinstance(message.get("content"), str)
+    )
+    return "\n".join([_user_words(history), *frame])
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """The facts of one span, by where they stand."""
+
+    done: frozenset[str]
+    said: frozenset[str]
+    shown: Counter[str]
+    schema: frozenset[str]
+    """Names of tools and fields: the agent has them from its tools, not from its history."""
+    record: bool
+    """The observation is structured data."""
+
+    @classmethod
+    def read(cls, span: Span) -> _Step:
+        record = span.observation.lstrip()[:1] in ("{", "[")
+        keys = _KEY.findall(span.action) + (_KEY.findall(span.observation) if record else [])
+        return cls(
+            done=facts_in(_ESCAPE.sub(" ", span.action)),
+            said=facts_in(span.thought),
+            shown=_count_facts(_ESCAPE.sub(" ", span.observation)),
+            schema=frozenset(keys + _TOOL.findall(span.action)),
+            record=record,
+        )
+
+    @property
+    def facts(self) -> frozenset[str]:
+        return self.done | self.said | self.shown.keys()
+
+    def crowds(self) -> dict[Kind, float]:
+        """For each kind, the log of how many neighbours a fact of it shares the observation with."""
+        kinds = Counter(map(kind_of, self.shown))
+        files = kinds[Kind.FILE]
+        if files and files >= kinds[Kind.NAME] + kinds[Kind.ID]:  # a listing: everything in it is one of many
+            return dict.fromkeys(Kind, math.log(len(self.shown)))
+        return {kind: math.log(files) if kind is Kind.FILE and files else 0.0 for kind in Kind}
+
+
+@dataclass(slots=True)
+class _Trail:
+    """What became of one fact over the spans."""
+
+    holders: list[int] = field(default_factory=list)
+    uses: int = 0
+    written: bool = False
+    mentions: int = 0
+    record: bool = False
+    crowd: float = math.inf
+    last: int = 0
+
+    def odds(self, kind: Kind, newest: int) -> float:
+        odds = _BASE + _KIND[kind]
+        odds += _WRITTEN * self.written + _REUSED * math.log(max(self.uses, 1))
+        odds += _AGE * math.log(max(newest - self.last, 1))
+        if kind is not Kind.NUMBER:
+            odds += _REPEATED * math.log(max(self.mentions, 1))
+        if kind in (Kind.ID, Kind.NUMBER):
+            odds += _RECORD * self.record
+        if not self.written and self.crowd < math.inf:
+            odds += _CROWD * self.crowd
+        return odds
+
+
+def _trails(spans: Sequence[Span], steps: Sequence[_Step]) -> dict[str, _Trail]:
+    """Every fact of the spans before the newest, with its evidence."""
+    trails: dict[str, _Trail] = {}
+    superseded = _superseded(spans)
+    for span, step in zip(spans[:-1], steps, strict=False):
+        crowds = step.crowds()
+        for fact in step.facts:
+            trail = trails.setdefault(fact, _Trail())
+            trail.last = span.index
+            trail.uses += fact in step.done
+            trail.written = trail.written or fact in step.done or fact in step.said
+            if fact in step.shown:
+                trail.mentions += step.shown[fact]
+                trail.record = trail.record or step.record
+                trail.crowd = min(trail.crowd, crowds[kind_of(fact)])
+            if span.index not in superseded:
+                trail.holders.append(span.index)
+    return trails
+
+
+def _superseded(spans: Sequence[Span]) -> frozenset[int]:
+    """Spans whose very action was done again later: what came back then is what holds now."""
+    latest = {_collapsed(span.action): span.index for span in spans}
+    return frozenset(span.index for span in spans if span.action and latest[_collapsed(span.action)] != span.index)
+
+
+def _collapsed(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _standing_failures(spans: Sequence[Span], steps: Sequence[_Step]) -> dict[int, str]:
+    """Failures before the newest span that no later attempt at the same thing made good or repeated."""
+    standing: dict[int, str] = {}
+    attempts: dict[str, list[int]] = {}
+    for span, step in zip(spans, steps, strict=True):
+        if not span.action:
+            continue
+        tried = _tried(span.action)
+        for earlier in attempts.get(tried, ()):
+            if _same_aim(steps[earlier - 1].done, step.done):
+                standing.pop(earlier, None)
+        attempts.setdefault(tried, [])
+        if _FAILURE.search(span.observation):
+            attempts[tried].append(span.index)
+            if span is not spans[-1]:
+                standing[span.index] = tried
+    return standing
+
+
+def _tried(action: str) -> str:
+    """The tool or command an action starts with."""
+    token = _TOKEN.search(_FENCE.sub(" ", action))
+    return token[0][:_LONGEST].rstrip("./+-@") if token else "the action"
+
+
+def _same_aim(earlier: Iterable[str], later: Iterable[str]) -> bool:
+    """Whether a later call of the same tool is about what the earlier one was about."""
+    earlier = frozenset(earlier)
+    return not earlier or 2 * len(earlier & frozenset(later)) >= len(earlier)
