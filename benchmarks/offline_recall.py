@@ -44,6 +44,12 @@ NEEDED = re.compile(
     re.VERBOSE,
 )
 
+SHELL = re.compile(r"```(?:bash|sh)\n(.*?)```", re.DOTALL)
+"""The block that a text agent runs; other blocks in its turn are quotations."""
+
+ESCAPE = re.compile(r"\\[nrt]")
+"""In `print("\\nTotal")` there is no name `nTotal`."""
+
 
 class Group(NamedTuple):
     """Files with one kind of run in them: its budget, and how far above the baseline the draft must be."""
@@ -80,9 +86,8 @@ def needed_strings(text: str) -> set[str]:
 def arguments(span: Span) -> str:
     """What an action was given. Tool and field names are left out: the agent has them from its tools."""
     calls = [call["function"] for message in span.messages for call in message.get("tool_calls") or ()]
-    if not calls:
-        return span.action
-    return "\n".join(leaf for call in calls for leaf in leaves(json.loads(call["arguments"])))
+    given = [leaf for call in calls for leaf in leaves(json.loads(call["arguments"]))]
+    return ESCAPE.sub(" ", "\n".join(given or SHELL.findall(span.action) or [span.action]))
 
 
 def leaves(value: Any) -> Iterator[str]:
@@ -143,10 +148,7 @@ def judge(result: Result, needed: set[str]) -> Outcome:
         len(needed),
         survivors(needed, ours),
         survivors(needed, newest),
-        *(
-            1 - sum(span.tokens for span in droppable if span not in kept) / history.tokens
-            for kept in (ours, newest)
-        ),
+        *(1 - sum(span.tokens for span in droppable if span not in kept) / history.tokens for kept in (ours, newest)),
     )
 
 
@@ -192,7 +194,9 @@ def main() -> int:
     if not files:
         print(f"no recorded runs in {options.data}", file=sys.stderr)
         return 2
-    print(f"{'file':<24}{'events':>7}{'needed':>8}{'share: ours newest':>16}{'micro: ours newest gain':>20}{'macro':>12}")
+    print(
+        f"{'file':<24}{'events':>7}{'needed':>8}{'share: ours newest':>16}{'micro: ours newest gain':>20}{'macro':>12}"
+    )
     all_passed = True
     for file in files:
         group = GROUPS[file.name.split("_")[0]]

@@ -1,24 +1,36 @@
 """What must hold of any compressed history, said a second time and in another way than the library says it.
 
-Everything compares the rebuilt list with the original by the identity of its parts, and knows nothing of spans.
+The checks compare the rebuilt list with the original by the identity of its parts, and know nothing of spans.
 """
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from hypothesis import strategies as st
+
 from focusctx.invariants import violations
+from focusctx.pipeline.budget import leaders_of, pinned_spans
+from focusctx.types import History
 from sdk_types import sdk_errors
 from strategies import SAID, UNKNOWN_ITEM
 
 Json = dict[str, Any]
 
 
+def kept_spans(history: History, data: st.DataObject) -> frozenset[int]:
+    """Any choice of spans, with those that may not be dropped and those they rest on."""
+    chosen = data.draw(st.frozensets(st.sampled_from(range(1, history.newest + 1)))) if history.spans else frozenset()
+    chosen |= pinned_spans(history, None).keys()
+    return chosen | leaders_of(history, chosen).keys()
+
+
 def check(original: Sequence[Json], rebuilt: Sequence[Json], format: str) -> None:
     """All that holds whichever spans were dropped, and whatever was left of them."""
     assert violations(rebuilt, format) == []
     assert sdk_errors(official(rebuilt), format) == []
+    assert rebuilt[-1] is original[-1], "what the agent is about to answer stays as it is"
     assert same(words(rebuilt), words(original)), "the user's words survive, all and in order"
     assert same(frame(rebuilt), frame(original)), "system messages and unknown items survive"
     assert same(reasoning(rebuilt), [part for part in reasoning(original) if part_in(part, reasoning(rebuilt))])
@@ -45,8 +57,7 @@ def check_skeleton(original: Sequence[Json], rebuilt: Sequence[Json]) -> None:
     """The list is as long as it was and all the model made is still in it; only results may have changed."""
     assert len(rebuilt) == len(original)
     for before, after in zip(original, rebuilt, strict=True):
-        if before.get("role") in ("assistant", "system", "developer") or not is_result(before):
-            assert after is before
+        assert after is before or is_result(before)
         assert before.keys() <= after.keys()
 
 
@@ -117,7 +128,7 @@ def reasoning(messages: Iterable[Json]) -> list[Json]:
 def is_result(message: Json) -> bool:
     if message.get("role") == "user":
         return not str(message["content"]).startswith(SAID)
-    return message.get("role") in ("tool", "function") or "role" not in message
+    return message.get("role") in ("tool", "function") or message.get("type", "").endswith("_output")
 
 
 def open_calls(messages: Iterable[Json]) -> dict[str, int]:
@@ -202,14 +213,11 @@ def results_come_first(messages: Sequence[Json]) -> bool:
 
 def check_turns_open_with_thinking(original: Sequence[Json], rebuilt: Sequence[Json]) -> None:
     """Anthropic: what was a thinking turn still opens with thinking, or the provider refuses its tool calls."""
-    thinks: Callable[[Json], bool] = lambda message: bool(reasoning([message]))  # noqa: E731
-    opened = {
-        id(message): any(map(thinks, turn[: place + 1]))
-        for turn in turns(original)
-        for place, message in enumerate(turn)
+    after_thinking = {
+        id(message) for turn in turns(original) for place, message in enumerate(turn) if reasoning(turn[: place + 1])
     }
     for turn in turns(rebuilt):
-        assert thinks(turn[0]) or not opened[id(turn[0])], "lost the thinking it rests on"
+        assert reasoning(turn[:1]) or id(turn[0]) not in after_thinking, "lost the thinking it rests on"
 
 
 def turns(messages: Iterable[Json]) -> list[list[Json]]:

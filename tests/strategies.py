@@ -60,14 +60,14 @@ def events(draw: Draw, ids: Ids, kinds: list[Event], most: int = 6) -> list[Json
 
 
 @st.composite
-def chat_histories(draw: Draw) -> list[Json]:
+def chat_histories(draw: Draw, complete: bool = False) -> list[Json]:
     # Some servers count their call ids from the start again in every turn.
     ids = iter(lambda: one_of(draw, "call_0", "call_1"), "") if draw(booleans) else map("call_{}".format, count())
     opening = draw(st.lists(st.sampled_from([_chat_system, _chat_user]), max_size=2))
     messages = [message for event in (*opening, _chat_user) for message in event(draw, ids)]
     messages += events(draw, ids, _CHAT_EVENTS)
-    if draw(booleans):
-        messages += _chat_calls(draw, ids, answered=False)
+    if complete or draw(booleans):
+        messages += _chat_calls(draw, ids, answered=complete)
     return messages
 
 
@@ -150,11 +150,12 @@ UNKNOWN_ITEM = "telepathy"
 
 
 @st.composite
-def responses_histories(draw: Draw) -> list[Json]:
+def responses_histories(draw: Draw, complete: bool = False) -> list[Json]:
     ids = map("id_{}".format, count())
-    messages = _items_user(draw, ids) + events(draw, ids, _ITEM_EVENTS)
-    if draw(booleans):
-        messages += _items_calls(draw, ids, answered=False)
+    hiding = () if complete else (_items_reference, _items_async)
+    messages = _items_user(draw, ids) + events(draw, ids, [*_ITEM_EVENTS, *hiding])
+    if complete or draw(booleans):
+        messages += _items_calls(draw, ids, answered=complete)
     return messages
 
 
@@ -226,9 +227,16 @@ def _items_chain(draw: Draw, ids: Ids) -> list[Json]:
 
 
 def _items_late(draw: Draw, ids: Ids) -> list[Json]:
-    """An asynchronous call whose output comes only after the next call."""
+    """Calls of which one is answered only after the next has been made."""
     first, second, third = (_item_pair(draw, ids) for _ in range(3))
     return [first[0], second[0], first[1], third[0], second[1], third[1]]
+
+
+def _items_async(draw: Draw, ids: Ids) -> list[Json]:
+    """A call that is said to be asynchronous: people talk on while it runs."""
+    asked, came = _function(draw, f"call_{next(ids)}")
+    talk = _items_user(draw, ids) + _items_text(draw, ids)
+    return [{**asked, "async": True}, *talk, *([came] if draw(booleans) else [])]
 
 
 def _item_pair(draw: Draw, ids: Ids) -> tuple[Json, Json]:
@@ -402,7 +410,6 @@ _ITEM_EVENTS: list[Event] = [
     _items_hosted,
     _items_approval,
     _items_program,
-    _items_reference,
     _items_late,
     _items_other,
 ]
@@ -412,11 +419,11 @@ _ITEM_EVENTS: list[Event] = [
 
 
 @st.composite
-def anthropic_histories(draw: Draw) -> list[Json]:
+def anthropic_histories(draw: Draw, complete: bool = False) -> list[Json]:
     ids = map("id_{}".format, count())
     messages = _claude_user(draw, ids) + events(draw, ids, _CLAUDE_EVENTS)
-    if draw(booleans):
-        messages += _claude_calls(draw, ids)[:1]
+    if complete or draw(booleans):
+        messages += _claude_calls(draw, ids)[: None if complete else 1]
     return _with_cache_marks(draw, messages)
 
 
@@ -609,6 +616,12 @@ HISTORIES: dict[str, st.SearchStrategy[list[Json]]] = {
     "anthropic": anthropic_histories(),
     "react": react_histories(),
 }
+COMPLETE_HISTORIES: dict[str, st.SearchStrategy[list[Json]]] = {
+    "chat_completions": chat_histories(complete=True),
+    "responses": responses_histories(complete=True),
+    "anthropic": anthropic_histories(complete=True),
+}
+"""Histories with calls in them, all answered, and nothing given only by reference."""
 
 
 def format_of(kind: str) -> str:

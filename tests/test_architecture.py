@@ -19,9 +19,10 @@ LAYERS = [
     {"session"},
     {"cli", "__main__"},
 ]
-"""Lowest first. Methods that only lead the way up (`Result.explain`, `Focus.session`) import when called. A part may import its own layer's siblings only inside itself, and anything below."""
+"""Lowest first. A part may import from its own layer and from those below. Methods that only lead the way up
+(`Result.explain`, `Focus.session`) import when they are called."""
 
-HEAVY = {"aiohttp", "tiktoken", "rich", "torch", "transformers", "openai", "anthropic", "xllamacpp", "numpy"}
+HEAVY = {"aiohttp", "tiktoken", "rich", "torch", "transformers", "openai", "anthropic", "xllamacpp", "numpy", "redis"}
 
 
 def part_of(path: Path) -> str:

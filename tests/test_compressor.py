@@ -7,10 +7,10 @@ import time
 from typing import Any
 
 import pytest
-from histories import Messages, run, step
 
 from focusctx import ConfigError, DraftError, Focus, FocusConfig, History, MessageError, Prompt, Result, Span
 from focusctx.drafts import ScriptedDraft
+from histories import Messages, run, step
 
 PLAN = "Step: finish | Depends on: [s_2]\nRescued Spans: [s_3] | Reason: it failed"
 EMPTY = "Step: finish | Depends on: []"

@@ -76,7 +76,12 @@ class Focus:
         prompt = build_prompt(history, self.config)
         replies, problem = await sample(self.draft, prompt, self.config.rollouts, self.config.deadline)
         seen = frozenset(span.index for span in history.spans)
-        return Drafted(tuple(replies), problem, seen, time.perf_counter() - started)
+        return Drafted(tuple(replies), problem, seen, time.perf_counter() - started, self._usage(replies))
+
+    def pause(self) -> str | None:
+        """Why the draft is not to be asked now; None when it may be."""
+        left = self._breaker.seconds_left()
+        return f"the draft failed repeatedly and is left alone for {left:.0f} s more" if left else None
 
     def decide(self, history: History, drafted: Drafted, pinned: Mapping[int, str] | None = None) -> Result:
         """The result of an event over a history that may have grown since it was drafted: new spans stay."""
@@ -112,14 +117,14 @@ class Focus:
             return self._fail(event, f"the history is one the provider would refuse: {illegal[0]}")
         if len(event.pinned) == len(history.spans):
             return event.untouched(warnings=("over budget, but no span may be dropped",))
-        if pause := self._breaker.seconds_left():
-            return self._fail(event, f"the draft failed repeatedly and is left alone for {pause:.0f} s more")
+        if pause := self.pause():
+            return self._fail(event, pause)
         return event
 
     def _finish(self, event: _Event, drafted: Drafted) -> Result:
         """Everything after the draft: cite, score, keep, rebuild."""
         history = event.history
-        event.usage = self._usage(drafted.replies)
+        event.usage = drafted.usage
         event.sketches = tuple(
             read_sketch(reply.text, drafted.seen, truncated=reply.truncated) for reply in drafted.replies
         )
@@ -190,6 +195,7 @@ class Drafted:
     seen: frozenset[int]
     """The spans the draft was shown: it can only judge those."""
     seconds: float
+    usage: Usage
 
 
 @dataclass(slots=True)

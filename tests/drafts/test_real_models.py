@@ -16,7 +16,7 @@ from focusctx.drafts import LlamaCppDraft, TransformersDraft
 from focusctx.invariants import violations
 
 GGUF = os.environ.get("FOCUSCTX_GGUF", "")
-CONFIG = FocusConfig(budget=100, sketch_tokens=160, deadline=240)
+CONFIG = FocusConfig(budget=100, sketch_tokens=128, deadline=500)
 
 pytestmark = [
     pytest.mark.model,

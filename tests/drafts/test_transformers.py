@@ -1,6 +1,7 @@
 """The transformers draft with tiny random models, made here: what they write is noise, but exact noise."""
 
 import asyncio
+import gc
 import os
 import subprocess
 import sys
@@ -193,11 +194,27 @@ async def test_closing_early_stops_the_work_and_the_loop_runs_on_meanwhile(folde
 
 async def test_who_waits_for_a_turn_can_stop_waiting(folder, prompt, collect):
     watched = Watched(folder(), device="cpu")
-    with watched.draft._busy, pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.1), aclosing(watched.draft.sample(prompt, 1)) as replies:
+    await collect(watched.draft, prompt, 1)
+    slow = watched.model.register_forward_hook(lambda *_: time.sleep(0.02))
+    first = asyncio.create_task(collect(watched.draft, prompt, 1))
+    await asyncio.sleep(0.01)  # it has the turn
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.1), aclosing(watched.draft.sample(prompt, 5)) as replies:
             await anext(replies)
-    replies, error = await collect(watched.draft, prompt, 1)
-    assert (len(replies), error) == (1, None)
+    assert await first == await collect(watched.draft, prompt, 1)
+    slow.remove()
+    assert {batch for batch, _ in watched.shapes} == {1}, "what nobody waits for is not begun"
+
+
+async def test_a_draft_that_is_dropped_takes_its_thread_with_it(folder, prompt, collect):
+    draft = TransformersDraft(folder(), device="cpu")
+    await collect(draft, prompt, 1)
+    thread = draft._worker._thread
+    assert thread.is_alive()
+    del draft
+    gc.collect()
+    thread.join(timeout=5)
+    assert not thread.is_alive()
 
 
 def test_threads_and_loops_share_one_model_and_take_turns(folder, prompt, collect, monkeypatch):

@@ -8,12 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from focusctx.config import FocusConfig
-from focusctx.pipeline.budget import pinned_spans
-from focusctx.pipeline.keep import leaders_of
 from focusctx.pipeline.rebuild import rebuild
 from focusctx.pipeline.split import read_history
 from focusctx.types import History
-from oracles import check, check_removed, check_skeleton, same
+from oracles import check, check_removed, check_skeleton, kept_spans, same
 from strategies import HISTORIES, Json, format_of
 
 CONFIG = FocusConfig()
@@ -21,13 +19,6 @@ CONFIG = FocusConfig()
 
 def read(messages: list[Json], format: str | None = None) -> History:
     return read_history(messages, CONFIG, len, format=format)
-
-
-def subset(history: History, data: st.DataObject) -> frozenset[int]:
-    """Any spans to keep, with those that may not be dropped and those they rest on."""
-    chosen = data.draw(st.frozensets(st.sampled_from(range(1, history.newest + 1)))) if history.spans else frozenset()
-    chosen |= pinned_spans(history, None).keys()
-    return chosen | leaders_of(history, chosen).keys()
 
 
 @pytest.mark.parametrize("kind", HISTORIES)
@@ -49,10 +40,44 @@ def test_any_spans_may_go(kind: str, data: st.DataObject) -> None:
     messages = data.draw(HISTORIES[kind])
     before = copy.deepcopy(messages)
     history = read(messages)
-    kept = subset(history, data)
+    kept = kept_spans(history, data)
     removed, skeleton = (rebuild(history, kept, dropped) for dropped in ("remove", "skeleton"))
     check(messages, removed, format_of(kind))
     check_removed(messages, removed)
     check(messages, skeleton, format_of(kind))
     check_skeleton(messages, skeleton)
     assert messages == before
+
+
+TURN = {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "look", "input": {}}]}
+RESULT = {"type": "tool_result", "tool_use_id": "t", "content": "a result longer than the placeholder"}
+WORDS = {"type": "text", "text": "and hurry"}
+TASK = {"role": "user", "content": "go"}
+
+
+def test_words_stay_when_the_results_beside_them_go() -> None:
+    mixed = {"role": "user", "content": [RESULT, WORDS]}
+    history = read([TASK, TURN, mixed])
+    removed = rebuild(history, ())
+    assert removed == [TASK, {"role": "user", "content": [WORDS]}]
+    assert removed[1]["content"][0] is WORDS
+    assert rebuild(history, (), "skeleton") == [
+        TASK,
+        TURN,
+        {"role": "user", "content": [{**RESULT, "content": "[output omitted]"}, WORDS]},
+    ]
+    assert mixed["content"] == [RESULT, WORDS]
+
+
+def test_a_message_of_results_alone_goes_whole() -> None:
+    assert rebuild(read([TASK, TURN, {"role": "user", "content": [RESULT]}]), ()) == [TASK]
+
+
+def test_an_orphan_stays_where_it_is() -> None:
+    """It is illegal, and not ours to repair: such a list is never compressed, but it is never shortened either."""
+    orphan = {"role": "user", "content": [{**RESULT, "tool_use_id": "lost"}]}
+    assert rebuild(read([TASK, orphan, TURN]), ()) == [TASK, orphan]
+
+
+def test_spans_without_messages_rebuild_to_nothing() -> None:
+    assert rebuild(History(goal="go", spans=()), (1,)) == []

@@ -59,6 +59,37 @@ def test_only_new_messages_are_counted() -> None:
     assert counted == ["thought 5", "look({})", "result 5"]
 
 
+def test_of_two_conversations_with_one_beginning_the_longer_is_gone_on_with() -> None:
+    counted: list[str] = []
+
+    def count(text: str) -> int:
+        counted.append(text)
+        return len(text)
+
+    messages = run(5)
+    recent = RecentHistories(CONFIG, count)
+    recent.read(messages[:-2], None)
+    recent.read(messages[:4], None)
+    counted.clear()
+    assert recent.read(messages, None).history() == read_history(messages, CONFIG, len)
+    assert counted == ["thought 5", "look({})", "result 5"]
+
+
+def test_a_counter_that_failed_once_leaves_no_wrong_sum_behind() -> None:
+    failures = iter([True])
+
+    def count(text: str) -> int:
+        if text == "look({})" and next(failures, False):
+            raise RuntimeError
+        return len(text)
+
+    recent = RecentHistories(CONFIG, count)
+    recent.read(run(0), None)
+    with pytest.raises(RuntimeError):
+        recent.read(run(1), None)
+    assert recent.read(run(1), None).history() == read_history(run(1), CONFIG, len)
+
+
 def test_more_conversations_than_are_remembered_are_read_again() -> None:
     recent = shelf()
     conversations = [[{"role": "user", "content": f"task {number}"}, *run(3)] for number in range(20)]

@@ -30,7 +30,6 @@ _FILE = re.compile(
 )
 _KEY = re.compile(r'"([\w.-]+)\\*"\s*:')
 _TOOL = re.compile(r"([\w.-]+)\(\s*\{")
-_DEFINITION = re.compile(r"\b(?:def|class|function|func|fn|interface|struct|enum)\s+(\w+)")
 _FENCE = re.compile(r"```\w*")
 _FAILURE = re.compile(
     r"<returncode>\s*-?0*[1-9]"
@@ -55,17 +54,15 @@ class Kind(Enum):
 
 
 # What each piece of evidence adds to the log-odds that a later action uses a fact.
-_BASE = -2.6
-_KIND = {Kind.FILE: -0.3, Kind.NUMBER: -1.1, Kind.ID: 0.0, Kind.NAME: 0.0}
-_WRITTEN = 1.5  # the agent wrote it itself, in a thought or an action
-_REUSED = 1.3  # times log(actions that used it): what was used twice is used again
-_AGE = -0.2  # times log(spans since it last came up)
-_REPEATED = 0.15  # times log(mentions in observations)
-_IN_GOAL = 1.0  # times the share of its words that the user's words have
-_DEFINED = 0.5  # an observation shows where it is defined
-_RECORD = 0.5  # an id in structured data: what tools take as arguments
-_OPEN = 0.5  # an id of a form that actions took, not acted on itself: the next member of a set
-_CROWD = -0.65  # times log(neighbours), for files among files: of a long listing hardly one is needed
+_BASE = -3.1
+_BARE_NUMBER = -1.6  # a bare number: sizes, dates and line numbers are many
+_WRITTEN = 1.6  # the agent wrote it itself, in a thought or an action
+_REUSED = 1.4  # times log(actions that used it): what was used twice is used again
+_AGE = -0.15  # times log(spans since it last came up)
+_IN_GOAL = 0.75  # times the share of its words that the user's words have
+_RECORD = 1.5  # an id or number in structured data: what tools take as arguments
+_OPEN = 0.7  # an id of a form that actions took, not acted on itself: the next member of a set
+_CROWD = -0.7  # times log(neighbours), for files among files: of a long listing hardly one is needed
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +90,12 @@ def read_flow(history: History) -> DataFlow:
     pinned = facts_in(_pinned_text(history)) | (steps[-1].facts if steps else frozenset())
     schema = frozenset[str]().union(*(step.schema for step in steps))
     used_forms = {_form(fact) for step in steps for fact in step.done}
-    defined = {name for span in history.spans[:-1] for name in _DEFINITION.findall(span.observation)}
     facts = []
     for text, trail in trails.items():
         if not trail.holders or text in pinned or text in schema:
             continue
         odds = trail.odds(kind_of(text), history.newest)
         odds += _IN_GOAL * _share_in(words, text)
-        odds += _DEFINED * (text.rpartition(".")[2] in defined)
         odds += _OPEN * (_is_id(text) and not trail.uses and _form(text) in used_forms)
         facts.append(Fact(text, kind_of(text), 1 / (1 + math.exp(-odds)), tuple(trail.holders)))
     return DataFlow(tuple(facts), _standing_failures(history.spans, steps))
@@ -108,15 +103,7 @@ def read_flow(history: History) -> DataFlow:
 
 def facts_in(text: str) -> frozenset[str]:
     """The strings in a text that have to be right to the letter: paths, ids, numbers, dotted and joined names."""
-    return frozenset(_count_facts(text))
-
-
-def _count_facts(text: str) -> Counter[str]:
-    found: Counter[str] = Counter()
-    for token, times in Counter(_TOKEN.findall(text)).items():
-        if fact := _as_fact(token):
-            found[fact] += times
-    return found
+    return frozenset(fact for token in set(_TOKEN.findall(text)) if (fact := _as_fact(token)))
 
 
 @lru_cache(maxsize=2**16)
@@ -181,7 +168,7 @@ class _Step:
 
     done: frozenset[str]
     said: frozenset[str]
-    shown: Counter[str]
+    shown: frozenset[str]
     schema: frozenset[str]
     """Names of tools and fields: the agent has them from its tools, not from its history."""
     record: bool
@@ -194,14 +181,14 @@ class _Step:
         return cls(
             done=facts_in(_ESCAPE.sub(" ", span.action)),
             said=facts_in(span.thought),
-            shown=_count_facts(_ESCAPE.sub(" ", span.observation)),
+            shown=facts_in(_ESCAPE.sub(" ", span.observation)),
             schema=frozenset(keys + _TOOL.findall(span.action)),
             record=record,
         )
 
     @property
     def facts(self) -> frozenset[str]:
-        return self.done | self.said | self.shown.keys()
+        return self.done | self.said | self.shown
 
     def crowds(self) -> dict[Kind, float]:
         """For each kind, the log of how many neighbours a fact of it shares the observation with."""
@@ -219,21 +206,17 @@ class _Trail:
     holders: list[int] = field(default_factory=list)
     uses: int = 0
     written: bool = False
-    mentions: int = 0
     record: bool = False
     crowd: float = math.inf
+    """The least crowded place it was seen in; finite for whatever the agent did not write."""
     last: int = 0
 
     def odds(self, kind: Kind, newest: int) -> float:
-        odds = _BASE + _KIND[kind]
-        odds += _WRITTEN * self.written + _REUSED * math.log(max(self.uses, 1))
+        odds = _BASE + _WRITTEN * self.written + _REUSED * math.log(max(self.uses, 1))
         odds += _AGE * math.log(max(newest - self.last, 1))
-        if kind is not Kind.NUMBER:
-            odds += _REPEATED * math.log(max(self.mentions, 1))
-        if kind in (Kind.ID, Kind.NUMBER):
-            odds += _RECORD * self.record
-        if not self.written and self.crowd < math.inf:
-            odds += _CROWD * self.crowd
+        odds += _BARE_NUMBER * (kind is Kind.NUMBER)
+        odds += _RECORD * (self.record and kind in (Kind.ID, Kind.NUMBER))
+        odds += 0.0 if self.written else _CROWD * self.crowd
         return odds
 
 
@@ -249,7 +232,6 @@ def _trails(spans: Sequence[Span], steps: Sequence[_Step]) -> dict[str, _Trail]:
             trail.uses += fact in step.done
             trail.written = trail.written or fact in step.done or fact in step.said
             if fact in step.shown:
-                trail.mentions += step.shown[fact]
                 trail.record = trail.record or step.record
                 trail.crowd = min(trail.crowd, crowds[kind_of(fact)])
             if span.index not in superseded:
@@ -270,17 +252,17 @@ def _collapsed(text: str) -> str:
 def _standing_failures(spans: Sequence[Span], steps: Sequence[_Step]) -> dict[int, str]:
     """Failures before the newest span that no later attempt at the same thing made good or repeated."""
     standing: dict[int, str] = {}
-    attempts: dict[str, list[int]] = {}
+    attempts: dict[str, list[tuple[int, _Step]]] = {}
     for span, step in zip(spans, steps, strict=True):
         if not span.action:
             continue
         tried = _tried(span.action)
-        for earlier in attempts.get(tried, ()):
-            if _same_aim(steps[earlier - 1].done, step.done):
+        for earlier, attempt in attempts.get(tried, ()):
+            if _same_aim(attempt.done, step.done):
                 standing.pop(earlier, None)
         attempts.setdefault(tried, [])
         if _FAILURE.search(span.observation):
-            attempts[tried].append(span.index)
+            attempts[tried].append((span.index, step))
             if span is not spans[-1]:
                 standing[span.index] = tried
     return standing

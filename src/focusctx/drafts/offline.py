@@ -22,8 +22,9 @@ _TARGET = 0.55
 _FLOOR = 0.15
 """Share of the droppable tokens they leave at least, where the pinned ones fill the target alone."""
 
-_FAILURE_CHANCE = 0.5
-"""That a failure still standing would be repeated if forgotten: about that of a name the agent used twice."""
+_FAILURE_CHANCE = 0.3
+"""That a failure still standing would be repeated if forgotten: about that of a name the agent used once, so that
+cheap ones fit in and a screenful of traceback does not crowd out what the plan needs."""
 
 _NAMED = 3
 """Facts a step names; more would not help a reader."""

@@ -9,13 +9,14 @@ sketch is handed out as soon as it ends.
 from __future__ import annotations
 
 import asyncio
-import atexit
 import threading
+import weakref
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, TypeAlias
 
 from ..errors import ConfigError, DraftError, DraftRefused, FocusError, MissingExtraError
@@ -55,7 +56,8 @@ class TransformersDraft:
         self._min_p = min_p
         self._options = dict(load or {})
         self._loaded: _Writer | None = None
-        self._busy = threading.Lock()
+        self._worker = _Worker()
+        weakref.finalize(self, self._worker.end)
 
     @property
     def name(self) -> str:
@@ -70,6 +72,7 @@ class TransformersDraft:
                 loop.call_soon_threadsafe(arrived.put_nowait, item)
 
         job = _Job(lambda stop: self._work(prompt, n, stop, hand_over))
+        self._worker.do(job)
         try:
             while (item := await arrived.get()) is not None:
                 if isinstance(item, FocusError):
@@ -81,10 +84,9 @@ class TransformersDraft:
     def _work(self, prompt: Prompt, n: int, stop: threading.Event, hand_over: _HandOver) -> None:
         """What the thread does. Whatever happens, something is handed over, or the caller waits for ever."""
         try:
-            with _turn(self._busy, stop):
-                self._loaded = self._loaded or self._load()
-                for reply in self._loaded.write(prompt, n, stop):
-                    hand_over(reply)
+            self._loaded = self._loaded or self._load()
+            for reply in self._loaded.write(prompt, n, stop):
+                hand_over(reply)
             hand_over(None)
         except _Stopped:
             pass
@@ -166,7 +168,7 @@ class _Writer:
         """The rows, in the order in which they end; a row that has ended leaves the batch."""
         torch, device = self.torch, self.model.device
         rows = [_Row(torch.Generator(device).manual_seed(prompt.seed + k)) for k in range(n)]
-        with torch.inference_mode():
+        with torch.inference_mode(), _attention(torch, device):
             logits, cache = self._read(tokens, stop)
             # Meant for beam search, this picks rows of the cache: n times the first one, later the live ones.
             # Unlike the methods that say so in their names, it works for every kind of cache layer.
@@ -220,48 +222,57 @@ class _Stopped(Exception):
     """Nobody waits for this work any more."""
 
 
+@dataclass(frozen=True, slots=True)
 class _Job:
-    """Work in a daemon thread, with a stop sign."""
+    """Work, and the stop sign it looks at."""
 
-    def __init__(self, work: Callable[[threading.Event], None]) -> None:
-        self.stop = threading.Event()
-        self._work = work
-        self._thread = threading.Thread(target=self._run, name="focusctx-draft", daemon=True)
-        _running.add(self)
-        self._thread.start()
+    work: Callable[[threading.Event], None]
+    stop: threading.Event = field(default_factory=threading.Event)
+
+
+class _Worker:
+    """A daemon thread that does one job after the other.
+
+    One at a time, since two batches would only slow each other down; and always the same thread, since CUDA
+    takes seconds to get ready for a new one.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._current: _Job | None = None
+        self._over = False
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+
+    def do(self, job: _Job) -> None:
+        with self._starting:
+            if self._thread is None or not self._thread.is_alive():  # a fork has the object, but no thread
+                self._thread = threading.Thread(target=self._run, name="focusctx-draft", daemon=True)
+                self._thread.start()
+        self._jobs.put(job)
+
+    def end(self) -> None:
+        """At its exit Python takes down daemon threads wherever they are, and torch then aborts the process."""
+        self._over = True
+        if self._current is not None:
+            self._current.stop.set()
+        self._jobs.put(None)
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout=30)
 
     def _run(self) -> None:
-        try:
-            self._work(self.stop)
-        finally:
-            _running.discard(self)
+        while self._next():
+            pass
 
-    def join(self) -> None:
-        self._thread.join(timeout=30)
-
-
-_running: set[_Job] = set()
-
-
-@atexit.register
-def _stop_all() -> None:
-    """At its exit Python takes down daemon threads wherever they are, and torch then aborts the process."""
-    jobs = list(_running)
-    for job in jobs:
-        job.stop.set()
-    for job in jobs:
-        job.join()
-
-
-@contextmanager
-def _turn(busy: threading.Lock, stop: threading.Event) -> Iterator[None]:
-    """One at a time: two batches at once would only halve each other's speed and double the memory."""
-    while not busy.acquire(timeout=0.1):
-        _go_on(stop)
-    try:
-        yield
-    finally:
-        busy.release()
+    def _next(self) -> bool:
+        """Do one job. A method of its own, so that no variable keeps the job, and its draft, alive after it."""
+        self._current = self._jobs.get()
+        if self._current is None or self._over:
+            return False
+        if not self._current.stop.is_set():
+            self._current.work(self._current.stop)
+        self._current = None
+        return True
 
 
 def _go_on(stop: threading.Event) -> None:
@@ -296,6 +307,16 @@ def _best_device(torch: Any) -> str:
     if torch.cuda.is_available():
         return "cuda"
     return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def _attention(torch: Any, device: Any) -> AbstractContextManager[Any]:
+    """Without cuDNN's attention: it plans anew for each length it meets, and here each token has a new one."""
+    if device.type != "cuda":
+        return nullcontext()
+    kinds = torch.nn.attention.SDPBackend
+    return torch.nn.attention.sdpa_kernel(  # type: ignore[no-any-return]
+        [kinds.FLASH_ATTENTION, kinds.EFFICIENT_ATTENTION, kinds.MATH]
+    )
 
 
 def _for_tokenizer(options: Mapping[str, Any]) -> dict[str, Any]:

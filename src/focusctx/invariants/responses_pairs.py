@@ -1,7 +1,8 @@
 """Responses: calls and outputs pair by `call_id`, the output after the call; only calls at the end may still wait.
 
-Two things may take the place of what is not seen: the response before (`previous_response_id`) for outputs that
-stand before anything the model made, and items given by reference only.
+Asynchronous calls may wait while the conversation goes on. And two things may take the place of what is not
+seen: the response before (`previous_response_id`) for outputs that stand before anything the model made, and
+items given by reference only.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def responses_calls_and_outputs_pair(messages: Sequence[Message]) -> Iterator[Vi
             waiting[identity] = position
             seen_calls = True
     for identity, asked_at in waiting.items():
-        if last_reference < asked_at < last_said:
+        if last_reference < asked_at < last_said and not messages[asked_at].get("async"):
             yield Violation(asked_at, f"call {identity!r} has no output, and the conversation went on")
 
 

@@ -61,11 +61,11 @@ class AnthropicMessages:
         return (result._replace(blocks=results), spoken)
 
     def blank(self, message: Message, blocks: frozenset[int] | None) -> Message:
-        content = message.get("content")
         if message.get("role") != "user":
             return message
-        if isinstance(content, str):
-            return {**message, "content": omitted(content)}
+        content = message["content"]
+        if not any(kind == "tool_result" for kind, _ in typed_blocks(message)):
+            return {**message, "content": omitted(content)}  # an observation in plain text
         # `is_error` and cache marks stay: that a call failed is worth more than what it printed.
         return {
             **message,
@@ -73,7 +73,7 @@ class AnthropicMessages:
                 {**block, "content": omitted(block["content"])}
                 if block.get("type") == "tool_result" and "content" in block and (blocks is None or number in blocks)
                 else block
-                for number, block in enumerate(content or ())
+                for number, block in enumerate(content)
             ],
         }
 

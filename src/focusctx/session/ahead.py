@@ -1,0 +1,126 @@
+"""Sketches asked for ahead of time: in a task where there is a loop, on a thread where there is none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard, TypeVar
+
+from ..blocking import Background
+
+if TYPE_CHECKING:
+    from ..compressor import Drafted
+    from .conversation import Place
+
+
+class Work(Protocol):
+    """Sketches on their way."""
+
+    def cancel(self) -> object: ...
+
+    def done(self) -> bool: ...
+
+    def result(self) -> Drafted: ...
+
+
+W = TypeVar("W", bound=Work)
+W_co = TypeVar("W_co", bound=Work, covariant=True)
+
+
+class World(Protocol[W_co]):
+    """Where work runs, and what can be waited for there."""
+
+    def start(self, coroutine: Coroutine[Any, Any, Drafted]) -> W_co: ...
+
+    def can_wait_for(self, work: Work) -> TypeGuard[W_co]: ...
+
+
+Thread: TypeAlias = "Background[Drafted]"
+Task: TypeAlias = "asyncio.Task[Drafted]"
+
+
+class Threads:
+    def start(self, coroutine: Coroutine[Any, Any, Drafted]) -> Thread:
+        return Background(coroutine)
+
+    def can_wait_for(self, work: Work) -> TypeGuard[Thread]:
+        return isinstance(work, Background)
+
+
+class Tasks:
+    def start(self, coroutine: Coroutine[Any, Any, Drafted]) -> Task:
+        return asyncio.get_running_loop().create_task(coroutine)
+
+    def can_wait_for(self, work: Work) -> TypeGuard[Task]:
+        return isinstance(work, asyncio.Task) and work.get_loop() is asyncio.get_running_loop()
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """Sketches that were paid for and read, and could not be acted on: they wait for better times."""
+
+    drafted: Drafted
+    place: Place
+    view: int
+    """Tokens of the view then."""
+    saves: int
+    """Tokens of it that would go."""
+    behind: int
+    """Tokens that would stay behind the first one to go."""
+
+
+class Ahead:
+    """At most one draw of sketches for a conversation, under way or finished."""
+
+    def __init__(self) -> None:
+        self._work: Work | None = None
+        self.place: Place | None = None
+        """Where the conversation stood when they were asked for; None when there are none."""
+        self._price = 0.0
+
+    @property
+    def in_flight(self) -> bool:
+        return self._work is not None and not self._work.done()
+
+    def start(self, work: Work, place: Place, price: float) -> None:
+        """`price` is what they will cost, in dollars, as far as anyone can tell before they have come."""
+        self._work, self.place, self._price = work, place, price
+
+    def take(self, world: World[W]) -> Drafted | W | None:
+        """The sketches, or the work to wait for; nobody gets them again."""
+        work, self._work, self.place = self._work, None, None
+        if work is None or work.done():
+            return _brought(work)
+        if world.can_wait_for(work):
+            return work
+        _stop(work)  # started from async code and wanted by sync code, or the reverse
+        return None
+
+    def discard(self) -> float:
+        """Stop what is under way; what was paid for it. Providers bill a request that was broken off."""
+        work, self._work, self.place = self._work, None, None
+        if work is None:
+            return 0.0
+        if not work.done():
+            _stop(work)
+            return self._price
+        drafted = _brought(work)
+        return drafted.usage.cost or 0.0 if drafted else self._price
+
+
+def _brought(work: Work | None) -> Drafted | None:
+    """What finished work brought; nothing if its loop was closed under it."""
+    try:
+        return work.result() if work else None
+    except asyncio.CancelledError:
+        return None
+
+
+def _stop(work: Work) -> None:
+    with suppress(RuntimeError):  # its loop is closed, so it is at rest already
+        if isinstance(work, asyncio.Task):
+            work.get_loop().call_soon_threadsafe(work.cancel)  # it may be another thread's
+        else:
+            work.cancel()

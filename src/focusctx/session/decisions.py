@@ -1,0 +1,61 @@
+"""What one tenant's store knows of a conversation, and what it is told of an event."""
+
+from __future__ import annotations
+
+from ..types import Decision, Result, Span
+from .conversation import Change, Conversation
+from .store import Archived, Store, StoredEvent
+
+
+def look_up(store: Store, tenant: str, conversation: Conversation) -> None:
+    """Learn what was decided on this chain, by whomever. Asks only about what is new, unless something changed."""
+    if not conversation.settled:
+        return
+    version = store.version(tenant, conversation.root)
+    first = conversation.looked_up if version == conversation.version else 0
+    if (version or conversation.version) and first < conversation.settled:
+        keys = conversation.keys[first : conversation.settled]
+        conversation.learn(first, store.dropped(tenant, keys), store.events(tenant, keys))
+    conversation.version = version  # read first: what came since is found next time
+
+
+def event_of(conversation: Conversation, change: Change | None, time: float, balance: float) -> StoredEvent:
+    """The record of an event; without a change, of sketches that were read and dropped nothing.
+
+    Its key is that of the newest span that can change no more: the newest of all may still get results.
+    """
+    dropped = sorted(change.dropped - conversation.dropped) if change else []
+    return StoredEvent(
+        key=conversation.keys[conversation.settled - 1],
+        index=conversation.reader.newest,
+        tokens_before=conversation.tokens,
+        tokens_after=change.tokens if change else conversation.tokens,
+        dropped=tuple(conversation.keys[index - 1] for index in dropped),
+        time=time,
+        balance=balance,
+    )
+
+
+def originals_of(conversation: Conversation, event: StoredEvent, result: Result) -> list[Archived]:
+    """The spans the event drops, verbatim."""
+    spans = {span.index: span for span in conversation.reader.history().spans}
+    decisions = {decision.index: decision for decision in result.decisions}
+    going = set(event.dropped)
+    return [
+        _archived(key, spans[index], decisions[index], event.key)
+        for index, key in enumerate(conversation.keys, 1)
+        if key in going
+    ]
+
+
+def _archived(key: str, span: Span, decision: Decision, event: str) -> Archived:
+    return Archived(
+        key=key,
+        index=span.index,
+        messages=span.messages,
+        text="\n".join(filter(None, (span.thought, span.action, span.observation))),
+        tokens=span.tokens,
+        utility=decision.utility,
+        reason="; ".join(decision.reasons) or "no sketch needs it",
+        event=event,
+    )

@@ -1,0 +1,103 @@
+"""When an event is due: over budget, real growth since the last one, and it pays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from ..config import FocusConfig
+from ..invariants import violations
+from ..pipeline.budget import pinned_spans
+from .conversation import Change, Conversation
+from .gate import FREE, Verdict, calls_to_come
+from .money import Money
+
+Cause: TypeAlias = Literal[
+    "compressed", "followed", "budget", "growth", "money", "needed", "pinned", "illegal", "draft", "store"
+]
+"""Why something happened or did not: spans were dropped here, or by another session; within budget, too little
+growth, it does not pay, every span is needed, none may go, the provider would refuse it, the draft or the store
+failed."""
+
+_NEAR_THE_WINDOW = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    due: bool
+    cause: Cause
+    why: str
+    verdict: Verdict | None = None
+    """What an event would gain and cost; None where the model's price is unknown."""
+    has_sketches: bool = False
+    """The conversation's marked sketches are to be acted on: nobody needs to be asked."""
+
+
+class Rule:
+    """`gated` is False for the paper's rule: over budget, and growth."""
+
+    def __init__(self, config: FocusConfig, money: Money, *, growth: float, gated: bool) -> None:
+        self._config = config
+        self._money = money
+        self._needed = growth * config.budget
+        self._gated = gated and money.price is not FREE
+
+    def judge(self, conversation: Conversation, *, cold: bool, further: int = 0) -> Judgement:
+        """Whether an event is due now, or would be one call and so many tokens further on."""
+        tokens = conversation.tokens + further
+        if tokens <= self._config.budget:
+            return Judgement(False, "budget", "within budget")
+        if marked := conversation.marked:
+            now = self._weighed(tokens, self._money.of_marked(conversation, marked, cold=cold))
+            if now.due:
+                return replace(now, due=not further, has_sketches=True)
+        last = conversation.last_event
+        grown = tokens - last.tokens_after if last else tokens
+        calls = calls_to_come(conversation.reader.newest + bool(further))
+        verdict = self._money.of_event(conversation, tokens, grown, calls=calls, cold=cold)
+        if last and grown < self._needed:
+            why = f"only {max(grown, 0)} new tokens since the last event, {self._needed:.0f} are needed"
+            return Judgement(False, "growth", why, verdict)
+        if last and last.key == conversation.keys[conversation.settled - 1] and not further:
+            return Judgement(False, "growth", "no new step since the last event", verdict)
+        return self._weighed(tokens, verdict, self._owed(conversation, tokens, verdict, calls))
+
+    def obstacle(self, conversation: Conversation) -> Judgement | None:
+        """Why sketches would be of no use here, if so."""
+        if broken := violations(conversation.view(), conversation.reader.wire.name):
+            return Judgement(False, "illegal", f"the history is one the provider would refuse: {broken[0]}")
+        history = conversation.remaining()
+        if len(pinned_spans(history, self._config.pin)) == len(history.spans):
+            return Judgement(False, "pinned", "no step may be dropped")
+        return None
+
+    def judge_change(self, conversation: Conversation, change: Change, *, cold: bool) -> Judgement:
+        """Whether to go through with what the sketches say."""
+        if change.dropped == conversation.dropped:
+            return Judgement(False, "needed", "every step is needed")
+        if change.tokens >= conversation.tokens:
+            return Judgement(False, "needed", "without the steps that are not needed the view would be no shorter")
+        if broken := violations(change.view, conversation.reader.wire.name):
+            return Judgement(False, "illegal", f"the view would be refused: {broken[0]}")
+        return self._weighed(conversation.tokens, self._money.of_change(conversation, change, cold=cold))
+
+    def _weighed(self, tokens: int, verdict: Verdict | None, owed: float = 0.0) -> Judgement:
+        if verdict is None or not self._gated:
+            return Judgement(True, "compressed", "over budget", verdict)
+        window = self._money.price.context
+        if window is not None and tokens > _NEAR_THE_WINDOW * window:
+            return Judgement(True, "compressed", "near the model's window", verdict)
+        if verdict.pays and owed:
+            why = f"the last event has not paid for itself yet: {owed:.0f} tokens' worth to go"
+            return Judgement(False, "money", why, verdict)
+        return Judgement(verdict.pays, "compressed" if verdict.pays else "money", verdict.why, verdict)
+
+    def _owed(self, conversation: Conversation, tokens: int, verdict: Verdict | None, calls: int) -> float:
+        """What must come in before more is spent, so that no more than one event is ever outstanding.
+
+        Not where the history has grown so long that a single call would save more than is at stake: sketches that
+        once led to nothing must not switch compression off for good.
+        """
+        owed = max(self._money.in_tokens(-self._money.balance(conversation)), 0.0)
+        at_stake = owed + self._money.in_tokens(self._money.sketches(tokens))
+        return 0.0 if verdict and verdict.gain > calls * at_stake else owed

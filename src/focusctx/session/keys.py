@@ -1,0 +1,72 @@
+"""Chain keys: each message is known by a hash of its content and of the key before it, a span by its last message.
+
+So the same history is recognised in any process and without a session id, forks share the keys of their common
+past, and an edited or reordered past has other keys from there on. What the user said between two spans counts
+to the second one. Cache marks do not count: agents move them at every step.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+from typing import Any
+
+from ..types import Message, Owner
+
+_BYTES = 16
+
+
+class Chain:
+    """The keys of a growing history; a message is hashed once."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+        """`keys[i - 1]` belongs to span `s_i`. The last one still changes while its span grows."""
+        self.heads: list[str] = []
+        """`heads[n - 1]` stands for the first n messages."""
+
+    def extend(self, messages: Iterable[Message], owners: Iterable[Owner]) -> None:
+        for message, owner in zip(messages, owners, strict=True):
+            before = self.heads[-1] if self.heads else ""
+            head = blake2b(before.encode() + canonical(message), digest_size=_BYTES).hexdigest()
+            self.heads.append(head)
+            index = owner if isinstance(owner, int) else max(owner)
+            if index > len(self.keys):
+                self.keys.append(head)
+            elif index:
+                self.keys[-1] = head
+
+
+def canonical(message: Message) -> bytes:
+    """The message's content in one fixed spelling."""
+    text = _spell(message)
+    if '"cache_control"' in text or '"content":[' in text:
+        text = _spell(_unmarked(message))
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _spell(value: object) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=_plain)
+
+
+def _plain(value: object) -> object:
+    return dict(value) if isinstance(value, Mapping) else str(value)
+
+
+def _unmarked(holder: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Without cache marks, and with a lone text block as plain text: agents make the one of the other to mark it.
+
+    Only places where marks may stand are looked at: a tool may well have an argument of that name.
+    """
+    content = holder.get("content")
+    if isinstance(content, list | tuple):
+        content = [_unmarked(block) if isinstance(block, Mapping) else block for block in content]
+        if len(content) == 1 and isinstance(content[0], Mapping) and _is_plain_text(content[0]):
+            content = content[0]["text"]
+        holder = {**holder, "content": content}
+    return {key: value for key, value in holder.items() if key != "cache_control"}
+
+
+def _is_plain_text(block: Mapping[str, Any]) -> bool:
+    return block.keys() == {"type", "text"} and block["type"] == "text"

@@ -1,0 +1,89 @@
+"""What events of a conversation cost and bring in, at the prices of the agent's model and of the draft."""
+
+from __future__ import annotations
+
+from ..config import FocusConfig
+from ..pipeline.draft import build_prompt
+from ..pipeline.split import Count
+from ..prices import Price, price_of
+from ..types import History
+from .ahead import Marked
+from .conversation import Change, Conversation
+from .gate import FREE, Verdict, calls_to_come, weigh
+
+_USUAL_SHARE = 0.5
+"""How much of what is new since the last event will be dropped, before there was one that dropped anything."""
+_ROUNDING = 1e-12
+
+
+class Money:
+    def __init__(self, price: Price, config: FocusConfig, draft: str, count: Count) -> None:
+        self.price = price
+        self._config = config
+        self._draft = price_of(draft)
+        self._instructions = count(build_prompt(History(goal="", spans=()), config).system) if self._draft else 0
+
+    def sketches(self, tokens: int) -> float:
+        """What the sketches of an event will cost: USD, as far as anyone can tell beforehand."""
+        if self._draft is None:
+            return 0.0
+        config = self._config
+        shown = self._instructions + min(tokens, config.draft_window)
+        return self._draft.cost(shown, config.rollouts * config.sketch_tokens // 4)
+
+    def of_event(
+        self, conversation: Conversation, tokens: int, grown: int, *, calls: int, cold: bool
+    ) -> Verdict | None:
+        """The verdict on an event before anybody knows what it will drop."""
+        last = conversation.last_event
+        if last and last.dropped:
+            dropped = int(tokens * (last.tokens_before - last.tokens_after) / last.tokens_before)
+        else:  # what the last one found needed is not counted on
+            dropped = int(_USUAL_SHARE * max(grown, 0))
+        sketches = self.in_tokens(self.sketches(tokens))
+        return self._weigh(dropped, tokens - dropped, calls, cold=cold, sketches=sketches)
+
+    def of_change(self, conversation: Conversation, change: Change, *, cold: bool) -> Verdict | None:
+        """The verdict on a change whose sketches are paid for: only the moved prefix still counts."""
+        moved = conversation.moved_by(change.tokens, change.unmoved)
+        calls = calls_to_come(conversation.reader.newest)
+        return self._weigh(conversation.tokens - change.tokens, moved, calls, cold=cold)
+
+    def of_marked(self, conversation: Conversation, marked: Marked, *, cold: bool) -> Verdict | None:
+        """The same for sketches that could not be acted on when they came."""
+        since = conversation.tokens - marked.view
+        moved = max(marked.behind + since - conversation.new_tokens, 0)
+        return self._weigh(marked.saves, moved, calls_to_come(conversation.reader.newest), cold=cold)
+
+    def balance(self, conversation: Conversation) -> float:
+        """USD the conversation has saved, less what was spent on it, before the call that is due.
+
+        Reckoned from the last event, so that every process comes to the same: each step since was one call, and
+        saved what is left out, which would have been read from a warm cache at least.
+        """
+        last = conversation.last_event
+        if last is None:
+            return -conversation.spent
+        calls = max(conversation.reader.newest - last.index - 1, 0)
+        balance = last.balance + calls * self._call_saves(conversation, conversation.tokens) - conversation.spent
+        return 0.0 if abs(balance) < _ROUNDING else balance
+
+    def balance_after(self, conversation: Conversation, change: Change | None, *, cold: bool) -> float:
+        """The same after the call that is due, if the view changes so."""
+        after = change.tokens if change else conversation.tokens
+        again = conversation.moved_by(after, change.unmoved) if change and not cold else 0
+        reread = (self.price.cache_write - self.price.cache_read) * again * self.price.input / 1_000_000
+        return self.balance(conversation) + self._call_saves(conversation, after) - reread
+
+    def in_tokens(self, dollars: float) -> float:
+        """In input tokens of the agent's model."""
+        return dollars * 1_000_000 / self.price.input if self.price.input else 0.0
+
+    def _call_saves(self, conversation: Conversation, view: int) -> float:
+        """USD that one call with a view of so many tokens costs less than with the full history."""
+        return self.price.cache_read * (conversation.reader.tokens - view) * self.price.input / 1_000_000
+
+    def _weigh(self, dropped: int, suffix: int, calls: int, *, cold: bool, sketches: float = 0.0) -> Verdict | None:
+        if self.price is FREE:
+            return None
+        return weigh(self.price, dropped=dropped, suffix=suffix, calls=calls, sketches=sketches, cold=cold)

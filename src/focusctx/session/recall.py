@@ -1,0 +1,115 @@
+"""The recall tool: how an agent gets back a step that was left out of its view."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from ..errors import ConfigError
+from ..types import History, Message
+from .store import Archived
+
+TOOL = "recall_step"
+_DESCRIPTION = (
+    "Bring back an earlier step of this conversation that was left out to save space, word for word. "
+    "Give its id, such as s_7, or a few words that occurred in it."
+)
+_SCHEMA = {
+    "type": "object",
+    "properties": {"query": {"type": "string", "description": "A step id such as s_7, or words to search for."}},
+    "required": ["query"],
+    "additionalProperties": False,
+}
+_HOLD = 5
+"""How many further steps a recalled one is pinned for."""
+_MOST = 3
+"""How many steps one search brings back."""
+_IDS = re.compile(r"\bs[_\s-]?(\d{1,9})\b|^\W*(\d{1,9})\W*$", re.IGNORECASE)
+
+
+def recall_tool(format: str = "chat_completions") -> dict[str, Any]:
+    """The tool's definition, to put beside the agent's own tools."""
+    schema = copy.deepcopy(_SCHEMA)
+    if format == "chat_completions":
+        return {"type": "function", "function": {"name": TOOL, "description": _DESCRIPTION, "parameters": schema}}
+    if format == "responses":
+        return {"type": "function", "name": TOOL, "description": _DESCRIPTION, "parameters": schema, "strict": True}
+    if format == "anthropic":
+        return {"name": TOOL, "description": _DESCRIPTION, "input_schema": schema}
+    raise ConfigError(f"no recall tool for format {format!r}")
+
+
+def query_of(arguments: object) -> str:
+    """What the model asked for; models write arguments in many ways, and none of them is an error."""
+    parsed = arguments
+    if isinstance(arguments, str | bytes | bytearray):
+        try:
+            parsed = json.loads(arguments)
+        except (ValueError, RecursionError):
+            return arguments if isinstance(arguments, str) else arguments.decode("utf-8", "replace")
+    if isinstance(parsed, Mapping):
+        # Some name the argument after what they look for.
+        parsed = parsed.get("query", next(iter(parsed.values()), None))
+    if isinstance(parsed, list | tuple):
+        return " ".join(str(part) for part in parsed)
+    return "" if parsed is None else str(parsed)
+
+
+def find(query: str, archived: Sequence[Archived]) -> list[Archived]:
+    """The steps with the ids in the query, or those in which most of its words occur, the newest first among equals."""
+    ids = {int(number) for match in _IDS.findall(query) for number in match if number}
+    if named := [span for span in archived if span.index in ids]:
+        return named
+    words = _words(query)
+    scored = [(len(words & _words(span.text)), span.index, span) for span in archived]
+    best = sorted((entry for entry in scored if entry[0]), key=lambda entry: entry[:2], reverse=True)
+    return [span for _, _, span in best[:_MOST]]
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text.lower()))
+
+
+def answer(query: str, found: Sequence[Archived], archived: Sequence[Archived]) -> str:
+    """The tool's result."""
+    if found:
+        return "\n\n".join(f"[s_{span.index}]\n{span.text}" for span in found)
+    return f"Nothing left out matches {query!r}. Left out: {ranges([span.index for span in archived]) or 'nothing'}."
+
+
+def unavailable(query: str) -> str:
+    """The tool's result when the store cannot be read."""
+    return (
+        f"Steps that were left out cannot be read at the moment, so nothing was found for {query!r}. Try again later."
+    )
+
+
+def note(dropped: Collection[int]) -> Message:
+    """The one line that says what is missing; only shown where the tool is offered."""
+    return {
+        "role": "user",
+        "content": f"[Left out to save space: steps {ranges(dropped)}. Call {TOOL} to get one back.]",
+    }
+
+
+def ranges(indices: Collection[int]) -> str:
+    """`s_1–s_4, s_7`."""
+    runs: list[list[int]] = []
+    for index in sorted(indices):
+        if runs and index == runs[-1][-1] + 1:
+            runs[-1].append(index)
+        else:
+            runs.append([index])
+    return ", ".join(f"s_{run[0]}" if len(run) == 1 else f"s_{run[0]}–s_{run[-1]}" for run in runs)
+
+
+def pinned_recalls(history: History) -> dict[int, str]:
+    """Steps that just called the tool: what they brought back must not go again at once."""
+    return {
+        span.index: "recalled a moment ago"
+        for span in history.spans
+        if f"{TOOL}(" in span.action and span.index >= history.newest - _HOLD
+    }

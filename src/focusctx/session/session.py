@@ -1,0 +1,299 @@
+"""A session: call `view` at every step with the whole history; decisions last, the prefix does not move.
+
+What takes time, the sketches, is asked for ahead, while the agent's own call runs. What costs money, a moved
+prefix, happens only when it pays. What is dropped is in the store before the view that lacks it is returned.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+from ..compressor import Drafted, Focus
+from ..errors import ConfigError, StoreError
+from ..pipeline.recent import RecentHistories
+from ..prices import price_of
+from ..types import Message, Result
+from .ahead import Tasks, Threads, W, World
+from .conversation import Change, Conversation
+from .decisions import event_of, look_up, originals_of
+from .due import Judgement, Rule
+from .events import SessionEvent, remember
+from .gate import FREE
+from .ledger import Ledger
+from .money import Money
+from .recall import answer, find, pinned_recalls, query_of, recall_tool, unavailable
+from .store import Archived, Store, Totals
+from .stores import store_from
+
+_log = logging.getLogger("focusctx")
+_REMEMBERED_EVENTS = 1000
+_REMEMBERED_CONVERSATIONS = 8
+_FOLLOWED = Judgement(True, "followed", "decided by another session on the same conversation")
+
+
+class Session:
+    """Follows conversations through a store. One object per agent run; any number of them per store.
+
+    tenant       whose decisions these are; nobody else sees them
+    model        the agent's model, for prices; None or an unknown one: money is not weighed
+    money_gate   drop only when it pays; False is the paper's rule, over budget
+    ahead        the share of the budget at which sketches are asked for ahead of time; 1 for never
+    growth       how much a view must grow after an event, as a share of the budget, before the next one
+    recall       whether the agent has the recall tool: the view then says what was left out
+    clock        seconds since the epoch
+    """
+
+    def __init__(
+        self,
+        focus: Focus,
+        store: str | Store = "memory",
+        *,
+        tenant: str = "default",
+        model: str | None = None,
+        money_gate: bool = True,
+        ahead: float = 0.8,
+        growth: float = 0.25,
+        recall: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        if not 0 < ahead <= 1 or growth < 0:
+            raise ConfigError(f"ahead must be above 0 and at most 1, growth 0 or more; got {ahead!r} and {growth!r}")
+        self.focus = focus
+        self.store = store_from(store)
+        self.tenant = tenant
+        self.events: deque[SessionEvent] = deque(maxlen=_REMEMBERED_EVENTS)
+        self._price = (price_of(model) if model else None) or FREE
+        self._money = Money(self._price, focus.config, focus.draft.name, focus.count)
+        self._rule = Rule(focus.config, self._money, growth=growth, gated=money_gate)
+        self._ahead = ahead
+        self._offers_recall = recall
+        self._clock = clock
+        self._recent = RecentHistories(focus.config, focus.count)
+        self._conversations: list[Conversation] = []
+        self._ledger = Ledger(self._price)
+        self._lock = threading.Lock()
+        self._async_lock = asyncio.Lock()
+
+    def view(self, messages: Sequence[Message], *, format: str | None = None) -> list[Message]:
+        """What to send instead of the whole history: the last view and the new messages, unless an event is due."""
+        with self._lock, closing(self._steps(messages, format, Threads())) as steps:
+            try:
+                work = next(steps)
+                while True:
+                    work = steps.send(work.result())
+            except StopIteration as end:
+                view: list[Message] = end.value
+                return view
+
+    async def aview(self, messages: Sequence[Message], *, format: str | None = None) -> list[Message]:
+        """`view` for async programs."""
+        async with self._async_lock:
+            with closing(self._steps(messages, format, Tasks())) as steps:
+                try:
+                    work = next(steps)
+                    while True:
+                        work = steps.send(await work)
+                except StopIteration as end:
+                    view: list[Message] = end.value
+                    return view
+
+    @property
+    def savings(self) -> Totals:
+        """What this session saved and spent so far."""
+        return self._ledger.totals
+
+    def recall(self, query: str) -> list[Archived]:
+        """The dropped span with that id (`s_7`), verbatim, or those in which the words occur."""
+        return self._bring_back(query, self._archived())
+
+    def recall_tool(self, format: str = "chat_completions") -> dict[str, Any]:
+        """The definition of the tool whose calls `handle_recall` answers."""
+        return recall_tool(format)
+
+    def handle_recall(self, arguments: str | Mapping[str, Any]) -> str:
+        """The result of a call of the recall tool, to put into the history as its observation."""
+        query = query_of(arguments)
+        try:
+            archived = self._archived()
+        except StoreError as error:
+            _log.warning("nothing recalled: %s", error)
+            return unavailable(query)
+        return answer(query, self._bring_back(query, archived), archived)
+
+    def close(self) -> None:
+        """Stop what is under way and let go of the store."""
+        for conversation in self._conversations:
+            self._let_go(conversation)
+        self.store.close()
+
+    def _steps(
+        self, messages: Sequence[Message], format: str | None, world: World[W]
+    ) -> Generator[W, Drafted, list[Message]]:
+        """One call, written once for both worlds: whoever drives it waits for the work it yields."""
+        conversation = self._follow(messages, format)
+        in_touch = self._catch_up(conversation)
+        cold = conversation.is_cold(self._clock(), self._price.cache_ttl)
+        judgement = self._rule.judge(conversation, cold=cold)
+        if judgement.due and (obstacle := self._obstacle(conversation, in_touch)):
+            judgement = replace(obstacle, verdict=judgement.verdict)
+        if judgement.due:
+            drafted = yield from self._sketches(conversation, judgement, world)
+            self._event(conversation, drafted, cold=cold)
+        elif judgement.cause != "budget":
+            remember(self.events, conversation, judgement)
+        self._look_ahead(conversation, world, in_touch)
+        self._add(self._ledger.call(conversation, cold=cold))
+        conversation.called(self._clock())
+        return conversation.view()
+
+    def _follow(self, messages: Sequence[Message], format: str | None) -> Conversation:
+        """The conversation these messages are, with what is known of it."""
+        reader = self._recent.current(self._recent.read(messages, format))
+        conversation = next((known for known in self._conversations if known.reader is reader), None)
+        others = [known for known in self._conversations if known is not conversation]
+        if conversation is None:
+            focus = self.focus
+            conversation = Conversation(reader, focus.config, focus.count, noted=self._offers_recall)
+            others = [known for known in others if not conversation.take_over(known)]
+        else:
+            conversation.grow()
+        self._conversations = [conversation, *others[: _REMEMBERED_CONVERSATIONS - 1]]
+        for known in others:
+            if known not in self._conversations or conversation.replaces(known):
+                self._let_go(known)
+        return conversation
+
+    def _catch_up(self, conversation: Conversation) -> bool:
+        """Follow what another process, or an earlier session, has decided; whether the store could be asked."""
+        in_touch = True
+        try:
+            look_up(self.store, self.tenant, conversation)
+        except StoreError as error:  # go on with what is known: a store that is down must not stop the agent
+            _log.warning("store not read: %s", error)
+            in_touch = False
+        if conversation.decided != conversation.dropped:
+            self._change(conversation, conversation.change_to(conversation.decided), _FOLLOWED)
+        if (place := conversation.ahead.place) and not conversation.goes_on_from(place):
+            self._let_go(conversation)
+        if conversation.marked and not conversation.goes_on_from(conversation.marked.place):
+            conversation.marked = None
+        return in_touch
+
+    def _obstacle(self, conversation: Conversation, in_touch: bool) -> Judgement | None:
+        """Why sketches would be of no use, if so: nobody is asked for what cannot be used."""
+        if not in_touch:
+            return Judgement(False, "store", "the store cannot be read")
+        if pause := self.focus.pause():
+            return Judgement(False, "draft", pause)
+        return self._rule.obstacle(conversation)
+
+    def _sketches(
+        self, conversation: Conversation, judgement: Judgement, world: World[W]
+    ) -> Generator[W, Drafted, Drafted]:
+        """Sketches that are there already, on their way, or asked for now."""
+        if judgement.has_sketches and conversation.marked:
+            return conversation.marked.drafted
+        drafted = conversation.ahead.take(world)
+        if not isinstance(drafted, Drafted):
+            work = drafted or world.start(self.focus.sketch(conversation.remaining()))
+            try:
+                drafted = yield work
+            except GeneratorExit:  # whoever waited was stopped
+                work.cancel()
+                raise
+        self._pay(conversation, drafted.usage.cost)
+        return drafted
+
+    def _event(self, conversation: Conversation, drafted: Drafted, *, cold: bool) -> None:
+        """Act on sketches: drop what they leave out if it pays and can be stored."""
+        conversation.drew_ahead, conversation.marked = False, None
+        history = conversation.remaining()
+        result = self.focus.decide(history, drafted, pinned_recalls(history))
+        if result.failure is not None:
+            remember(self.events, conversation, Judgement(False, "draft", result.failure), result)
+            return
+        change = conversation.change_to(conversation.decided.union(result.dropped))
+        result = replace(result, messages=change.view, tokens_after=change.tokens)
+        judgement = self._rule.judge_change(conversation, change, cold=cold)
+        done = change if judgement.due else None
+        balance = self._money.balance_after(conversation, done, cold=cold)
+        event = event_of(conversation, done, self._clock(), balance)
+        try:
+            stored = self.store.commit(self.tenant, conversation.root, event, originals_of(conversation, event, result))
+        except StoreError as error:
+            if judgement.due:
+                why = f"the store could not be written: {error}"
+                conversation.mark(drafted, change)
+                remember(self.events, conversation, replace(judgement, due=False, cause="store", why=why), result)
+                return
+            stored = event  # only says that these tokens were looked at: this object remembers it by itself
+        conversation.heed(stored)
+        if stored == event:
+            conversation.spent = 0.0
+        else:
+            change, judgement = conversation.change_to(conversation.decided), _FOLLOWED
+        if judgement.cause == "money":
+            conversation.mark(drafted, change)
+        if not (judgement.due and self._change(conversation, change, judgement, result)):
+            remember(self.events, conversation, judgement, result)
+
+    def _change(
+        self, conversation: Conversation, change: Change, judgement: Judgement, result: Result | None = None
+    ) -> bool:
+        """Go on with another view, if it is another. In a session's first view, others' decisions are no event."""
+        before, is_first = conversation.tokens, conversation.last_call is None
+        if change.dropped == conversation.dropped:
+            return False
+        conversation.apply(change)
+        if judgement is _FOLLOWED and is_first:
+            conversation.unmoved = None
+        elif change.moves:
+            remember(self.events, conversation, judgement, result, moved_from=before)
+        return change.moves
+
+    def _look_ahead(self, conversation: Conversation, world: World[W], in_touch: bool) -> None:
+        """Ask for sketches now if an event may soon be due: they come while the agent's own call runs."""
+        if self._ahead == 1 or conversation.drew_ahead or any(known.ahead.in_flight for known in self._conversations):
+            return
+        further = max(int((1 - self._ahead) * self.focus.config.budget), conversation.new_tokens)
+        soon = self._rule.judge(conversation, cold=False, further=further)
+        if soon.due and not self._obstacle(conversation, in_touch):
+            self._let_go(conversation)
+            conversation.drew_ahead = True
+            work = world.start(self.focus.sketch(conversation.remaining()))
+            conversation.ahead.start(work, conversation.place, self._money.sketches(conversation.tokens))
+
+    def _archived(self) -> list[Archived]:
+        """Everything that was left out of the conversation seen last."""
+        if not self._conversations:
+            return []
+        conversation = self._conversations[0]
+        return self.store.archived(self.tenant, [conversation.keys[i - 1] for i in sorted(conversation.dropped)])
+
+    def _bring_back(self, query: str, archived: Sequence[Archived]) -> list[Archived]:
+        found = find(query, archived)
+        self._add(self._ledger.recalled(sum(span.tokens for span in found)))
+        return found
+
+    def _let_go(self, conversation: Conversation) -> None:
+        """Stop sketches that nobody will use; they are paid for all the same."""
+        self._pay(conversation, conversation.ahead.discard())
+
+    def _pay(self, conversation: Conversation, cost: float | None) -> None:
+        conversation.spent += cost or 0.0
+        self._add(self._ledger.drew(cost or 0.0))
+
+    def _add(self, added: Totals) -> None:
+        if added != Totals():
+            try:
+                self.store.add(self.tenant, added)
+            except StoreError as error:
+                _log.warning("totals not stored: %s", error)

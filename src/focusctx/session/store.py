@@ -1,0 +1,106 @@
+"""Where decisions last: the seam between a session and memory, SQLite or Redis.
+
+Everything is scoped by tenant: what one stored no other can see. A span is known by its chain key, a
+conversation by its root, the chain key of its first span. A store keeps three things: which spans were dropped,
+with their originals; the events that dropped them; and totals of what was saved and spent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Protocol
+
+from ..types import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """A dropped span, verbatim, with what was known when it went."""
+
+    key: str
+    index: int
+    """Its number in the history it was dropped from: `s_7` has index 7."""
+    messages: tuple[Message, ...]
+    text: str
+    """Thought, action and observation in one text, for searching."""
+    tokens: int
+    utility: float
+    reason: str
+    event: str
+    """The key of the event that dropped it."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvent:
+    """One compression, as every process that shares the store sees it."""
+
+    key: str
+    """The chain key of the newest span it could decide about: the one before the newest of all."""
+    index: int
+    """The number of the newest span when it happened."""
+    tokens_before: int
+    tokens_after: int
+    dropped: tuple[str, ...]
+    """Chain keys of the spans it dropped; none when it found all of them needed."""
+    time: float
+    """Seconds since the epoch."""
+    balance: float = 0.0
+    """USD that this conversation had saved by then, less what was spent on it: below zero it still owes something."""
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What a tenant saved and spent, in tokens and USD. Adds up."""
+
+    events: int = 0
+    tokens_saved: int = 0
+    """Input tokens the agent's calls did not have to carry, summed over calls."""
+    saved: float = 0.0
+    drafts: float = 0.0
+    """Paid for sketches."""
+    rereads: float = 0.0
+    """Lost because a moved prefix had to be read uncached."""
+    recalls: float = 0.0
+    """Paid for spans that came back."""
+
+    @property
+    def net(self) -> float:
+        return self.saved - self.drafts - self.rereads - self.recalls
+
+    def __add__(self, other: Totals) -> Totals:
+        return Totals(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
+
+
+class Store(Protocol):
+    """All methods may be called from any thread. Those that write have written when they return."""
+
+    def version(self, tenant: str, root: str) -> int:
+        """A number that grows with every change to this conversation; 0 before the first. Cheap."""
+
+    def dropped(self, tenant: str, keys: Sequence[str]) -> frozenset[str]:
+        """Those of the chain keys whose spans are dropped."""
+
+    def events(self, tenant: str, keys: Sequence[str]) -> dict[str, StoredEvent]:
+        """The events that happened at these chain keys."""
+
+    def commit(self, tenant: str, root: str, event: StoredEvent, archived: Sequence[Archived]) -> StoredEvent:
+        """Store the event, its decisions and the originals, all or nothing.
+
+        The first event stored under a key stands: a later one changes nothing and gets the first one back.
+        """
+
+    def archived(self, tenant: str, keys: Sequence[str]) -> list[Archived]:
+        """The originals of these spans, as far as they were ever dropped, in the order of `keys`."""
+
+    def restore(self, tenant: str, root: str, key: str) -> None:
+        """Take back the decision to drop this span; its archived original stays."""
+
+    def add(self, tenant: str, totals: Totals) -> None:
+        """Add to the tenant's totals."""
+
+    def totals(self, tenant: str) -> Totals:
+        """All that was added."""
+
+    def close(self) -> None:
+        """Let go of files and connections."""

@@ -1,0 +1,204 @@
+"""A store on a Redis server (6.2 or newer, or Valkey) that many machines share.
+
+All keys of a tenant carry its hash in braces, so that a cluster keeps them on one node and scripts can change
+them together. A span's original and the decision to drop it are one hash: they come and go as one.
+
+What nobody asks for expires after `ttl` seconds. Asking `dropped` renews the spans that are; asking `events`
+renews the events with all their spans, so that an event never outlives an original. All that share a server give
+the same `ttl`, and the server must not evict earlier: `maxmemory-policy noeviction`. How durable a commit is, is
+the server's setting (`appendfsync`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from ...errors import ConfigError, MissingExtraError, StoreError
+from ..store import Archived, StoredEvent, Totals
+from .encoding import pack, scope, unpack
+from .fork import ForkSafe
+
+if TYPE_CHECKING:
+    from redis import Redis
+    from redis.cluster import RedisCluster
+
+_TTL = 30 * 24 * 3600
+_BATCH = 1000
+"""Keys per script call: while a script runs, the server does nothing else."""
+
+_GROW = """
+local function grow(key, ttl)
+  -- A count that expired must not start again at numbers that some process still remembers.
+  redis.call('SET', key, redis.call('TIME')[1], 'NX')
+  redis.call('INCR', key)
+  redis.call('EXPIRE', key, ttl * 2)
+end
+"""
+_COMMIT = """
+local event, version, ttl = KEYS[1], KEYS[2], ARGV[1]
+local first = redis.call('GET', event)
+if first then return first end
+for i = 3, #KEYS do
+  -- A span that is still dropped keeps the record of the event that dropped it.
+  if redis.call('HSETNX', KEYS[i], 'dropped', 1) == 1 then redis.call('HSET', KEYS[i], 'record', ARGV[i]) end
+  redis.call('EXPIRE', KEYS[i], ttl)
+end
+redis.call('SET', event, ARGV[2], 'EX', ttl)
+grow(version, ttl)
+return ARGV[2]
+"""
+_RESTORE = """
+local span, version, ttl = KEYS[1], KEYS[2], ARGV[1]
+if redis.call('HDEL', span, 'dropped') == 1 then
+  redis.call('EXPIRE', span, ttl)
+  grow(version, ttl)
+end
+"""
+_DROPPED = """
+local found = {}
+for i, span in ipairs(KEYS) do
+  if redis.call('HEXISTS', span, 'dropped') == 1 then
+    redis.call('EXPIRE', span, ARGV[1])
+    found[#found + 1] = i
+  end
+end
+return found
+"""
+_RENEW = """
+for _, key in ipairs(KEYS) do redis.call('EXPIRE', key, ARGV[1]) end
+"""
+
+
+class RedisStore(ForkSafe):
+    """`client` must answer in bytes (redis-py's default), and may be one for a cluster."""
+
+    def __init__(self, client: Redis | RedisCluster, ttl: int = _TTL) -> None:
+        if ttl <= 0:
+            raise ConfigError(f"ttl must be positive, not {ttl}")
+        super().__init__()
+        self._client: Any = client  # redis-py types each answer as one or a promise of one
+        self._ttl = ttl
+        self._calls = 0
+        self._idle = threading.Condition()
+        self._commit = self._client.register_script(_GROW + _COMMIT)
+        self._restore = self._client.register_script(_GROW + _RESTORE)
+        self._dropped = self._client.register_script(_DROPPED)
+        self._renew = self._client.register_script(_RENEW)
+
+    @classmethod
+    def from_url(cls, url: str) -> RedisStore:
+        """`ttl` in the query is ours; all else is redis-py's (`socket_timeout`, `ssl_ca_certs`, …)."""
+        try:
+            from redis import Redis
+            from redis.backoff import ExponentialBackoff
+            from redis.retry import Retry
+        except ImportError as error:
+            raise MissingExtraError("the Redis store", "redis") from error
+        parts = urlsplit(url)
+        options = dict(parse_qsl(parts.query))
+        ttl = options.pop("ttl", str(_TTL))
+        if not ttl.isdecimal():
+            raise ConfigError(f"ttl must be a number of seconds, not {ttl!r}")
+        try:
+            client = Redis.from_url(
+                urlunsplit(parts._replace(query=urlencode(options))),
+                socket_connect_timeout=5,
+                socket_timeout=10,
+                # An agent waits for this: redis-py would try for many seconds.
+                retry=Retry(ExponentialBackoff(cap=0.5, base=0.025), 2),
+            )
+            client.connection_pool.connection_class(**client.connection_pool.connection_kwargs)
+        except (ValueError, TypeError) as error:
+            raise ConfigError(f"the Redis URL is wrong: {error}") from error
+        return cls(client, int(ttl))
+
+    def version(self, tenant: str, root: str) -> int:
+        with self._calling():
+            return int(self._client.getex(_key(tenant, "version", root), ex=self._ttl * 2) or 0)
+
+    def dropped(self, tenant: str, keys: Sequence[str]) -> frozenset[str]:
+        found: set[str] = set()
+        with self._calling():
+            for start in range(0, len(keys), _BATCH):
+                batch = keys[start : start + _BATCH]
+                hits = self._dropped([_key(tenant, "span", key) for key in batch], [self._ttl])
+                found.update(batch[hit - 1] for hit in hits)
+        return frozenset(found)
+
+    def events(self, tenant: str, keys: Sequence[str]) -> dict[str, StoredEvent]:
+        if not keys:
+            return {}
+        with self._calling():
+            found = self._client.mget([_key(tenant, "event", key) for key in keys])
+            events = {key: unpack(StoredEvent, data) for key, data in zip(keys, found, strict=True) if data}
+            for event in events.values():
+                spans = [_key(tenant, "span", span) for span in event.dropped]
+                self._renew([*spans, _key(tenant, "event", event.key)], [self._ttl])
+        return events
+
+    def commit(self, tenant: str, root: str, event: StoredEvent, archived: Sequence[Archived]) -> StoredEvent:
+        keys = [_key(tenant, "event", event.key), _key(tenant, "version", root)]
+        keys += [_key(tenant, "span", span.key) for span in archived]
+        records = [pack(event), *map(pack, archived)]
+        with self._calling():
+            return unpack(StoredEvent, self._commit(keys, [self._ttl, *records]))
+
+    def archived(self, tenant: str, keys: Sequence[str]) -> list[Archived]:
+        with self._calling(), self._client.pipeline(transaction=False) as pipeline:
+            for key in keys:
+                pipeline.hget(_key(tenant, "span", key), "record")
+            return [unpack(Archived, data) for data in pipeline.execute() if data]
+
+    def restore(self, tenant: str, root: str, key: str) -> None:
+        with self._calling():
+            self._restore([_key(tenant, "span", key), _key(tenant, "version", root)], [self._ttl])
+
+    def add(self, tenant: str, totals: Totals) -> None:
+        key = _key(tenant, "totals")
+        with self._calling(), self._client.pipeline(transaction=True) as pipeline:
+            for name, value in asdict(totals).items():
+                if isinstance(value, int):
+                    pipeline.hincrby(key, name, value)
+                else:
+                    pipeline.hincrbyfloat(key, name, value)
+            pipeline.expire(key, self._ttl)
+            pipeline.execute()
+
+    def totals(self, tenant: str) -> Totals:
+        with self._calling():
+            found = self._client.hgetall(_key(tenant, "totals"))
+        return Totals(**{name: type(zero)(found.get(name.encode(), zero)) for name, zero in asdict(Totals()).items()})
+
+    def close(self) -> None:
+        """Connections are let go of until the store is used again."""
+        with self._calling():
+            self._client.close()
+
+    @contextmanager
+    def _calling(self) -> Iterator[None]:
+        from redis.exceptions import RedisError
+
+        with self._lock, self._idle:
+            self._calls += 1
+        try:
+            yield
+        except RedisError as error:
+            raise StoreError(f"Redis: {error}") from error
+        finally:
+            with self._idle:
+                self._calls -= 1
+                self._idle.notify_all()
+
+    def _rest(self) -> None:
+        """Let the calls of other threads end: redis-py's locks, copied while held, would block the child."""
+        with self._idle:
+            self._idle.wait_for(lambda: self._calls == 0)
+
+
+def _key(tenant: str, *names: str) -> bytes:
+    return ":".join(("focusctx", f"{{{scope(tenant)}}}", *names)).encode("utf-8", "surrogatepass")

@@ -1,0 +1,356 @@
+"""When an event is due: the formula with numbers worked out by hand, and what the session makes of it."""
+
+import pytest
+
+from agents import NOTHING, Draft, cites, everything, growing, moved, sent, session_of, sized
+from focusctx.errors import ConfigError
+from focusctx.prices import Price, price_of
+from focusctx.session.gate import calls_to_come, weigh
+from focusctx.session.stores.memory import MemoryStore
+from focusctx.types import Usage
+
+GPT = "gpt-4.1"
+CLAUDE = "claude-sonnet-4-5"
+
+
+def verdict(model: str, dropped: int, suffix: int, calls: int, sketches: float = 0.0, *, cold: bool = False):
+    return weigh(price_of(model), dropped=dropped, suffix=suffix, calls=calls, sketches=sketches, cold=cold)
+
+
+def test_the_prices_the_examples_rest_on():
+    assert (price_of(GPT).cache_read, price_of(GPT).cache_write) == (0.25, 1.0)
+    assert (price_of(CLAUDE).cache_read, price_of(CLAUDE).cache_write) == (0.1, 1.25)
+
+
+@pytest.mark.parametrize(
+    ("model", "dropped", "suffix", "sketches", "calls_needed"),
+    [
+        (GPT, 2000, 1000, 0, 2),  # (1 − .25)·1000 / (.25·2000) = 1.5
+        (GPT, 2000, 1000, 500, 3),  # (750 + 500) / 500 = 2.5
+        (GPT, 4000, 6000, 1500, 7),  # (4500 + 1500) / 1000 = 6: as much again is not more
+        (CLAUDE, 2000, 1000, 0, 6),  # (1.25 − .1)·1000 / (.1·2000) = 5.75
+        (CLAUDE, 2000, 1000, 60, 7),  # (1150 + 60) / 200 = 6.05
+        (CLAUDE, 500, 10_010, 0, 231),  # 11511.5 / 50 = 230.23
+    ],
+)
+def test_it_pays_from_so_many_calls_on(model, dropped, suffix, sketches, calls_needed):
+    assert not verdict(model, dropped, suffix, calls_needed - 1, sketches).pays
+    assert verdict(model, dropped, suffix, calls_needed, sketches).pays
+
+
+def test_a_verdict_says_what_it_weighed():
+    refused = verdict(CLAUDE, 2000, 1000, 5)
+    assert refused.gain == pytest.approx(5 * 0.1 * 2000)
+    assert refused.cost == pytest.approx(1.15 * 1000)
+    assert "1000" in refused.why
+    assert "1150" in refused.why
+
+
+def test_a_cold_cache_always_pays():
+    cold = verdict(CLAUDE, 1, 100_000, 1, cold=True)
+    assert cold.pays
+    assert "cold" in cold.why
+    assert cold.cost == 0  # what stands behind the drop is written again in any case
+
+
+def test_where_nothing_is_cached_only_the_sketches_count():
+    plain = Price(input=1.0, output=1.0)
+    assert weigh(plain, dropped=100, suffix=10_000, calls=1, sketches=99, cold=False).pays
+    assert not weigh(plain, dropped=100, suffix=10_000, calls=1, sketches=100, cold=False).pays
+
+
+def test_nothing_dropped_never_pays():
+    assert not verdict(GPT, 0, 0, 1000).pays
+
+
+def test_as_many_calls_are_expected_as_there_were():
+    assert [calls_to_come(spans) for spans in (0, 1, 7)] == [1, 1, 7]
+
+
+# ------------------------------------------------------------------------------------------------- in a session
+
+
+def test_a_session_weighs_before_it_asks_the_draft():
+    """Four steps of 100, δ 300: D = S = 200, k = 4. On Claude 80 against 230; on gpt-4.1 200 against 150."""
+    drafts = {model: Draft() for model in (GPT, CLAUDE)}
+    sessions = {model: session_of(draft, model=model) for model, draft in drafts.items()}
+    for session in sessions.values():
+        sent(session, growing(sized(100, 100, 100, 100)))
+    refused = sessions[CLAUDE].events[-1]
+    assert (refused.happened, refused.cause, refused.span, refused.tokens_before) == (False, "money", 4, 400)
+    assert (refused.verdict.gain, refused.verdict.cost) == pytest.approx((4 * 0.1 * 200, 1.15 * 200))
+    assert refused.result is None
+    assert drafts[CLAUDE].calls == 0
+    assert [event.cause for event in sessions[GPT].events] == ["compressed"]
+    assert drafts[GPT].calls == 1
+
+
+def test_the_draft_has_its_price_in_the_gate():
+    """gpt-4.1-mini reads 400 tokens and writes 3·1024/4 = 768: 160 + 1228.8 millionths, 694.4 tokens of gpt-4.1."""
+    session = session_of(Draft(name="openai:gpt-4.1-mini"), model=GPT)
+    sent(session, growing(sized(100, 100, 100, 100)))
+    assert session.events[-1].cause == "money"
+    assert session.events[-1].verdict.cost == pytest.approx(0.75 * 200 + (400 * 0.4 + 768 * 1.6) / 2.0)
+
+
+def test_it_opens_when_enough_has_come_together():
+    """k, D and S grow: 0.1·k·D > 1.15·S at k = 12 with half of everything dropped."""
+    draft = Draft()
+    session = session_of(draft, model=CLAUDE)
+    sent(session, growing(sized(*[100] * 12)))
+    assert [(event.cause, event.span, event.steps) for event in session.events] == [
+        ("money", 11, 8),  # one entry for eight steps in a row
+        ("compressed", 12, 1),
+    ]
+    assert draft.calls == 1
+
+
+@pytest.mark.parametrize("model", [None, "a-model-nobody-knows"])
+def test_a_model_without_a_price_leaves_the_gate_open(model):
+    session = session_of(Draft(), model=model)
+    sent(session, growing(sized(100, 100, 100, 100)))
+    assert [(event.happened, event.why, event.verdict) for event in session.events] == [(True, "over budget", None)]
+
+
+def test_without_the_gate_it_is_the_papers_rule_and_still_says_what_it_costs():
+    session = session_of(Draft(cites(2)), model=CLAUDE, money_gate=False)
+    sent(session, growing(sized(100, 100, 100, 100)))
+    (event,) = session.events
+    assert (event.happened, event.why, event.tokens_after) == (True, "over budget", 200)
+    assert not event.verdict.pays
+    # s_2 moves and is read again; s_4 is new and would have been written in any case
+    assert (event.verdict.gain, event.verdict.cost) == pytest.approx((4 * 0.1 * 200, 1.15 * 100))
+
+
+def test_a_cold_cache_opens_it():
+    now = [1000.0]
+    session = session_of(Draft(), model=CLAUDE, clock=lambda: now[0])
+    histories = growing(sized(*[100] * 5))
+    sent(session, histories[:-1])
+    assert moved(session) == []
+    now[0] += 299
+    session.view(histories[-2])
+    assert moved(session) == []
+    now[0] += 301  # Claude forgets after 300 s
+    session.view(histories[-1])
+    assert [event.why for event in moved(session)] == ["the provider's cache has gone cold"]
+
+
+def test_each_conversation_has_a_cache_of_its_own():
+    """A sub-agent that is called all the time does not keep the main agent's prefix warm."""
+    now = [0.0]
+    session = session_of(Draft(), model=CLAUDE, clock=lambda: now[0])
+    main, side = growing(sized(*[100] * 5)), sized(1, name=" aside")
+    sent(session, main[:-1])
+    for _ in range(4):
+        now[0] += 200
+        session.view(side)
+    session.view(main[-1])
+    assert [event.why for event in moved(session)] == ["the provider's cache has gone cold"]
+
+
+def test_near_the_window_it_always_opens(tmp_path, monkeypatch):
+    prices = tmp_path / "prices.toml"
+    prices.write_text(
+        '[models]\n"small" = { input = 1.0, output = 1.0, cache_read = 0.01, cache_write = 2.0, context = 500 }\n'
+    )
+    monkeypatch.setenv("FOCUSCTX_PRICES", str(prices))
+    session = session_of(Draft(), model="small")
+    sent(session, growing(sized(*[100] * 5)))
+    assert [(event.cause, event.span, event.why) for event in session.events] == [
+        ("money", 4, session.events[0].why),  # 400 of 500
+        ("compressed", 5, "near the model's window"),
+    ]
+
+
+def test_what_the_sketches_leave_out_may_not_pay_and_is_not_asked_again_at_every_step():
+    """Expected: half of it. The sketches would drop only s_1: 0.25·4·10 against 0.75·(390 − 0 − 100)."""
+    draft = Draft(lambda prompt: cites(*(span.index for span in prompt.history.spans if span.index > 1)))
+    session = session_of(draft, model=GPT, growth=0.5)
+    sent(session, growing(sized(10, 190, 100, 100)))
+    refused = session.events[-1]
+    assert (refused.happened, refused.cause) == (False, "money")
+    assert refused.result.dropped == (1,)
+    assert (refused.verdict.gain, refused.verdict.cost) == pytest.approx((0.25 * 4 * 10, 0.75 * 290))
+    assert draft.calls == 1
+    sent(session, growing(sized(10, 190, *[100] * 6))[5:])
+    assert [(event.cause, event.span) for event in session.events][1:] == [
+        ("growth", 5),  # 100 new tokens of the 150 that are needed
+        ("money", 8),  # half of 400 new ones: 0.25·8·200 against 0.75·600
+    ]
+    assert draft.calls == 1
+    sent(session, growing(sized(10, 190, *[100] * 7))[-1:])  # 0.25·9·250 against 0.75·650
+    assert draft.calls == 2
+
+
+def test_what_did_not_pay_is_dropped_when_the_cache_is_cold_without_asking_again():
+    now = [0.0]
+    draft = Draft(lambda prompt: cites(*(span.index for span in prompt.history.spans if span.index > 1)))
+    session = session_of(draft, model=GPT, clock=lambda: now[0])
+    sent(session, growing(sized(10, 190, 100, 100)))
+    assert session.events[-1].cause == "money"
+    now[0] += 601
+    view = session.view(sized(10, 190, 100, 100, 5))
+    assert draft.calls == 1
+    assert [event.result.dropped for event in moved(session)] == [(1,)]
+    assert len(view) == 2 + 2 * 4
+
+
+def test_after_an_event_that_found_all_needed_the_gate_can_open_again():
+    draft = Draft(lambda prompt: everything(prompt) if prompt.history.newest < 6 else NOTHING)
+    session = session_of(draft, model=GPT)
+    sent(session, growing(sized(*[100] * 14)))
+    assert [event.cause for event in session.events if event.result][0] == "needed"
+    assert [event.cause for event in moved(session)][0] == "compressed"
+
+
+def test_growth_is_needed_and_said():
+    draft = Draft(everything)
+    session = session_of(draft, budget=400, growth=0.5, model=CLAUDE, money_gate=False)
+    sent(session, growing(sized(*[100] * 8)))
+    assert [(event.cause, event.span, event.steps) for event in session.events] == [
+        ("needed", 5, 1),  # 500 tokens, and every step is needed
+        ("growth", 6, 1),
+        ("needed", 7, 1),  # 200 more
+        ("growth", 8, 1),
+    ]
+    waiting = session.events[1]
+    assert waiting.why == "only 100 new tokens since the last event, 200 are needed"
+    assert waiting.verdict.cost > 0, "and what it would have cost"
+    assert draft.calls == 2
+
+
+def test_a_history_of_which_all_is_needed_does_not_ask_at_every_step():
+    draft = Draft(everything)
+    session = session_of(draft, budget=1000)
+    sent(session, growing(sized(*[50] * 100)))
+    assert draft.calls == 16  # at 1050 tokens, then every 250 up to 4800 or 5050
+    assert moved(session) == []
+
+
+def test_growth_counts_in_skeletons_too():
+    """What a skeleton leaves behind is not growth."""
+    draft = Draft()
+    session = session_of(draft, budget=1000, tokens=len, dropped="skeleton")
+    history = sized(*[100] * 40)
+    for message in history:
+        if message["role"] == "assistant":
+            message["content"] = "a long thought that stays " * 4
+    sent(session, growing(history))
+    for before, after in zip(moved(session), moved(session)[1:], strict=False):
+        assert after.tokens_before - before.tokens_after >= 250
+    assert draft.calls < 20
+
+
+def test_words_of_the_user_alone_make_no_second_event_at_the_same_step():
+    draft = Draft(everything)
+    session = session_of(draft)
+    history = sized(100, 100, 100, 100)
+    session.view(history)
+    for _ in range(3):
+        history = [*history, {"role": "user", "content": "x" * 500}]
+        session.view(history)
+    assert draft.calls == 1
+    assert session.events[-1].why == "no new step since the last event"
+    session.view([*history, *sized(*[1] * 5)[-2:]])
+    assert draft.calls == 2
+
+
+def test_nobody_is_asked_where_nothing_can_go():
+    draft = Draft()
+    session = session_of(draft, pin=lambda span: True)
+    sent(session, growing(sized(*[100] * 6)))
+    assert [(event.cause, event.steps) for event in session.events] == [("pinned", 3)]
+    lone = session_of(draft, budget=10)
+    lone.view(sized(100))
+    assert lone.events[-1].cause == "pinned"
+    assert draft.calls == 0
+
+
+def test_a_history_that_no_provider_takes_is_passed_on_and_nobody_is_asked():
+    draft = Draft()
+    session = session_of(draft)
+    history = sized(*[100] * 5)
+    del history[3]  # a call without its result
+    assert session.view(history) == history
+    assert session.events[-1].cause == "illegal"
+    assert draft.calls == 0
+
+
+@pytest.mark.parametrize("options", [{"ahead": 0}, {"ahead": 1.1}, {"growth": -0.1}])
+def test_options_out_of_range_are_refused(options):
+    with pytest.raises(ConfigError, match="ahead must be above 0"):
+        session_of(Draft(), **options)
+
+
+# ------------------------------------------------------------------------- no more than one event is ever outstanding
+
+MINI = "openai:gpt-4.1-mini"
+SKETCHES = Usage(requests=1, input_tokens=5000, output_tokens=750)
+"""$0.0032: as much as 1600 input tokens of gpt-4.1."""
+
+
+def test_after_sketches_that_brought_nothing_no_others_are_paid_for():
+    draft = Draft(everything, usage=SKETCHES, name=MINI)
+    session = session_of(draft, budget=3000, model=GPT)
+    sent(session, growing(sized(*[1000] * 40)))
+    assert draft.calls == 1
+    assert "has not paid for itself yet: 1600 tokens' worth to go" in session.events[-1].why
+    assert session.savings.net == pytest.approx(-0.0032)
+
+
+def test_sketches_are_paid_for_only_while_nothing_is_outstanding():
+    balances: list[float] = []
+    draft = Draft(lambda prompt: cites(2), usage=SKETCHES, name=MINI)
+    session = session_of(draft, budget=3000, model=GPT)
+    for history in growing(sized(*[1000] * 60)):
+        before, calls = session.savings.net, draft.calls
+        session.view(history)
+        balances += [before] * (draft.calls - calls)
+    assert len(balances) > 3
+    assert min(balances) >= 0
+
+
+def test_near_the_window_debts_do_not_count(tmp_path, monkeypatch):
+    prices = tmp_path / "prices.toml"
+    prices.write_text('[models]\n"small" = { input = 2.0, output = 1.0, cache_read = 0.25, context = 20000 }\n')
+    monkeypatch.setenv("FOCUSCTX_PRICES", str(prices))
+    draft = Draft(lambda prompt: everything(prompt) if prompt.history.newest < 19 else NOTHING)
+    session = session_of(draft, budget=3000, model="small")
+    session.view(sized(*[1000] * 6))
+    session._conversations[0].spent = 1.0
+    sent(session, growing(sized(*[1000] * 19))[7:])
+    assert [(event.why, event.span) for event in moved(session)] == [("near the model's window", 19)]
+
+
+def test_a_process_that_takes_over_knows_what_is_still_owed():
+    """s_2 and s_4 are left of 4000 tokens. s_2 is read again for 0.75·1000, and every call brings in 0.25·2000."""
+    store = MemoryStore()
+    histories = growing(sized(*[1000] * 8))
+    sent(session_of(Draft(cites(2)), store, budget=3000, model=GPT, growth=10), histories[:5])
+    for steps, balance in ((4, -250), (5, -250), (6, 250), (8, 1250)):
+        second = session_of(Draft(cites(2)), store, budget=3000, model=GPT, growth=10)
+        second.view(histories[steps])
+        assert second._money.in_tokens(second._money.balance(second._conversations[0])) == pytest.approx(balance)
+
+
+def test_what_was_once_useless_does_not_switch_it_off_for_good():
+    """A single call would save more than the old sketches and new ones cost: 0.25·D against 1600 and more."""
+    draft = Draft(lambda prompt: everything(prompt) if prompt.history.newest < 20 else NOTHING, name=MINI)
+    draft._usage = SKETCHES
+    session = session_of(draft, budget=3000, model=GPT)
+    sent(session, growing(sized(*[1000] * 80)))
+    assert moved(session)
+    assert draft.calls < 10
+
+
+def test_sketches_that_did_not_pay_are_acted_on_once_they_do():
+    """s_1 of 100 saves 0.25·k·100 and moves what is behind it: 0.75·S. Steps of 1 add little to S and one to k."""
+    draft = Draft(lambda prompt: cites(*(span.index for span in prompt.history.spans if span.index > 1)))
+    session = session_of(draft, model=GPT, growth=10)
+    sent(session, growing(sized(100, 100, 100, 100, *[1] * 8)))
+    assert draft.calls == 1
+    assert [(event.cause, event.span) for event in session.events if event.result] == [("money", 4), ("compressed", 10)]
+    # at s_9: 0.25·9·100 = 225 against 0.75·(300 + 4) = 228, not yet
+    done = moved(session)[0].verdict
+    assert (done.gain, done.cost) == pytest.approx((0.25 * 10 * 100, 0.75 * 305))
