@@ -11,7 +11,8 @@ The bar: higher than the baseline on every file, micro and macro, by 8 points or
 
     python benchmarks/offline_recall.py [--data DIR] [--seeds 3] [--budget TOKENS] [--half even|odd]
 
-Exit status 1 when the bar is missed, 2 when the runs are not there.
+Exit status 1 when the bar is missed, 2 when the runs are not there. The bar is set for all runs at the default
+budgets; with `--budget` or `--half` the table is for information.
 """
 
 from __future__ import annotations
@@ -176,9 +177,9 @@ def row(name: str, found: list[Outcome], seeds: int, margin: float) -> tuple[str
     gains = (micro - micro_newest, macro - macro_newest)
     passed = all(gain > 0 and gain >= margin for gain in gains)
     line = (
-        f"{name:<24}{len(asked) // seeds:>7}{total // seeds:>8}{share:>8.2f} {newest_share:>6.2f}"
-        f"{micro:>9.3f} {micro_newest:.3f} {100 * gains[0]:>+6.1f}"
-        f"{macro:>9.3f} {macro_newest:.3f} {100 * gains[1]:>+6.1f}  {'ok' if passed else 'MISSED'}"
+        f"{name:<24}{len(asked) // seeds:>7}{total // seeds:>8}{share:>8.2f}{newest_share:>7.2f}"
+        f"{micro:>8.3f}{micro_newest:>7.3f}{100 * gains[0]:>+7.1f}"
+        f"{macro:>8.3f}{macro_newest:>7.3f}{100 * gains[1]:>+7.1f}"
     )
     return line, passed
 
@@ -194,9 +195,9 @@ def main() -> int:
     if not files:
         print(f"no recorded runs in {options.data}", file=sys.stderr)
         return 2
-    print(
-        f"{'file':<24}{'events':>7}{'needed':>8}{'share: ours newest':>16}{'micro: ours newest gain':>20}{'macro':>12}"
-    )
+    print(f"{'':<39}{'share kept':>15}{'micro survival':>22}{'macro survival':>22}")
+    print(f"{'file':<24}{'events':>7}{'needed':>8}{'ours newest':>15}" + 2 * f"{'ours newest   gain':>22}")
+    judged = not (options.budget or options.half)
     all_passed = True
     for file in files:
         group = GROUPS[file.name.split("_")[0]]
@@ -208,9 +209,9 @@ def main() -> int:
             print(f"{file.stem:<24}{0:>7}  no event with a needed string at this budget")
             continue
         line, passed = row(file.stem, found, options.seeds, group.margin)
-        print(line, flush=True)
+        print(line + ("  ok" if passed else "  MISSED") * judged, flush=True)
         all_passed = all_passed and passed
-    return 0 if all_passed else 1
+    return 0 if all_passed or not judged else 1
 
 
 if __name__ == "__main__":

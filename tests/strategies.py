@@ -5,6 +5,7 @@ Each shape is a small function that writes its messages with the ids it is given
 shrinks to the few shapes that matter. What a person says always begins with `SAID`: tests find it again by that.
 """
 
+import copy
 from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
@@ -51,8 +52,9 @@ def maybe(draw: Draw, value: Json) -> Json:
     return value if draw(booleans) else {}
 
 
-def events(draw: Draw, ids: Ids, kinds: list[Event], most: int = 6) -> list[Json]:
-    chosen = draw(st.lists(st.sampled_from(kinds), max_size=most))
+def events(draw: Draw, ids: Ids, kinds: list[Event]) -> list[Json]:
+    # Many histories long enough that there is something to drop, some short enough to be odd.
+    chosen = draw(st.lists(st.sampled_from(kinds), min_size=one_of(draw, 5, 0), max_size=8))
     return [message for event in chosen for message in event(draw, ids)]
 
 
@@ -489,6 +491,17 @@ def _claude_calls(draw: Draw, ids: Ids) -> list[Json]:
     return turn + [{"role": "user", "content": run} for run in runs if run]
 
 
+def _claude_chain(draw: Draw, ids: Ids) -> list[Json]:
+    """Steps one after the other that all rest on the thinking before the first."""
+    thought: list[Json] = [{"type": "thinking", "thinking": draw(texts), "signature": "EqQBCg=="}]
+    messages: list[Json] = []
+    for number in range(draw(st.integers(2, 3))):
+        use = _tool_use(draw, ids)
+        messages.append({"role": "assistant", "content": [*thought, use] if number == 0 else [use]})
+        messages.append({"role": "user", "content": [_tool_result(draw, use)]})
+    return messages + (_claude_user(draw, ids) if draw(booleans) else [])
+
+
 def _words_behind(draw: Draw) -> list[Json]:
     return one_of(draw, [], [], [{"type": "text", "text": draw(words)}, _media(draw)])
 
@@ -532,7 +545,7 @@ def _claude_program(draw: Draw, ids: Ids) -> list[Json]:
 _CLAUDE_EVENTS: list[Event] = [
     _claude_calls,
     _claude_calls,
-    _claude_calls,
+    _claude_chain,
     _claude_text,
     _claude_user,
     _claude_system,
@@ -651,3 +664,23 @@ json_values = st.recursive(
 """JSON made of the words the formats know, put together without sense: it gets further in than noise does."""
 
 json_lists = st.lists(st.dictionaries(st.sampled_from(_KEYS), json_values, max_size=6) | json_values, max_size=4)
+
+
+@st.composite
+def damaged_histories(draw: Draw, kind: str) -> list[Any]:
+    """A legal history with one value, anywhere in it, taken away or replaced by any other."""
+    messages: list[Any] = copy.deepcopy(draw(HISTORIES[kind]))
+    holder, key = draw(st.sampled_from(list(_places(messages))))
+    if isinstance(holder, dict) and draw(booleans):
+        del holder[key]
+    else:
+        holder[key] = draw(json_values)
+    return messages
+
+
+def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every place in a JSON value that holds another."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in inside:
+        yield value, key
+        yield from _places(inner)

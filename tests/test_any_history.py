@@ -14,7 +14,7 @@ from focusctx import DraftError, Focus, MessageError, Result
 from focusctx.drafts import ScriptedDraft
 from focusctx.pipeline.split import read_history
 from oracles import blocks, check, check_removed, check_skeleton, open_calls
-from strategies import COMPLETE_HISTORIES, HISTORIES, Json, format_of, json_lists, json_values, texts
+from strategies import COMPLETE_HISTORIES, HISTORIES, Json, damaged_histories, format_of, json_lists, json_values, texts
 
 PLAN = "Step: finish | Depends on: []"
 
@@ -36,7 +36,9 @@ lines = st.one_of(
 )
 plans = st.builds("Step: go | Depends on: [{}]\n{}".format, ids, st.lists(lines, max_size=3).map("\n".join))
 # Two plans of three are needed, so most replies are plans.
-replies = st.one_of(plans, plans, plans, st.lists(noise).map("\n".join), st.just(DraftError("no")))
+replies = st.sampled_from([*[plans] * 8, st.lists(noise).map("\n".join), st.just(DraftError("no"))]).flatmap(
+    lambda kind: kind
+)
 
 
 @pytest.mark.parametrize("kind", HISTORIES)
@@ -144,11 +146,18 @@ def test_an_illegal_history_comes_back_untouched(format: str, data: st.DataObjec
 # --------------------------------------------------------------------------------------------------- no history
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(messages=json_lists | json_values)
 def test_any_json_gives_a_result_or_a_message_error(messages: Any) -> None:
     with suppress(MessageError):
         assert isinstance(compress(messages, tokens="cl100k_base", dropped="skeleton"), Result)
+
+
+@pytest.mark.parametrize("kind", HISTORIES)
+@given(data=st.data())
+def test_so_does_a_history_with_one_value_damaged(kind: str, data: st.DataObject) -> None:
+    with suppress(MessageError):
+        assert isinstance(compress(data.draw(damaged_histories(kind))), Result)
 
 
 @given(messages=json_lists, format=st.sampled_from(list(BEFORE_AND_AFTER)))

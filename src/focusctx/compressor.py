@@ -135,7 +135,9 @@ class Focus:
             cause = drafted.problem or nonsense or "the draft gave no reply"
             return self._fail(event, f"{len(plans)} of {self.config.rollouts} sketches usable: {cause}")
         self._breaker.succeeded()
-        newer = {span.index: "newer than the sketches" for span in history.spans if span.index not in drafted.seen}
+        # The draft was told that the newest span stays, so it need not cite it: it stays when newer ones have come.
+        newest_seen = max(drafted.seen, default=0)
+        newer = {span.index: "newer than the sketches" for span in history.spans if span.index >= newest_seen}
         scores = score(plans)
         selection = select(history, scores, {**newer, **event.pinned}, self.config)
         rebuilt = rebuild(history, selection.kept, self.config.dropped)

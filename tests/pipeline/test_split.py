@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 from focusctx.config import FocusConfig
 from focusctx.errors import ConfigError, MessageError
+from focusctx.invariants import violations
 from focusctx.pipeline.rebuild import rebuild
 from focusctx.pipeline.split import read_history
 from focusctx.types import History
 from histories import call, run
 from oracles import kept_spans
-from strategies import HISTORIES, SAID, Json, format_of, json_lists, json_values
+from strategies import HISTORIES, SAID, Json, damaged_histories, format_of, json_lists, json_values
 
 FORMATS = ("chat_completions", "responses", "anthropic")
 
@@ -186,6 +187,17 @@ def test_an_anthropic_message_may_belong_to_a_step_and_to_the_user() -> None:
     assert history.owners == (0, 1, (1, 0))
     assert [(turn.after, turn.text) for turn in history.user_turns] == [(0, "go"), (1, "and hurry")]
     assert shape(history) == [("", "look({})", "seen")]
+
+
+def test_words_may_stand_between_results() -> None:
+    uses = [{"type": "tool_use", "id": identity, "name": "look", "input": {}} for identity in "ab"]
+    first, second = ({"type": "tool_result", "tool_use_id": identity, "content": identity} for identity in "ab")
+    words = {"type": "text", "text": "and hurry"}
+    history = read(
+        [{"role": "assistant", "content": uses}, {"role": "user", "content": [first, words, second]}, {**RULES}]
+    )
+    assert history.owners == (1, (1, 0, 1), 0)
+    assert rebuild(history, ()) == [{"role": "user", "content": [words]}, RULES]
 
 
 def thinking_step(number: int, *before: Json) -> list[Json]:
@@ -408,10 +420,20 @@ def test_a_malformed_message_is_named_by_its_position(format: str, data: st.Data
 
 
 @pytest.mark.parametrize("format", [None, *FORMATS])
-@settings(max_examples=500)
 @given(messages=json_lists | json_values)
 def test_no_json_gets_more_than_a_message_error(format: str | None, messages: Any) -> None:
     with suppress(MessageError):
         history = read(messages, format=format)
         for dropped in ("remove", "skeleton"):
             rebuild(history, (), dropped)
+
+
+@pytest.mark.parametrize("kind", HISTORIES)
+@settings(max_examples=300)
+@given(data=st.data())
+def test_neither_does_a_history_with_one_value_damaged(kind: str, data: st.DataObject) -> None:
+    messages = data.draw(damaged_histories(kind))
+    with suppress(MessageError):
+        history = read(messages, format=format_of(kind))
+        for dropped in ("remove", "skeleton"):
+            violations(rebuild(history, (), dropped), history.format)

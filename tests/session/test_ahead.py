@@ -212,9 +212,14 @@ def test_steps_newer_than_the_sketches_stay():
     assert wait_until(lambda: draft.calls == 1 and not draft.under_way)
     session.view(history)
     (event,) = moved(session)
-    assert event.result.kept == (10, 11)
+    assert event.result.kept == (9, 10, 11), "and the one that was the newest: the draft was told that it stays"
     pinned = {decision.index: decision.pinned for decision in event.result.decisions}
-    assert (pinned[9], pinned[10], pinned[11]) == (None, "newer than the sketches", "newest span")
+    assert (pinned[8], pinned[9], pinned[10], pinned[11]) == (
+        None,
+        "newer than the sketches",
+        "newer than the sketches",
+        "newest span",
+    )
     assert draft.prompts[0].history.newest == 9
     session.close()
 

@@ -200,8 +200,8 @@ def test_after_an_event_that_found_all_needed_the_gate_can_open_again():
     draft = Draft(lambda prompt: everything(prompt) if prompt.history.newest < 6 else NOTHING)
     session = session_of(draft, model=GPT)
     sent(session, growing(sized(*[100] * 14)))
-    assert [event.cause for event in session.events if event.result][0] == "needed"
-    assert [event.cause for event in moved(session)][0] == "compressed"
+    assert next(event.cause for event in session.events if event.result) == "needed"
+    assert moved(session)[0].cause == "compressed"
 
 
 def test_growth_is_needed_and_said():

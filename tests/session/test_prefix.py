@@ -162,25 +162,25 @@ def test_over_a_long_run_too(format: str, options: Json, seed: int, ahead: float
 @settings(max_examples=40)
 @given(data=st.data())
 def test_a_fork_keeps_what_was_decided_and_an_edit_does_not(kind: str, data: st.DataObject) -> None:
-    format = format_of(kind)
+    wire = format_of(kind)
     history = data.draw(long_histories(kind))
     options = data.draw(settings_of_sessions)
     store = MemoryStore()
     session = session_of(Draft(random_plan(data.draw(st.integers(0, 5)))), store, tokens=len, **options)
-    view = session.view(history, format=format)
+    view = session.view(history, format=wire)
     dropped = session._conversations[0].dropped
     follower = session_of(Draft(), store, tokens=len, **{**options, "budget": 10**9})
 
     said: Json = {"role": "user", "content": SAID + "another way"}
-    assert dumped(follower.view([*history, said], format=format)) == dumped([*view, said])
+    assert dumped(follower.view([*history, said], format=wire)) == dumped([*view, said])
 
     place = data.draw(st.integers(0, len(history) - 1))
     edited = [*history[:place], {**history[place], "edited": "yes"}, *history[place + 1 :]]
     try:
-        spans = read_history(edited, CONFIG, len, format=format)
+        spans = read_history(edited, CONFIG, len, format=wire)
     except ValueError:  # the edit made another kind of item of it
         return
-    fresh = without_note(follower.view(edited, format=format))
+    fresh = without_note(follower.view(edited, format=wire))
     untouched = {
         span.index
         for span in spans.spans
@@ -189,7 +189,7 @@ def test_a_fork_keeps_what_was_decided_and_an_edit_does_not(kind: str, data: st.
     gone = {span.index for span in spans.spans if not in_order(_parts(span, edited), _all_parts(fresh))}
     if options["dropped"] == "remove":
         assert gone <= untouched & dropped, "nothing is dropped from the edit on"
-    check_view(follower.view(edited, format=format), edited, format, options)
+    check_view(follower.view(edited, format=wire), edited, wire, options)
 
 
 def _owners(owner: Any) -> tuple[int, ...]:
@@ -212,17 +212,17 @@ def _all_parts(messages: list[Json]) -> list[Json]:
 @settings(max_examples=20)
 @given(data=st.data())
 def test_two_sessions_take_turns_on_one_conversation(kind: str, data: st.DataObject) -> None:
-    format = format_of(kind)
+    wire = format_of(kind)
     history = data.draw(long_histories(kind))
     options = data.draw(settings_of_sessions)
     store = MemoryStore()
     pair = [session_of(Draft(random_plan(seed)), store, tokens=len, **options) for seed in (1, 2)]
     for cut in range(1, len(history) + 1):
         first, second = (pair[(cut + turn) % 2] for turn in range(2))
-        first.view(history[:cut], format=format)
-        view = second.view(history[:cut], format=format)
-        assert dumped(first.view(history[:cut], format=format)) == dumped(view)
-    check_view(view, history, format, options)
+        first.view(history[:cut], format=wire)
+        view = second.view(history[:cut], format=wire)
+        assert dumped(first.view(history[:cut], format=wire)) == dumped(view)
+    check_view(view, history, wire, options)
 
 
 @pytest.mark.parametrize("kind", HISTORIES)
@@ -230,17 +230,17 @@ def test_two_sessions_take_turns_on_one_conversation(kind: str, data: st.DataObj
 @given(data=st.data())
 def test_a_user_who_goes_back_finds_a_legal_view(kind: str, data: st.DataObject) -> None:
     """Back to any earlier message: the decisions made later hold there too, but never for the newest step."""
-    format = format_of(kind)
+    wire = format_of(kind)
     history = data.draw(long_histories(kind))
     options = data.draw(settings_of_sessions)
     session = session_of(Draft(random_plan(1)), tokens=len, **options)
-    session.view(history, format=format)
+    session.view(history, format=wire)
     for _ in range(3):
         cut = data.draw(st.integers(1, len(history)))
-        check_view(session.view(history[:cut], format=format), history[:cut], format, options)
+        check_view(session.view(history[:cut], format=wire), history[:cut], wire, options)
         again: Json = {"role": "user", "content": SAID + f"from {cut}"}
         branch = [*history[:cut], again]
-        check_view(session.view(branch, format=format), branch, format, options)
+        check_view(session.view(branch, format=wire), branch, wire, options)
 
 
 def test_the_property_can_fail() -> None:

@@ -10,7 +10,7 @@ from openai.types.chat import ChatCompletionToolParam
 from openai.types.responses import FunctionToolParam
 from pydantic import TypeAdapter
 
-from agents import BreakableStore, Draft, cites, growing, moved, sent, session_of, sized
+from agents import BreakableStore, Draft, cites, growing, moved, session_of, sized
 from focusctx import Focus, History, Span
 from focusctx.errors import ConfigError, StoreError
 from focusctx.invariants import violations

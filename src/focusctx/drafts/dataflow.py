@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
@@ -28,22 +28,25 @@ _FILE = re.compile(
     r"|sh|sql|csv|tsv|xml|lock|log|docx?|xlsx?|pptx?|pdf|png|jpe?g|zip|tar|gz)$",
     re.IGNORECASE,
 )
-_KEY = re.compile(r'"([\w.-]+)\\*"\s*:')
-_TOOL = re.compile(r"([\w.-]+)\(\s*\{")
+_RECORD_START = re.compile(r"""\s*(?:\{\s*["'}]|\[\s*[\[{"'\d\]])""")
+_KEY = re.compile(r'"(\w+)\\*"\s*:')
 _FENCE = re.compile(r"```\w*")
 _FAILURE = re.compile(
     r"<returncode>\s*-?0*[1-9]"
     r"|\bexit(?:ed)?(?: with)?(?: code| status)?\W{1,3}-?0*[1-9]\d*\b"
     r"|^Traceback \(most recent call last\)"
-    r"|^[\w.]*(?:Error|Exception)\b"
-    r"|\A\W*(?:error|failed|failure|invalid|cannot|unable|denied|rejected|unauthori[sz]ed|forbidden)\b"
-    r"|\"(?:error|errors|exception)\"\s*:\s*(?!null|false|\"\"|\[\]|\{\})"
+    r"|(?-i:^[\w.]*(?:Error|Exception)(?::|$))"
+    r"|\A[\s*#>]*(?:error|failed|failure|invalid|cannot|unable|denied|rejected|unauthori[sz]ed|forbidden)\b"
+    r"|\"(?:error|errors|exception)\"\s*:(?!\s*(?:null|false|\"\"|\[\]|\{\}))"
     r"|\"(?:success|ok)\"\s*:\s*false",
     re.IGNORECASE | re.MULTILINE,
 )
 
 _SHORTEST, _LONGEST = 4, 120
 """Shorter strings are everywhere; longer ones are blobs that nobody types again."""
+
+_ID_DIGITS = 7
+"""Digits from which a number is one thing's own: item, account and phone numbers, not sizes or years."""
 
 
 class Kind(Enum):
@@ -88,11 +91,10 @@ def read_flow(history: History) -> DataFlow:
     trails = _trails(history.spans, steps)
     words = _words(_user_words(history))
     pinned = facts_in(_pinned_text(history)) | (steps[-1].facts if steps else frozenset())
-    schema = frozenset[str]().union(*(step.schema for step in steps))
     used_forms = {_form(fact) for step in steps for fact in step.done}
     facts = []
     for text, trail in trails.items():
-        if not trail.holders or text in pinned or text in schema:
+        if not trail.holders or text in pinned:
             continue
         odds = trail.odds(kind_of(text), history.newest)
         odds += _IN_GOAL * _share_in(words, text)
@@ -112,7 +114,7 @@ def _as_fact(token: str) -> str | None:
     if not _SHORTEST <= len(name) <= _LONGEST or _LABEL.fullmatch(name):
         return None
     if _NUMBER.fullmatch(name):
-        return name if sum(map(str.isdigit, name)) >= 4 else None
+        return name if sum(map(str.isdigit, name)) >= _SHORTEST else None
     if any(map(str.isdigit, name)):
         # `250p`, `3rd` and the like are no ids; codes such as `4OG6T3` are.
         return name if not name[0].isdigit() or len(name) >= 6 else None
@@ -124,9 +126,10 @@ def _as_fact(token: str) -> str | None:
 def kind_of(fact: str) -> Kind:
     if _FILE.search(fact):
         return Kind.FILE
-    if _NUMBER.fullmatch(fact):
+    digits = sum(map(str.isdigit, fact))
+    if digits < _ID_DIGITS and _NUMBER.fullmatch(fact):
         return Kind.NUMBER
-    return Kind.ID if any(map(str.isdigit, fact)) else Kind.NAME
+    return Kind.ID if digits else Kind.NAME
 
 
 def _is_id(fact: str) -> bool:
@@ -156,7 +159,7 @@ def _pinned_text(history: History) -> str:
     """What stays whatever is dropped, but for the newest span."""
     frame = (
         message["content"]
-        for message, owner in zip(history.messages, history.owners, strict=True)
+        for message, owner in zip(history.messages, history.owners, strict=False)
         if owner == 0 and isinstance(message.get("content"), str)
     )
     return "\n".join([_user_words(history), *frame])
@@ -169,21 +172,16 @@ class _Step:
     done: frozenset[str]
     said: frozenset[str]
     shown: frozenset[str]
-    schema: frozenset[str]
-    """Names of tools and fields: the agent has them from its tools, not from its history."""
     record: bool
     """The observation is structured data."""
 
     @classmethod
     def read(cls, span: Span) -> _Step:
-        record = span.observation.lstrip()[:1] in ("{", "[")
-        keys = _KEY.findall(span.action) + (_KEY.findall(span.observation) if record else [])
         return cls(
             done=facts_in(_ESCAPE.sub(" ", span.action)),
             said=facts_in(span.thought),
             shown=facts_in(_ESCAPE.sub(" ", span.observation)),
-            schema=frozenset(keys + _TOOL.findall(span.action)),
-            record=record,
+            record=_RECORD_START.match(span.observation) is not None,
         )
 
     @property
@@ -226,7 +224,7 @@ def _trails(spans: Sequence[Span], steps: Sequence[_Step]) -> dict[str, _Trail]:
     superseded = _superseded(spans)
     for span, step in zip(spans[:-1], steps, strict=False):
         crowds = step.crowds()
-        for fact in step.facts:
+        for fact in sorted(step.facts):  # the order of a set changes from process to process
             trail = trails.setdefault(fact, _Trail())
             trail.last = span.index
             trail.uses += fact in step.done
@@ -252,19 +250,17 @@ def _collapsed(text: str) -> str:
 def _standing_failures(spans: Sequence[Span], steps: Sequence[_Step]) -> dict[int, str]:
     """Failures before the newest span that no later attempt at the same thing made good or repeated."""
     standing: dict[int, str] = {}
-    attempts: dict[str, list[tuple[int, _Step]]] = {}
+    aims: dict[int, frozenset[str]] = {}
     for span, step in zip(spans, steps, strict=True):
         if not span.action:
             continue
         tried = _tried(span.action)
-        for earlier, attempt in attempts.get(tried, ()):
-            if _same_aim(attempt.done, step.done):
-                standing.pop(earlier, None)
-        attempts.setdefault(tried, [])
-        if _FAILURE.search(span.observation):
-            attempts[tried].append((span.index, step))
-            if span is not spans[-1]:
-                standing[span.index] = tried
+        aims[span.index] = step.done - {tried, *_KEY.findall(span.action)}
+        for earlier, what in list(standing.items()):
+            if what == tried and _same_aim(aims[earlier], aims[span.index]):
+                del standing[earlier]
+        if _FAILURE.search(span.observation) and span.index != len(spans):
+            standing[span.index] = tried
     return standing
 
 
@@ -274,7 +270,6 @@ def _tried(action: str) -> str:
     return token[0][:_LONGEST].rstrip("./+-@") if token else "the action"
 
 
-def _same_aim(earlier: Iterable[str], later: Iterable[str]) -> bool:
-    """Whether a later call of the same tool is about what the earlier one was about."""
-    earlier = frozenset(earlier)
-    return not earlier or 2 * len(earlier & frozenset(later)) >= len(earlier)
+def _same_aim(earlier: frozenset[str], later: frozenset[str]) -> bool:
+    """Whether a later call of the same tool is about the same things; one that names nothing is a plain retry."""
+    return 2 * len(earlier & later) >= len(earlier)

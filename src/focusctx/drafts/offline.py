@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,8 +23,12 @@ _FLOOR = 0.15
 """Share of the droppable tokens they leave at least, where the pinned ones fill the target alone."""
 
 _FAILURE_CHANCE = 0.3
-"""That a failure still standing would be repeated if forgotten: about that of a name the agent used once, so that
-cheap ones fit in and a screenful of traceback does not crowd out what the plan needs."""
+"""That a failure still standing would be repeated if forgotten. Between the chance of a name the agent used once
+and one it used twice: cheap failures fit in, a screenful of traceback does not crowd out what the plan needs."""
+
+_WORTHWHILE = 0.2
+"""A span that brings less than this part of what the chosen ones bring per token is left out though it fits:
+room is no reason to keep a screenful for one faint chance."""
 
 _NAMED = 3
 """Facts a step names; more would not help a reader."""
@@ -55,7 +59,8 @@ class OfflineDraft:
 class _Outlook:
     """What all sketches of an event share: what may be cited, and why it would be."""
 
-    newest: int
+    start: tuple[int, ...]
+    """Where any plan goes on from: the newest span; where no fact tells spans apart, the newest that fit."""
     facts: Mapping[int, Sequence[Fact]]
     """For each span within the allowance, the facts it is cited for."""
     failures: Mapping[int, str]
@@ -71,13 +76,16 @@ def _look_ahead(history: History) -> _Outlook:
         if holder is not None:
             facts[holder].append(fact)
     failures = {index: tried for index, tried in flow.failures.items() if index in within}
-    return _Outlook(history.newest, dict(sorted(facts.items())), failures)
+    start = [span.index for span in history.spans[-1:]]
+    if not facts and not failures:
+        start = sorted(within.union(start))
+    return _Outlook(tuple(start), dict(sorted(facts.items())), failures)
 
 
 def _sketch(outlook: _Outlook, rng: random.Random) -> str:
     """One sampled future, in the two line forms."""
-    newest = f"s_{outlook.newest}" if outlook.newest else ""
-    lines = [f"Step: go on from the newest step | Depends on: [{newest}]"]
+    start = ", ".join(f"s_{index}" for index in outlook.start)
+    lines = [f"Step: go on from where the agent is | Depends on: [{start}]"]
     for index, facts in outlook.facts.items():
         needed = [fact for fact in facts if rng.random() < fact.chance]
         if needed:
@@ -102,9 +110,8 @@ def _choose(history: History, flow: DataFlow) -> frozenset[int]:
     worth = _Worth(flow)
     costs = {span.index: _cost(span) for span in droppable}
     room = _allowance(history, costs)
-    ways = [_fill(worth, costs, room, thrift) for thrift in (1.0, 0.5, 0.0)]
-    ways.append(_newest_that_fit(costs, room))
-    return max(ways, key=worth.of)
+    ways = [_newest_that_fit(costs, room), *(_fill(worth, costs, room, thrift) for thrift in (1.0, 0.5, 0.0))]
+    return _thin(worth, costs, max(ways, key=worth.of))
 
 
 def _cost(span: Span) -> int:
@@ -138,20 +145,21 @@ class _Worth:
         for index in flow.failures:
             together[(index,)] += _FAILURE_CHANCE
         self._weights = list(together.values())
-        self._held: defaultdict[int, list[int]] = defaultdict(list)
+        self.groups: defaultdict[int, list[int]] = defaultdict(list)
+        """For each span, the groups of facts it holds; facts with the same holders are one group."""
         for group, holders in enumerate(together):
             for index in holders:
-                self._held[index].append(group)
+                self.groups[index].append(group)
 
     def of(self, spans: Iterable[int]) -> float:
-        groups = {group for index in spans for group in self._held[index]}
-        return sum(self._weights[group] for group in sorted(groups))
+        return self._total(sorted({group for index in spans for group in self.groups[index]}))
 
-    def gain(self, index: int, covered: set[int]) -> float:
-        return sum(self._weights[group] for group in self._held[index] if group not in covered)
+    def alone(self, index: int, held: Counter[int]) -> float:
+        """What only this span brings, where `held` counts for each group the other spans that hold it."""
+        return self._total(group for group in self.groups[index] if not held[group])
 
-    def cover(self, index: int, covered: set[int]) -> None:
-        covered.update(self._held[index])
+    def _total(self, groups: Iterable[int]) -> float:
+        return sum(self._weights[group] for group in groups)
 
 
 def _fill(worth: _Worth, costs: dict[int, int], room: int, thrift: float) -> frozenset[int]:
@@ -159,11 +167,11 @@ def _fill(worth: _Worth, costs: dict[int, int], room: int, thrift: float) -> fro
 
     Gains only shrink as spans are taken, so a gain computed earlier is a bound: only the top one is looked at anew.
     """
-    covered: set[int] = set()
+    held: Counter[int] = Counter()
     chosen: set[int] = set()
 
     def ranked(index: int) -> tuple[float, int]:
-        return -worth.gain(index, covered) / costs[index] ** thrift, -index
+        return -worth.alone(index, held) / costs[index] ** thrift, -index
 
     queue = [ranked(index) for index in costs]
     heapq.heapify(queue)
@@ -177,9 +185,36 @@ def _fill(worth: _Worth, costs: dict[int, int], room: int, thrift: float) -> fro
             heapq.heappush(queue, fresh)
             continue
         chosen.add(index)
-        worth.cover(index, covered)
+        held.update(worth.groups[index])
         room -= costs[index]
     return frozenset(chosen)
+
+
+def _thin(worth: _Worth, costs: dict[int, int], chosen: frozenset[int]) -> frozenset[int]:
+    """Without the spans that are not worth their tokens beside the others, the least worthwhile first."""
+    held = Counter(group for index in chosen for group in worth.groups[index])
+    average = worth.of(chosen) / max(sum(costs[index] for index in chosen), 1)
+    left = set(chosen)
+
+    def ranked(index: int) -> tuple[float, int]:
+        held.subtract(worth.groups[index])
+        loss = worth.alone(index, held)
+        held.update(worth.groups[index])
+        return loss / costs[index], index
+
+    queue = [ranked(index) for index in chosen]
+    heapq.heapify(queue)
+    while queue:
+        _, index = heapq.heappop(queue)
+        fresh = ranked(index)
+        if queue and fresh > queue[0]:  # it became the only holder of something: losses only grow
+            heapq.heappush(queue, fresh)
+            continue
+        if fresh[0] >= _WORTHWHILE * average:
+            break
+        left.discard(index)
+        held.subtract(worth.groups[index])
+    return frozenset(left)
 
 
 def _newest_that_fit(costs: dict[int, int], room: int) -> frozenset[int]:

@@ -253,7 +253,7 @@ class Session:
         if change.dropped == conversation.dropped:
             return False
         conversation.apply(change)
-        if judgement is _FOLLOWED and is_first:
+        if is_first and judgement is _FOLLOWED and result is None:
             conversation.unmoved = None
         elif change.moves:
             remember(self.events, conversation, judgement, result, moved_from=before)
