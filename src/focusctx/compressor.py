@@ -6,6 +6,7 @@ The draft is the only thing that is waited for, so `compress` and `acompress` sh
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -54,6 +55,7 @@ class Focus:
         self.count = Counter(self.config.tokens).count
         """How this object counts tokens; every text once."""
         self._recent = RecentHistories(self.config, self.count)
+        self._reading = threading.Lock()
         self._breaker = Breaker(self.config.breaker_failures, self.config.breaker_pause)
 
     def compress(
@@ -100,17 +102,18 @@ class Focus:
     def _begin(self, messages: Sequence[Message] | History, goal: str | None, format: str | None) -> Result | _Event:
         """Everything before the draft: an event to sample for, or the result where there is nothing to ask."""
         started = time.perf_counter()
-        original: Sequence[Message]
+        objects: Mapping[int, Message] = {}
         if isinstance(messages, History):
             history = self._measured(messages, goal)
-            original = history.messages
+            messages = history.messages
         else:
-            original = messages
-            reader = self._recent.read(messages, format)
-            if reader.tokens <= self.config.budget:
-                return untouched(messages, range(1, reader.newest + 1), reader.tokens, started)
-            history = self._recent.current(reader).history(goal)
-        event = _Event(history, original, pinned_spans(history, self.config.pin), started)
+            with self._reading:
+                reader = self._recent.read(messages, format)
+                if reader.tokens <= self.config.budget:
+                    return untouched(messages, range(1, reader.newest + 1), reader.tokens, started)
+                reader = self._recent.current(reader)
+                history, objects = reader.history(goal), reader.objects()
+        event = _Event(history, messages, objects, pinned_spans(history, self.config.pin), started)
         if not over_budget(history, self.config):
             return event.untouched()
         if illegal := violations(history.messages, history.format):
@@ -146,7 +149,7 @@ class Focus:
         dropped = tuple(span.index for span in history.spans if span.index not in selection.kept)
         return replace(
             event.untouched(),
-            messages=rebuilt if dropped else event.original,
+            messages=[event.objects.get(id(m), m) for m in rebuilt] if dropped else event.original,
             compressed=bool(dropped),
             kept=tuple(sorted(selection.kept)),
             dropped=dropped,
@@ -206,6 +209,8 @@ class _Event:
 
     history: History
     original: Sequence[Message]
+    objects: Mapping[int, Message]
+    """The caller's SDK objects, by the identity of the plain messages they were read as."""
     pinned: dict[int, str]
     started: float
     sketches: tuple[Sketch, ...] = ()

@@ -28,7 +28,9 @@ def result_from_json(text: str) -> Result:
 
 
 def encode(value: Any) -> Any:
-    """Plain JSON data of any value in `types.py`."""
+    """Plain JSON data of any value in `types.py`, SDK objects among the messages included."""
+    if hasattr(value, "model_dump"):
+        value = value.model_dump(mode="json", exclude_unset=True)
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: encode(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):

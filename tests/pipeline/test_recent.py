@@ -79,15 +79,23 @@ def test_a_counter_that_failed_once_leaves_no_wrong_sum_behind() -> None:
     failures = iter([True])
 
     def count(text: str) -> int:
-        if text == "look({})" and next(failures, False):
+        if text == "and hurry" and next(failures, False):
             raise RuntimeError
         return len(text)
 
+    messages: list[Json] = [
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "look", "input": {}}]},
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "t"}, {"type": "text", "text": "and hurry"}],
+        },
+    ]
     recent = RecentHistories(CONFIG, count)
-    recent.read(run(0), None)
+    recent.read(messages[:2], None)
     with pytest.raises(RuntimeError):
-        recent.read(run(1), None)
-    assert recent.read(run(1), None).history() == read_history(run(1), CONFIG, len)
+        recent.read(messages, None)
+    assert recent.read(messages, None).history() == read_history(messages, CONFIG, len)
 
 
 def test_more_conversations_than_are_remembered_are_read_again() -> None:

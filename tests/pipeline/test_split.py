@@ -419,6 +419,28 @@ def test_a_malformed_message_is_named_by_its_position(format: str, data: st.Data
     assert str(caught.value).startswith(f"message {place}: ")
 
 
+@pytest.mark.parametrize(
+    ("format", "message"),
+    [
+        ("chat_completions", {"role": "assistant", "content": "x", "reasoning_content": 3, "refusal": [], "audio": 3}),
+        ("chat_completions", {"role": "assistant", "tool_calls": [{"id": "a"}]}),
+        ("chat_completions", {"role": "assistant", "function_call": {}}),
+        ("chat_completions", {"role": "user", "content": [{"type": "text", "text": 3}]}),
+        ("responses", {"type": "reasoning", "summary": 3, "content": "x", "encrypted_content": 3}),
+        ("responses", {"type": "reasoning", "summary": [3, {"text": 3}]}),
+        ("responses", {"type": "function_call_output", "call_id": "a", "output": [3], "caller": "me"}),
+        ("responses", {"type": "web_search_call", "action": 3, "results": 3, "name": 3}),
+        ("anthropic", {"role": "user", "content": [{"type": "text", "text": "x", "cache_control": "yes"}]}),
+        ("anthropic", {"role": "assistant", "content": [{"type": "web_search_tool_result", "tool_use_id": 3}]}),
+        ("anthropic", {"role": "assistant", "content": [{"type": "thinking", "thinking": 3}]}),
+    ],
+)
+def test_oddities_that_are_the_providers_to_judge_are_read(format: str, message: Json) -> None:
+    history = read([message], format=format)
+    assert len(history.owners) == 1
+    violations(rebuild(history, (), "skeleton"), format)
+
+
 @pytest.mark.parametrize("format", [None, *FORMATS])
 @given(messages=json_lists | json_values)
 def test_no_json_gets_more_than_a_message_error(format: str | None, messages: Any) -> None:

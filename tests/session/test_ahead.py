@@ -319,6 +319,20 @@ async def test_an_agent_that_is_stopped_while_it_waits_stops_the_draft():
     assert await asyncio.wait_for(session.aview(short), 1) == short, "the session is free again"
 
 
+def test_a_program_that_is_interrupted_while_it_waits_stops_the_draft(monkeypatch):
+    draft = Draft(seconds=60.0)
+    session = session_of(draft, budget=1000)
+
+    def interrupted(self):
+        wait_until(lambda: draft.under_way == 1)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Background, "result", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        session.view(sized(*[100] * 11))
+    assert wait_until(lambda: draft.cancelled == 1)
+
+
 def test_sketches_begun_in_one_loop_do_not_break_the_next():
     """A script calls asyncio.run for every step: the first loop takes its tasks with it."""
     draft = Draft(seconds=0.01, usage=Usage(1, 10, 10))

@@ -108,6 +108,11 @@ def test_the_skeleton_of_an_output(kind: str, output: Any) -> None:
     assert item["output"] is output
 
 
+def test_a_caller_that_is_no_object_is_no_program() -> None:
+    item = {"type": "function_call_output", "call_id": "a", "output": LONG, "caller": "me"}
+    assert WIRE.blank(item, None)["output"] == PLACEHOLDER
+
+
 def test_the_skeleton_of_a_screenshot_is_a_smaller_one() -> None:
     shot = {"type": "computer_screenshot", "image_url": "data:image/png;base64," + "A" * 10_000}
     blank = WIRE.blank({"type": "computer_call_output", "call_id": "a", "output": shot}, None)

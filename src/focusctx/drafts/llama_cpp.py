@@ -84,6 +84,7 @@ class LlamaCppDraft:
                         async for reply in _ask(session, prompt, start, min(n - start, _SLOTS)):
                             yield reply
                 except (aiohttp.ClientError, OSError) as error:
+                    self.close()  # it may still be dying: the next event must not ask it again
                     raise DraftUnavailable(f"{self.name} stopped answering: {error!r}") from error
 
     def _running(self) -> _Server:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 
 from ..config import FocusConfig
 from ..types import Message
 from ..wire import recognise, wire_named
+from .plain import plain_message
 from .split import Count, Reader, check_list
 
 _REMEMBERED = 8
@@ -15,37 +15,37 @@ _REMEMBERED = 8
 
 
 class RecentHistories:
-    """Knows a conversation by the identity of its messages: comparing those is nearly free."""
+    """Knows a conversation by its messages: comparing those is nearly free where they are the same objects.
+
+    Not for several threads at once: a reader that is handed out goes on growing. Its owner holds a lock.
+    """
 
     def __init__(self, config: FocusConfig, count: Count) -> None:
         self._config = config
         self._count = count
         self._readers: list[tuple[str | None, Reader]] = []  # with the format each was asked to read
-        self._lock = threading.Lock()
 
     def read(self, messages: Sequence[Message], format: str | None) -> Reader:
         """A reader that has read exactly these messages."""
-        with self._lock:
-            reader = self._longest(messages, format)
-            seen = len(reader.messages) if reader else 0
-            check_list(messages, seen)
-            new = messages[seen:]
-            if reader is None or not (format or reader.fits(new)):
-                check_list(messages)
-                wire = wire_named(format) if format else recognise(messages)
-                reader, new = Reader(wire, self._config, self._count), messages
-            else:
-                self._forget(reader)  # put back below, unless it meets a bad message
-            reader.extend(new)
-            self._readers = [(format, reader), *self._readers[: _REMEMBERED - 1]]
-            return reader
+        reader = self._longest(messages, format)
+        seen = len(reader.messages) if reader else 0
+        check_list(messages, seen)
+        new = messages[seen:]
+        if reader is None or not (format or reader.fits(new)):
+            check_list(messages)
+            wire = wire_named(format) if format else recognise(map(plain_message, messages))
+            reader, new = Reader(wire, self._config, self._count), messages
+        else:
+            self._forget(reader)  # put back below, unless it meets a bad message
+        reader.extend(new)
+        self._readers = [(format, reader), *self._readers[: _REMEMBERED - 1]]
+        return reader
 
     def current(self, reader: Reader) -> Reader:
         """The reader, or a new one over the same messages if some were edited in place since they were read."""
         if reader.is_current():
             return reader
-        with self._lock:
-            asked = self._forget(reader)
+        asked = self._forget(reader)
         return self.read(reader.messages, asked)
 
     def _longest(self, messages: Sequence[Message], format: str | None) -> Reader | None:

@@ -16,6 +16,7 @@ from ..errors import MessageError
 from ..types import History, Message, Owner, Span, UserTurn
 from ..wire import Kind, Part, Wire, claimed, react, recognise, wire_named
 from ..wire.part import join, kind_of
+from .plain import plain_message
 
 Count = Callable[[str], int]
 
@@ -30,7 +31,7 @@ def read_history(
 ) -> History:
     """The history in a message list."""
     check_list(messages)
-    reader = Reader(wire_named(format) if format else recognise(messages), config, count)
+    reader = Reader(wire_named(format) if format else recognise(map(plain_message, messages)), config, count)
     reader.extend(messages)
     return reader.history(goal)
 
@@ -62,7 +63,7 @@ def check_list(messages: object, start: int = 0) -> None:
     if not isinstance(messages, list | tuple):
         raise MessageError(f"expected a list of messages, got {kind_of(messages)}")
     for position, message in enumerate(messages[start:], start):
-        if not isinstance(message, Mapping):
+        if not isinstance(message, Mapping) and not hasattr(message, "model_dump"):
             raise MessageError(f"expected an object, got {kind_of(message)}", position)
 
 
@@ -72,6 +73,9 @@ class Reader:
     def __init__(self, wire: Wire, config: FocusConfig, count: Count) -> None:
         self.wire = wire
         self.messages: list[Message] = []
+        """What was read, as plain data."""
+        self._given: list[Message] = []  # the same as the caller gave it, SDK objects and all
+        self._objects: dict[int, Message] = {}  # position → plain form, where the two differ
         self._values: list[object] = []
         self._config = config
         self._count = count
@@ -90,11 +94,17 @@ class Reader:
 
     def continues(self, messages: Sequence[Message]) -> bool:
         """Whether `messages` starts with what was read so far. Cheap where they are the very same objects."""
-        known = len(self.messages)
-        if len(messages) < known or list(messages[:known]) != self.messages:
+        known = len(self._given)
+        if len(messages) < known or list(messages[:known]) != self._given:
             return False
-        self.messages[:] = messages[:known]  # equal, but the caller's own objects are what goes back
+        self._given[:] = self.messages[:] = messages[:known]  # equal, but the caller's own are what goes back
+        for position, plain in self._objects.items():
+            self.messages[position] = plain
         return True
+
+    def objects(self) -> dict[int, Message]:
+        """The caller's SDK objects, by the identity of the plain messages they were read as."""
+        return {id(plain): self._given[position] for position, plain in self._objects.items()}
 
     def is_current(self) -> bool:
         """Whether no message was given another content since it was read; agents do edit them in place."""
@@ -107,14 +117,18 @@ class Reader:
         """Whether more messages are of the format this reader took the first ones for."""
         if self._settled:
             return True
-        shown = next((wire for message in messages if (wire := claimed(message))), None)
+        shown = next((wire for message in messages if (wire := claimed(plain_message(message)))), None)
         self._settled = shown is self.wire
         return shown is None or shown is self.wire
 
     def extend(self, messages: Iterable[Message]) -> None:
-        for message in messages:
+        for given in messages:
+            message = plain_message(given)
             parts = self.wire.read(message, len(self.messages))
             owners = [self._place(part, message) for part in parts]
+            if message is not given:
+                self._objects[len(self.messages)] = message
+            self._given.append(given)
             self.messages.append(message)
             _add_values(message, self._values)
             self.owners.append(owners[0] if len(parts) == 1 else _by_block(parts, owners))

@@ -1,0 +1,27 @@
+"""SDK objects among the messages, read as the plain messages they stand for.
+
+`messages.append(response.choices[0].message)` and `"content": response.content` are how the SDKs' own guides
+write an agent's loop. An SDK sends such an object as the fields that are set in it, and so it is read here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def plain_message(message: Any) -> Any:
+    """The message as plain data: itself, unless it is an SDK object or has some in its content."""
+    if hasattr(message, "model_dump"):
+        return as_plain(message)
+    content = message.get("content") if isinstance(message, Mapping) else None
+    if isinstance(content, list) and any(hasattr(block, "model_dump") for block in content):
+        return {**message, "content": as_plain(content)}
+    return message
+
+
+def as_plain(value: Any) -> Any:
+    """Plain data for an SDK object, also inside a list; anything else as it is."""
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json", exclude_unset=True)
+    return [as_plain(item) for item in value] if isinstance(value, list) else value
