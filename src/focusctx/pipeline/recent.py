@@ -41,9 +41,12 @@ class RecentHistories:
         self._readers = [(format, reader), *self._readers[: _REMEMBERED - 1]]
         return reader
 
-    def current(self, reader: Reader) -> Reader:
-        """The reader, or a new one over the same messages if some were edited in place since they were read."""
-        if reader.is_current():
+    def current(self, reader: Reader, newest: int = 0) -> Reader:
+        """The reader, or a new one over the same messages if some were edited in place since they were read.
+
+        Looks at the newest so many messages, at all of them by default.
+        """
+        if reader.is_current(newest):
             return reader
         asked = self._forget(reader)
         return self.read(reader.messages, asked)

@@ -76,7 +76,7 @@ class Reader:
         """What was read, as plain data."""
         self._given: list[Message] = []  # the same as the caller gave it, SDK objects and all
         self._objects: dict[int, Message] = {}  # position → plain form, where the two differ
-        self._values: list[object] = []
+        self._values: list[list[object]] = []
         self._config = config
         self._count = count
         self.owners: list[Owner] = []
@@ -106,12 +106,17 @@ class Reader:
         """The caller's SDK objects, by the identity of the plain messages they were read as."""
         return {id(plain): self._given[position] for position, plain in self._objects.items()}
 
-    def is_current(self) -> bool:
-        """Whether no message was given another content since it was read; agents do edit them in place."""
-        now: list[object] = []
-        for message in self.messages:
+    def is_current(self, newest: int = 0) -> bool:
+        """Whether no message was given another content since it was read; agents do edit them in place.
+
+        Looks at the newest so many messages, at all of them by default.
+        """
+        for message, then in zip(self.messages[-newest:], self._values[-newest:], strict=True):
+            now: list[object] = []
             _add_values(message, now)
-        return len(now) == len(self._values) and all(map(is_, now, self._values))
+            if len(now) != len(then) or not all(map(is_, now, then)):
+                return False
+        return True
 
     def fits(self, messages: Iterable[Message]) -> bool:
         """Whether more messages are of the format this reader took the first ones for."""
@@ -130,7 +135,8 @@ class Reader:
                 self._objects[len(self.messages)] = message
             self._given.append(given)
             self.messages.append(message)
-            _add_values(message, self._values)
+            self._values.append([])
+            _add_values(message, self._values[-1])
             self.owners.append(owners[0] if len(parts) == 1 else _by_block(parts, owners))
 
     def history(self, goal: str | None = None) -> History:

@@ -19,6 +19,7 @@ from typing import Any
 from ..compressor import Drafted, Focus
 from ..errors import ConfigError, StoreError
 from ..pipeline.recent import RecentHistories
+from ..pipeline.split import Reader
 from ..prices import price_of
 from ..types import Message, Result
 from .ahead import Tasks, Threads, W, World
@@ -36,6 +37,7 @@ from .stores import store_from
 _log = logging.getLogger("focusctx")
 _REMEMBERED_EVENTS = 1000
 _REMEMBERED_CONVERSATIONS = 8
+_LOOKED_AT = 64
 _FOLLOWED = Judgement(True, "followed", "decided by another session on the same conversation")
 
 
@@ -138,7 +140,10 @@ class Session:
         self, messages: Sequence[Message], format: str | None, world: World[W]
     ) -> Generator[W, Drafted, list[Message]]:
         """One call, written once for both worlds: whoever drives it waits for the work it yields."""
-        conversation = self._follow(messages, format)
+        # Agents edit messages in place, mostly new ones. To look at all of them takes time: only before a decision.
+        conversation = self._follow(self._recent.current(self._recent.read(messages, format), _LOOKED_AT))
+        if conversation.tokens > self.focus.config.budget:
+            conversation = self._follow(self._recent.current(conversation.reader))
         in_touch = self._catch_up(conversation)
         cold = conversation.is_cold(self._clock(), self._price.cache_ttl)
         judgement = self._rule.judge(conversation, cold=cold)
@@ -154,9 +159,8 @@ class Session:
         conversation.called(self._clock())
         return conversation.view()
 
-    def _follow(self, messages: Sequence[Message], format: str | None) -> Conversation:
-        """The conversation these messages are, with what is known of it."""
-        reader = self._recent.current(self._recent.read(messages, format))
+    def _follow(self, reader: Reader) -> Conversation:
+        """The conversation a reader has read, with what is known of it."""
         conversation = next((known for known in self._conversations if known.reader is reader), None)
         others = [known for known in self._conversations if known is not conversation]
         if conversation is None:
