@@ -17,6 +17,24 @@ def test_it_runs(focusctx):
         assert said in out
 
 
+def test_the_sketches_keep_what_the_rest_of_the_task_needs(focusctx):
+    code, out, _ = focusctx("demo")
+    fates = {row.split()[0]: row for row in out.splitlines() if row.startswith("s_")}
+    assert code == 0
+    for span in ("s_8", "s_9", "s_12", "s_16", "s_19"):  # both pages of contacts, member ids, venue, the mail
+        assert "kept" in fates[span]
+    for span in ("s_2", "s_11", "s_17"):  # failures not to repeat
+        assert "rescued" in fates[span]
+    for span in ("s_5", "s_6", "s_20"):  # noise
+        assert "dropped" in fates[span]
+
+
+def test_it_runs_without_a_language_model(focusctx):
+    code, out, _ = focusctx("demo", "--draft", "offline")
+    assert code == 0
+    assert "offline" in out
+
+
 def test_it_writes_the_page(focusctx, tmp_path):
     target = tmp_path / "report.html"
     code, out, _ = focusctx("demo", "--out", target)

@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .options import DRAFTS, add_settings, focus_from, setup_of
 
@@ -17,7 +17,7 @@ _NEXT = """\
 Next, with a trace of your own agent:
   focusctx compress my_trace.json --out smaller.json
   focusctx explain my_trace.json --out report.html
-and with a model as draft, which plans better than data flow can:
+and with a model as draft, which plans better than the default there, data flow alone:
   focusctx explain my_trace.json --draft openai:gpt-4.1-mini --out report.html
 """
 
@@ -32,23 +32,29 @@ def add_to(commands: Commands) -> None:
         allow_abbrev=False,
     )
     parser.add_argument("--out", metavar="FILE.html", help="also write the page that `focusctx explain` makes")
-    add_settings(parser)
+    add_settings(parser, draft=None)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from ..drafts import ScriptedDraft
     from .output import write_line, writing
     from .report import Entry, page
     from .table import print_events
     from .terminal import console_on, printable, short
 
-    text = files("focusctx.cli").joinpath("demo_trace.json").read_text("utf-8")
-    messages = json.loads(text)["messages"]
+    messages = _bundled("demo_trace.json")["messages"]
+    recorded = arguments.draft is None
+    if recorded:
+        arguments.draft = ScriptedDraft(_bundled("demo_sketches.json"))
     focus = focus_from(arguments)
     console = console_on(sys.stdout)
     console.print("An office assistant is part-way through its task:", style="bold")
     console.print(f"  {short(messages[1]['content'], 600)}\n")
-    console.print(f"The draft ({focus.draft.name}) sketches {arguments.rollouts} plans for what is left to do …\n")
+    if recorded:
+        console.print("Three plans for the rest, as a large language model sketched them, are played back …\n")
+    else:
+        console.print(f"The draft ({focus.draft.name}) sketches {arguments.rollouts} plans for what is left to do …\n")
     result = focus.compress(messages)
     print_events(console, [("demo", result)], arguments.budget)
     if arguments.out is not None:
@@ -57,5 +63,10 @@ def run(arguments: argparse.Namespace) -> int:
         console.print(f"\nWrote {printable(arguments.out)}: open it in a browser.")
     else:
         console.print("\n`focusctx demo --out report.html` writes this as a page, with every word of every step.")
+        console.print("`focusctx demo --draft offline` does it with no language model at all.")
     console.print(f"\n{_NEXT}", end="")
     return 0
+
+
+def _bundled(name: str) -> Any:
+    return json.loads(files("focusctx.cli").joinpath(name).read_text("utf-8"))

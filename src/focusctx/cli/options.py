@@ -49,10 +49,11 @@ def add_trace_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=FORMATS, help="the wire format (default: recognised)")
 
 
-def add_settings(parser: argparse.ArgumentParser) -> None:
+def add_settings(parser: argparse.ArgumentParser, *, draft: str | None = "offline") -> None:
     settings = parser.add_argument_group("how to compress")
     add = settings.add_argument
-    add("--draft", default="offline", help="the model that sketches plans, see below (default: offline)")
+    default = draft or "recorded sketches"
+    add("--draft", default=draft, help=f"the model that sketches plans, see below (default: {default})")
     add("--budget", type=int, default=4096, metavar="TOKENS", help="δ: compress above this (default: 4096)")
     add("--rollouts", type=int, default=3, metavar="N", help="how many sketches to sample (default: 3)")
     add(
