@@ -35,7 +35,7 @@ def test_cited_rescued_and_pinned_spans_stay_word_for_word() -> None:
     messages = run(6)
     result = focus().compress(messages)
     assert (result.kept, result.dropped, result.rescued, result.pinned) == ((2, 3, 6), (1, 4, 5), (3,), (6,))
-    assert result.utilities == {2: 1.0}
+    assert result.utilities == {1: 0, 2: 1, 3: 0, 4: 0, 5: 0, 6: 0}
     assert result.compressed
     kept = [messages[i] for i in (0, 1, 4, 5, 6, 7, 12, 13)]
     assert len(result.messages) == len(kept)
@@ -51,7 +51,7 @@ def test_optimistic_ignores_rescues() -> None:
 def test_one_of_three_is_enough_at_the_default_threshold() -> None:
     result = focus(PLAN, EMPTY, EMPTY).compress(run(6))
     assert result.kept == (2, 3, 6)
-    assert result.utilities == {2: 1 / 3}
+    assert result.utilities[2] == 1 / 3
 
 
 def test_tokens_are_counted_without_the_system_prompt() -> None:

@@ -155,7 +155,7 @@ class Focus:
             dropped=dropped,
             rescued=tuple(sorted(selection.rescued)),
             pinned=tuple(sorted(selection.pinned)),
-            utilities=scores.utility,
+            utilities={span.index: scores.utility.get(span.index, 0.0) for span in history.spans},
             decisions=decisions(
                 history, event.sketches, scores, selection, skeletons=self.config.dropped == "skeleton"
             ),

@@ -223,6 +223,7 @@ class Result:
     rescued: tuple[int, ...] = ()
     pinned: tuple[int, ...] = ()
     utilities: Mapping[int, float] = field(default_factory=dict)
+    """`û_i` of every span, once sketches were drawn."""
     sketches: tuple[Sketch, ...] = ()
     decisions: tuple[Decision, ...] = ()
     certificate: Certificate | None = None

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from operator import is_
 
 from ..config import FocusConfig
 from ..errors import MessageError
@@ -114,7 +113,7 @@ class Reader:
         for message, then in zip(self.messages[-newest:], self._values[-newest:], strict=True):
             now: list[object] = []
             _add_values(message, now)
-            if len(now) != len(then) or not all(map(is_, now, then)):
+            if now != then:
                 return False
         return True
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -172,12 +173,25 @@ def _connect(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
     try:
         _prepare(db, path)  # first: another program's file must stay as it is
-        db.execute("PRAGMA journal_mode = WAL")
+        _switch_to_wal(db)
         db.execute("PRAGMA synchronous = FULL")
     except BaseException:
         db.close()
         raise
     return db
+
+
+def _switch_to_wal(db: sqlite3.Connection) -> None:
+    """SQLite does not wait by itself where two connections switch at once: one is told that the file is locked."""
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                raise
+            time.sleep(0.01)
 
 
 def _prepare(db: sqlite3.Connection, path: Path) -> None:
