@@ -231,11 +231,7 @@ class _Job:
 
 
 class _Worker:
-    """A daemon thread that does one job after the other.
-
-    One at a time, since two batches would only slow each other down; and always the same thread, since CUDA
-    takes seconds to get ready for a new one.
-    """
+    """A daemon thread that does one job after the other: two batches at once would only slow each other down."""
 
     def __init__(self) -> None:
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
