@@ -277,16 +277,6 @@ def test_a_conversation_played_again_meets_the_decisions_on_its_later_steps():
     assert view == last
 
 
-def test_a_decision_that_is_taken_back_is_followed():
-    session = session_of(Draft())
-    history = sized(*[100] * 8)
-    session.view(history)
-    conversation = session._conversations[0]
-    session.store.restore("default", conversation.root, conversation.keys[1])
-    assert calls_in(session.view(history)) == {"call_2", "call_8"}
-    assert [event.cause for event in moved(session)] == ["compressed", "followed"]
-
-
 # ---------------------------------------------------------------------------------------------------- others at work
 
 

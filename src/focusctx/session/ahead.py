@@ -1,9 +1,10 @@
-"""Sketches asked for ahead of time: in a task where there is a loop, on a thread where there is none."""
+"""Work that takes time: in a task where there is a loop, on a thread where there is none. And at most one draw of
+sketches for a conversation, asked for ahead of time."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard, TypeVar
@@ -16,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class Work(Protocol):
-    """Sketches on their way."""
+    """Something on its way: sketches, or what the store says."""
 
     def cancel(self) -> object: ...
 
     def done(self) -> bool: ...
 
-    def result(self) -> Drafted: ...
+    def result(self) -> Any: ...
 
 
 W = TypeVar("W", bound=Work)
@@ -32,26 +33,50 @@ W_co = TypeVar("W_co", bound=Work, covariant=True)
 class World(Protocol[W_co]):
     """Where work runs, and what can be waited for there."""
 
-    def start(self, coroutine: Coroutine[Any, Any, Drafted]) -> W_co: ...
+    def start(self, coroutine: Coroutine[Any, Any, Any]) -> W_co: ...
+
+    def call(self, function: Callable[[], Any]) -> W_co:
+        """Work that blocks: whoever waits for it lets others go on, where there are others."""
 
     def can_wait_for(self, work: Work) -> TypeGuard[W_co]: ...
 
 
-Thread: TypeAlias = "Background[Drafted]"
-Task: TypeAlias = "asyncio.Task[Drafted]"
+Thread: TypeAlias = "Background[Any] | Done"
+Task: TypeAlias = "asyncio.Task[Any]"
+
+
+class Done:
+    """Work that was done at once."""
+
+    def __init__(self, result: Any) -> None:
+        self._result = result
+
+    def cancel(self) -> None: ...
+
+    def done(self) -> bool:
+        return True
+
+    def result(self) -> Any:
+        return self._result
 
 
 class Threads:
-    def start(self, coroutine: Coroutine[Any, Any, Drafted]) -> Thread:
+    def start(self, coroutine: Coroutine[Any, Any, Any]) -> Thread:
         return Background(coroutine)
+
+    def call(self, function: Callable[[], Any]) -> Thread:
+        return Done(function())
 
     def can_wait_for(self, work: Work) -> TypeGuard[Thread]:
         return isinstance(work, Background)
 
 
 class Tasks:
-    def start(self, coroutine: Coroutine[Any, Any, Drafted]) -> Task:
+    def start(self, coroutine: Coroutine[Any, Any, Any]) -> Task:
         return asyncio.get_running_loop().create_task(coroutine)
+
+    def call(self, function: Callable[[], Any]) -> Task:
+        return self.start(asyncio.to_thread(function))
 
     def can_wait_for(self, work: Work) -> TypeGuard[Task]:
         return isinstance(work, asyncio.Task) and work.get_loop() is asyncio.get_running_loop()

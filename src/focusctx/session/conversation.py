@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from operator import is_
 from typing import TYPE_CHECKING
 
@@ -54,6 +54,16 @@ class Change:
     """Whether it is another view at all: a skeleton of a very short step is that step."""
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the store says of a conversation, from the span after the first so many on; None for nothing new."""
+
+    version: int
+    first: int | None = None
+    dropped: Collection[str] = ()
+    events: Mapping[str, StoredEvent] = field(default_factory=dict)
+
+
 class Conversation:
     """Grows with the history. Between two changes its view only gets longer."""
 
@@ -84,6 +94,7 @@ class Conversation:
         self._seen: list[Message] = []
         self._view: list[Message] = []
         self._saved = 0
+        self._ever_dropped: set[str] = set()
         self.grow()
 
     @property
@@ -140,7 +151,7 @@ class Conversation:
         self.decided, self.dropped, self._saved = old.decided, old.dropped, old._saved
         self.version, self.looked_up, self.last_event = old.version, old.looked_up, old.last_event
         self.last_call, self.ahead, self.marked, self.drew_ahead = old.last_call, old.ahead, old.marked, old.drew_ahead
-        self.spent = old.spent
+        self.spent, self._ever_dropped = old.spent, old._ever_dropped
         self._view = self._without(self.reader.history(), self.dropped)
         return True
 
@@ -158,20 +169,33 @@ class Conversation:
             and not any(owner == 0 and message.get("role") == "user" for message, owner in since)
         )
 
-    def learn(self, first: int, dropped: Collection[str], events: Mapping[str, StoredEvent]) -> None:
-        """What the store says of the settled spans after the first so many."""
-        looked_up = enumerate(self.keys[first : self.settled], first + 1)
-        known = [self.last_event] if first and self.last_event else []
-        self.decided = frozenset(index for index, key in looked_up if key in dropped) | (
-            self.decided if first else frozenset()
-        )
-        self.last_event = max((*known, *events.values()), key=lambda event: event.index, default=None)
+    def learn(self, known: Known) -> None:
+        """What the store says of the settled spans."""
+        self.version = known.version
+        if known.first is None:
+            return
+        if known.first == 0:
+            self.decided, self.last_event, self._ever_dropped = frozenset(), None, set()
+        looked_up = enumerate(self.keys[known.first : self.settled], known.first + 1)
+        self.decided |= {index for index, key in looked_up if key in known.dropped}
+        events = [*known.events.values(), *filter(None, [self.last_event])]
+        self.last_event = max(events, key=lambda event: event.index, default=None)
+        self._ever_dropped.update(*(event.dropped for event in known.events.values()))
         self.looked_up = self.settled
 
     def heed(self, event: StoredEvent) -> None:
         """An event that stands in the store."""
         self.last_event, dropped = event, set(event.dropped)
         self.decided |= {index for index, key in enumerate(self.keys, 1) if key in dropped}
+        self._ever_dropped |= dropped
+
+    def restored(self) -> dict[int, str]:
+        """The spans that were dropped and somebody wanted back: they stay."""
+        return {
+            index: "restored"
+            for index, key in enumerate(self.keys, 1)
+            if key in self._ever_dropped and index not in self.decided
+        }
 
     def change_to(self, decided: Collection[int]) -> Change:
         """The view without these spans, as far as they may go."""

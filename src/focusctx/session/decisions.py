@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from ..errors import StoreError
 from ..types import Decision, Result, Span
-from .conversation import Change, Conversation
+from .conversation import Change, Conversation, Known
 from .store import Archived, Store, StoredEvent
 
 
-def look_up(store: Store, tenant: str, conversation: Conversation) -> None:
-    """Learn what was decided on this chain, by whomever. Asks only about what is new, unless something changed."""
-    if not conversation.settled:
-        return
-    version = store.version(tenant, conversation.root)
-    first = conversation.looked_up if version == conversation.version else 0
-    if (version or conversation.version) and first < conversation.settled:
+def look_up(store: Store, tenant: str, conversation: Conversation) -> Known | StoreError:
+    """What was decided on this chain, by whomever. Asks only about what is new, unless something changed.
+
+    May run on a thread of its own, and be given up on: it changes nothing.
+    """
+    try:
+        version = store.version(tenant, conversation.root)  # first: what comes meanwhile is found next time
+        first = conversation.looked_up if version == conversation.version else 0
         keys = conversation.keys[first : conversation.settled]
-        conversation.learn(first, store.dropped(tenant, keys), store.events(tenant, keys))
-    conversation.version = version  # read first: what came since is found next time
+        if not keys or not (version or conversation.version):
+            return Known(version)
+        return Known(version, first, store.dropped(tenant, keys), store.events(tenant, keys))
+    except StoreError as error:
+        return error
 
 
 def event_of(conversation: Conversation, change: Change | None, time: float, balance: float) -> StoredEvent:
@@ -36,7 +41,17 @@ def event_of(conversation: Conversation, change: Change | None, time: float, bal
     )
 
 
-def originals_of(conversation: Conversation, event: StoredEvent, result: Result) -> list[Archived]:
+def write(
+    store: Store, tenant: str, conversation: Conversation, event: StoredEvent, result: Result
+) -> StoredEvent | StoreError:
+    """The event as it stands in the store now. May run on a thread of its own, like `look_up`."""
+    try:
+        return store.commit(tenant, conversation.root, event, _originals(conversation, event, result))
+    except StoreError as error:
+        return error
+
+
+def _originals(conversation: Conversation, event: StoredEvent, result: Result) -> list[Archived]:
     """The spans the event drops, verbatim."""
     spans = {span.index: span for span in conversation.reader.history().spans}
     decisions = {decision.index: decision for decision in result.decisions}

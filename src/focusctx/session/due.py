@@ -13,11 +13,11 @@ from .gate import FREE, Verdict, calls_to_come
 from .money import Money
 
 Cause: TypeAlias = Literal[
-    "compressed", "followed", "budget", "growth", "money", "needed", "pinned", "illegal", "draft", "store"
+    "compressed", "followed", "restored", "budget", "growth", "money", "needed", "pinned", "illegal", "draft", "store"
 ]
-"""Why something happened or did not: spans were dropped here, or by another session; within budget, too little
-growth, it does not pay, every span is needed, none may go, the provider would refuse it, the draft or the store
-failed."""
+"""Why something happened or did not: spans were dropped here, or by another session; some came back; within budget,
+too little growth, it does not pay, every span is needed, none may go, the provider would refuse it, the draft or the
+store failed."""
 
 _NEAR_THE_WINDOW = 0.9
 

@@ -14,7 +14,8 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from ..compressor import Drafted, Focus
 from ..errors import ConfigError, StoreError
@@ -22,9 +23,9 @@ from ..pipeline.recent import RecentHistories
 from ..pipeline.split import Reader
 from ..prices import price_of
 from ..types import Message, Result
-from .ahead import Tasks, Threads, W, World
-from .conversation import Change, Conversation
-from .decisions import event_of, look_up, originals_of
+from .ahead import Task, Tasks, Threads, W, World
+from .conversation import Change, Conversation, Known
+from .decisions import event_of, look_up, write
 from .due import Judgement, Rule
 from .events import SessionEvent, remember
 from .gate import FREE
@@ -33,12 +34,18 @@ from .money import Money
 from .recall import answer, find, pinned_recalls, query_of, recall_tool, unavailable
 from .store import Archived, Store, Totals
 from .stores import store_from
+from .stores.memory import MemoryStore
+
+T = TypeVar("T")
 
 _log = logging.getLogger("focusctx")
 _REMEMBERED_EVENTS = 1000
 _REMEMBERED_CONVERSATIONS = 8
 _LOOKED_AT = 64
+_BETWEEN_TOTALS = 5.0
+"""Seconds: totals are written together, since a file or a server takes longer for them than the view itself takes."""
 _FOLLOWED = Judgement(True, "followed", "decided by another session on the same conversation")
+_RESTORED = Judgement(True, "restored", "steps that were left out came back")
 
 
 class Session:
@@ -70,6 +77,8 @@ class Session:
             raise ConfigError(f"ahead must be above 0 and at most 1, growth 0 or more; got {ahead!r} and {growth!r}")
         self.focus = focus
         self.store = store_from(store)
+        self._owns_store = isinstance(store, str)
+        self._in_memory = isinstance(self.store, MemoryStore)
         self.tenant = tenant
         self.events: deque[SessionEvent] = deque(maxlen=_REMEMBERED_EVENTS)
         self._price = (price_of(model) if model else None) or FREE
@@ -81,6 +90,8 @@ class Session:
         self._recent = RecentHistories(focus.config, focus.count)
         self._conversations: list[Conversation] = []
         self._ledger = Ledger(self._price)
+        self._unwritten = Totals()
+        self._written_at = float("-inf")
         self._lock = threading.Lock()
         self._async_lock = asyncio.Lock()
 
@@ -96,9 +107,16 @@ class Session:
                 return view
 
     async def aview(self, messages: Sequence[Message], *, format: str | None = None) -> list[Message]:
-        """`view` for async programs."""
+        """`view` for async programs. What blocks, a file or a server, is asked on a thread."""
+        return await self._drive(self._steps(messages, format, Tasks()))
+
+    async def apeek(self, messages: Sequence[Message], *, format: str | None = None) -> list[Message]:
+        """What `aview` would send as things stand: no event, no call, nothing is counted."""
+        return await self._drive(self._peek(messages, format, Tasks()))
+
+    async def _drive(self, steps: Generator[Task, Any, list[Message]]) -> list[Message]:
         async with self._async_lock:
-            with closing(self._steps(messages, format, Tasks())) as steps:
+            with closing(steps):
                 try:
                     work = next(steps)
                     while True:
@@ -106,6 +124,14 @@ class Session:
                 except StopIteration as end:
                     view: list[Message] = end.value
                     return view
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Tokens of the history seen last: all of it, and what was sent instead."""
+        if not self._conversations:
+            return 0, 0
+        conversation = self._conversations[0]
+        return conversation.reader.tokens, conversation.tokens
 
     @property
     def savings(self) -> Totals:
@@ -130,34 +156,55 @@ class Session:
             return unavailable(query)
         return answer(query, self._bring_back(query, archived), archived)
 
+    def restore(self, span: int) -> bool:
+        """Have a dropped span back in its place for the rest of the conversation seen last; False if it was there."""
+        if not self._conversations or span not in self._conversations[0].decided:
+            return False
+        conversation = self._conversations[0]
+        self.store.restore(self.tenant, conversation.root, conversation.keys[span - 1])
+        return True
+
     def close(self) -> None:
-        """Stop what is under way and let go of the store."""
+        """Stop what is under way and write what is not written; a store made from a URL is let go of."""
         for conversation in self._conversations:
             self._let_go(conversation)
-        self.store.close()
+        self._write_totals()
+        if self._owns_store:
+            self.store.close()
 
     def _steps(
         self, messages: Sequence[Message], format: str | None, world: World[W]
-    ) -> Generator[W, Drafted, list[Message]]:
+    ) -> Generator[W, Any, list[Message]]:
         """One call, written once for both worlds: whoever drives it waits for the work it yields."""
-        # Agents edit messages in place, mostly new ones. To look at all of them takes time: only before a decision.
-        conversation = self._follow(self._recent.current(self._recent.read(messages, format), _LOOKED_AT))
-        if conversation.tokens > self.focus.config.budget:
-            conversation = self._follow(self._recent.current(conversation.reader))
-        in_touch = self._catch_up(conversation)
+        conversation = self._read(messages, format)
+        in_touch = yield from self._catch_up(conversation, world)
         cold = conversation.is_cold(self._clock(), self._price.cache_ttl)
         judgement = self._rule.judge(conversation, cold=cold)
         if judgement.due and (obstacle := self._obstacle(conversation, in_touch)):
             judgement = replace(obstacle, verdict=judgement.verdict)
         if judgement.due:
             drafted = yield from self._sketches(conversation, judgement, world)
-            self._event(conversation, drafted, cold=cold)
+            yield from self._event(conversation, drafted, world, cold=cold)
         elif judgement.cause != "budget":
             remember(self.events, conversation, judgement)
         self._look_ahead(conversation, world, in_touch)
         self._add(self._ledger.call(conversation, cold=cold))
         conversation.called(self._clock())
         return conversation.view()
+
+    def _peek(
+        self, messages: Sequence[Message], format: str | None, world: World[W]
+    ) -> Generator[W, Any, list[Message]]:
+        conversation = self._read(messages, format)
+        yield from self._catch_up(conversation, world)
+        return conversation.view()
+
+    def _read(self, messages: Sequence[Message], format: str | None) -> Conversation:
+        # Agents edit messages in place, mostly new ones. To look at all of them takes time: only before a decision.
+        conversation = self._follow(self._recent.current(self._recent.read(messages, format), _LOOKED_AT))
+        if conversation.tokens > self.focus.config.budget:
+            conversation = self._follow(self._recent.current(conversation.reader))
+        return conversation
 
     def _follow(self, reader: Reader) -> Conversation:
         """The conversation a reader has read, with what is known of it."""
@@ -175,21 +222,36 @@ class Session:
                 self._let_go(known)
         return conversation
 
-    def _catch_up(self, conversation: Conversation) -> bool:
+    def _catch_up(self, conversation: Conversation, world: World[W]) -> Generator[W, Any, bool]:
         """Follow what another process, or an earlier session, has decided; whether the store could be asked."""
-        in_touch = True
-        try:
-            look_up(self.store, self.tenant, conversation)
-        except StoreError as error:  # go on with what is known: a store that is down must not stop the agent
-            _log.warning("store not read: %s", error)
-            in_touch = False
+        known: Known | StoreError | None = None
+        if conversation.settled:
+            known = yield from self._ask(partial(self._look_up, conversation), world)
+        if isinstance(known, StoreError):  # go on with what is known: a store that is down must not stop the agent
+            _log.warning("store not read: %s", known)
+        elif known is not None:
+            conversation.learn(known)
         if conversation.decided != conversation.dropped:
-            self._change(conversation, conversation.change_to(conversation.decided), _FOLLOWED)
+            came_back = conversation.dropped - conversation.decided
+            change = conversation.change_to(conversation.decided)
+            self._change(conversation, change, _RESTORED if came_back else _FOLLOWED)
         if (place := conversation.ahead.place) and not conversation.goes_on_from(place):
             self._let_go(conversation)
         if conversation.marked and not conversation.goes_on_from(conversation.marked.place):
             conversation.marked = None
-        return in_touch
+        return not isinstance(known, StoreError)
+
+    def _look_up(self, conversation: Conversation) -> Known | StoreError:
+        if self._unwritten != Totals() and time.monotonic() - self._written_at > _BETWEEN_TOTALS:
+            self._write_totals()
+        return look_up(self.store, self.tenant, conversation)
+
+    def _ask(self, question: Callable[[], T], world: World[W]) -> Generator[W, Any, T]:
+        """What a store answers. One in memory answers at once; all others may block."""
+        if self._in_memory:
+            return question()
+        answer: T = yield world.call(question)
+        return answer
 
     def _obstacle(self, conversation: Conversation, in_touch: bool) -> Judgement | None:
         """Why sketches would be of no use, if so: nobody is asked for what cannot be used."""
@@ -216,11 +278,13 @@ class Session:
         self._pay(conversation, drafted.usage.cost)
         return drafted
 
-    def _event(self, conversation: Conversation, drafted: Drafted, *, cold: bool) -> None:
+    def _event(
+        self, conversation: Conversation, drafted: Drafted, world: World[W], *, cold: bool
+    ) -> Generator[W, Any, None]:
         """Act on sketches: drop what they leave out if it pays and can be stored."""
         conversation.drew_ahead, conversation.marked = False, None
         history = conversation.remaining()
-        result = self.focus.decide(history, drafted, pinned_recalls(history))
+        result = self.focus.decide(history, drafted, pinned_recalls(history) | conversation.restored())
         if result.failure is not None:
             remember(self.events, conversation, Judgement(False, "draft", result.failure), result)
             return
@@ -230,11 +294,11 @@ class Session:
         done = change if judgement.due else None
         balance = self._money.balance_after(conversation, done, cold=cold)
         event = event_of(conversation, done, self._clock(), balance)
-        try:
-            stored = self.store.commit(self.tenant, conversation.root, event, originals_of(conversation, event, result))
-        except StoreError as error:
+        commit = partial(write, self.store, self.tenant, conversation, event, result)
+        stored = yield from self._ask(commit, world)
+        if isinstance(stored, StoreError):
             if judgement.due:
-                why = f"the store could not be written: {error}"
+                why = f"the store could not be written: {stored}"
                 conversation.mark(drafted, change)
                 remember(self.events, conversation, replace(judgement, due=False, cause="store", why=why), result)
                 return
@@ -296,8 +360,14 @@ class Session:
         self._add(self._ledger.drew(cost or 0.0))
 
     def _add(self, added: Totals) -> None:
-        if added != Totals():
+        self._unwritten += added
+        if self._in_memory:
+            self._write_totals()
+
+    def _write_totals(self) -> None:
+        written, self._unwritten, self._written_at = self._unwritten, Totals(), time.monotonic()
+        if written != Totals():
             try:
-                self.store.add(self.tenant, added)
+                self.store.add(self.tenant, written)
             except StoreError as error:
                 _log.warning("totals not stored: %s", error)
