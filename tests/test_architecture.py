@@ -17,12 +17,13 @@ LAYERS = [
     {"pipeline"},
     {"compressor"},
     {"session"},
+    {"proxy", "integrations"},
     {"cli", "__main__"},
 ]
 """Lowest first. A part may import from its own layer and from those below. Methods that only lead the way up
 (`Result.explain`, `Focus.session`) import when they are called."""
 
-HEAVY = {"aiohttp", "tiktoken", "rich", "torch", "transformers", "openai", "anthropic", "xllamacpp", "numpy", "redis"}
+HEAVY = {"aiohttp", "tiktoken", "rich", "torch", "transformers", "openai", "anthropic", "xllamacpp", "numpy", "redis", "msgspec", "prometheus_client"}
 
 
 def part_of(path: Path) -> str:

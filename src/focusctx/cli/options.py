@@ -32,6 +32,18 @@ TRACE holds a list of messages, an object with such a list as its "messages"
 """
 
 
+DEFAULTS = {
+    "draft": "offline",
+    "budget": 4096,
+    "rollouts": 3,
+    "threshold": 0.3,
+    "optimistic": False,
+    "dropped": "remove",
+    "deadline": 30.0,
+}
+"""How to compress, where nobody says otherwise."""
+
+
 @dataclass(frozen=True, slots=True)
 class Setup:
     """How a result was made: what reports say about it."""
@@ -52,14 +64,12 @@ def add_trace_options(parser: argparse.ArgumentParser) -> None:
 def add_settings(parser: argparse.ArgumentParser, *, draft: str | None = "offline") -> None:
     settings = parser.add_argument_group("how to compress")
     add = settings.add_argument
-    default = draft or "recorded sketches"
-    add("--draft", default=draft, help=f"the model that sketches plans, see below (default: {default})")
-    add("--budget", type=int, default=4096, metavar="TOKENS", help="δ: compress above this (default: 4096)")
-    add("--rollouts", type=int, default=3, metavar="N", help="how many sketches to sample (default: 3)")
+    add("--draft", help=f"the model that sketches plans, see below (default: {draft or 'recorded sketches'})")
+    add("--budget", type=int, metavar="TOKENS", help="δ: compress above this (default: 4096)")
+    add("--rollouts", type=int, metavar="N", help="how many sketches to sample (default: 3)")
     add(
         "--threshold",
         type=float,
-        default=0.3,
         metavar="TAU",
         help="τ: keep spans that at least this share of the sketches cites (default: 0.3)",
     )
@@ -67,16 +77,15 @@ def add_settings(parser: argparse.ArgumentParser, *, draft: str | None = "offlin
     add(
         "--dropped",
         choices=("remove", "skeleton"),
-        default="remove",
         help="take dropped spans out whole, or leave them without their observation (default: remove)",
     )
     add(
         "--deadline",
         type=float,
-        default=30.0,
         metavar="SECONDS",
         help="how long the sketches may take; a large local model may need more (default: 30)",
     )
+    parser.set_defaults(**{**DEFAULTS, "draft": draft})
 
 
 def focus_from(arguments: argparse.Namespace) -> Focus:

@@ -1,0 +1,124 @@
+"""`focusctx serve`: the proxy."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ConfigError, MissingExtraError
+from .options import DEFAULTS, DRAFTS, add_settings, focus_from
+from .problem import Problem
+
+if TYPE_CHECKING:
+    from ..proxy.settings import File, Settings
+
+_DESCRIPTION = """\
+Stand between an agent and its model provider: what goes up is compressed, all
+else is passed on untouched. Point the agent to it and change nothing else:
+
+  export OPENAI_BASE_URL=http://127.0.0.1:8400/v1
+  export ANTHROPIC_BASE_URL=http://127.0.0.1:8400
+
+and look at http://127.0.0.1:8400/ui.
+"""
+_EPILOG = f"""\
+upstreams:
+  openai, anthropic, deepseek, gemini, groq, mistral, openrouter, ollama, vllm
+  NAME=URL                     any server with one of the three interfaces
+  Given several, the first is the default; /NAME/v1/... and the header
+  x-focusctx-upstream: NAME choose another, /v1/messages goes to anthropic.
+
+{DRAFTS}
+The access token is read from FOCUSCTX_TOKEN. Without one, the proxy listens on
+this machine only.
+"""
+
+
+def add_to(commands: Any) -> None:
+    parser = commands.add_parser(
+        "serve",
+        help="stand between an agent and its provider, as a proxy",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--upstream", action="append", metavar="NAME[=URL]", help="where requests go, see below; may be given again")
+    add("--listen", metavar="HOST:PORT", help="where to listen (default: 127.0.0.1:8400)")
+    add("--config", type=Path, metavar="FILE", help="a TOML file with all of this; options here override it")
+    add("--store", metavar="URL", help="where decisions last: sqlite:///FILE, redis://HOST, memory (default: a file)")
+    add("--recall", action="store_true", default=None, help="offer the model a tool that brings dropped steps back")
+    add("--dry-run", action="store_true", default=None, help="forward all unchanged, show what would be dropped")
+    add("--no-money-gate", action="store_false", dest="money_gate", default=None, help="drop even where it costs more")
+    add("--body-limit", type=int, metavar="BYTES", help="longer requests are passed on unread (default: 64 MiB)")
+    add("--log-text", action="store_true", default=None, help="let the log say what was dropped, in words")
+    add_settings(parser)
+    parser.set_defaults(run=run, **dict.fromkeys(DEFAULTS))  # to tell what was asked for from what was not
+
+
+def run(arguments: argparse.Namespace) -> int:
+    try:
+        from ..proxy.serve import serve
+        from ..proxy.settings import File
+    except ImportError as error:
+        raise MissingExtraError("the proxy", "proxy") from error
+    file = File.read(arguments.config) if arguments.config else File()
+    settings = _settings(arguments, file)
+    focus = focus_from(_how_to_compress(arguments, file))
+    _log_to_stderr()
+
+    def started(address: str) -> None:
+        say = sys.stderr.write
+        say(f"focusctx listens on {address} for {', '.join(upstream.name for upstream in settings.upstreams)}\n")
+        say(f"  OPENAI_BASE_URL={address}/v1   ANTHROPIC_BASE_URL={address}   dashboard: {address}/ui\n")
+        say(f"  draft {focus.draft.name}, budget {focus.config.budget:,} tokens, store {settings.store_url}\n")
+        if settings.dry_run:
+            say("  dry run: everything goes up unchanged\n")
+
+    asyncio.run(serve(focus, settings, started))
+    return 0
+
+
+def _settings(arguments: argparse.Namespace, file: File) -> Settings:
+    from ..proxy.settings import Settings, address
+    from ..proxy.upstream import Upstream
+
+    told = dict(file.serve)
+    for name in ("store", "recall", "dry_run", "money_gate", "body_limit", "log_text"):
+        if (value := getattr(arguments, name)) is not None:
+            told[name] = value
+    if arguments.listen:
+        told["host"], told["port"] = address(arguments.listen)
+    if arguments.upstream:
+        told["upstreams"] = tuple(map(Upstream.named, arguments.upstream))
+    if token := os.environ.get("FOCUSCTX_TOKEN"):
+        told["token"] = token
+    if not told.get("upstreams"):
+        raise Problem("say where requests go: --upstream openai, --upstream anthropic, --upstream NAME=URL")
+    try:
+        return Settings(**told)
+    except TypeError as error:
+        raise ConfigError(f"{arguments.config}: {error}") from error
+
+
+def _how_to_compress(arguments: argparse.Namespace, file: File) -> argparse.Namespace:
+    if unknown := file.compress.keys() - DEFAULTS.keys():
+        known = ", ".join(sorted(DEFAULTS))
+        raise ConfigError(f"{arguments.config}: [compress] has unknown {', '.join(sorted(unknown))}; known: {known}")
+    asked = {name: value for name in DEFAULTS if (value := getattr(arguments, name)) is not None}
+    return argparse.Namespace(**{**DEFAULTS, **file.compress, **asked})
+
+
+def _log_to_stderr() -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
+    log = logging.getLogger("focusctx")
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    log.propagate = False

@@ -1,0 +1,172 @@
+"""The application: every request comes in here, and leaves for one of the configured providers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+
+import aiohttp
+from aiohttp import web
+
+from ..compressor import Focus
+from ..errors import StoreError
+from ..session.events import SessionEvent
+from ..session.session import Session
+from ..session.stores import store_from
+from . import forward
+from .access import Access
+from .compression import Compression, Route, route_of
+from .metrics import Metrics
+from .sessions import Key, Live, Sessions, Step
+from .settings import Settings
+from .store import Guarded
+from .upstream import Upstream, Upstreams
+from .websocket import is_websocket, pass_both_ways
+
+_log = logging.getLogger("focusctx.proxy")
+
+
+class Proxy:
+    """Settings and a compressor become something aiohttp can serve."""
+
+    def __init__(self, focus: Focus, settings: Settings) -> None:
+        self.settings = settings
+        self.focus = focus
+        self.store = Guarded(store_from(settings.store_url))
+        self.sessions = Sessions(self._session)
+        self.metrics = Metrics(self.sessions)
+        self.access = Access(settings.token)
+        self.watchers: set[asyncio.Event] = set()
+        """Set whenever a session has moved on: what live pages wait for."""
+        self.stopping = False
+        self._upstreams = Upstreams(settings.upstreams)
+        self._compression = Compression(
+            self.sessions,
+            self._watch,
+            limit=settings.body_limit,
+            recall=settings.recall,
+            dry_run=settings.dry_run,
+        )
+        self._http: aiohttp.ClientSession | None = None
+
+    def app(self) -> web.Application:
+        app = web.Application(client_max_size=self.settings.body_limit)
+        app.cleanup_ctx.append(self._run)
+        app.router.add_get("/healthz", self._healthz)
+        app.router.add_get("/readyz", self._readyz)
+        app.router.add_get("/metrics", self._metrics)
+        app.router.add_route("*", "/{path:.*}", self._forward)
+        return app
+
+    async def _run(self, _app: web.Application) -> AsyncIterator[None]:
+        async with forward.client() as self._http:
+            yield
+            await self.sessions.close()
+            await asyncio.to_thread(self.store.close)
+
+    def _session(self, key: Key) -> Session:
+        settings = self.settings
+        return self.focus.session(
+            self.store,
+            tenant=key.tenant,
+            model=key.model,
+            money_gate=settings.money_gate,
+            recall=settings.recall,
+        )
+
+    def _watch(self, live: Live, step: Step, events: list[SessionEvent]) -> None:
+        self.metrics.stepped(live, step, events)
+        for event in events:
+            note_event(live, event, with_text=self.settings.log_text)
+        for watcher in self.watchers:
+            watcher.set()
+
+    async def _forward(self, request: web.Request) -> web.StreamResponse:
+        chosen = self._upstreams.choose(request.raw_path, request.headers)
+        if chosen is None:
+            return forward.refusal(404, "no upstream of that name is configured")
+        upstream, path = chosen
+        if why := self.access.refuses_call(request, upstream):
+            return forward.refusal(403, why)
+        if request.method == "OPTIONS" and "access-control-request-method" in request.headers:
+            return forward.refusal(403, "requests from web pages are not accepted")
+        with self.metrics.request(upstream.name) as seen:
+            try:
+                response = await self._answer(request, upstream, path)
+            except aiohttp.ClientError as error:
+                _log.warning("%s: %s", upstream.name, error)
+                response = forward.refusal(502, f"{upstream.name} could not be reached: {error}")
+            except TimeoutError:
+                _log.warning("%s: no connection in time", upstream.name)
+                response = forward.refusal(504, f"{upstream.name} could not be reached in time")
+            seen.status = response.status
+            return response
+
+    async def _answer(self, request: web.Request, upstream: Upstream, path: str) -> web.StreamResponse:
+        assert self._http is not None
+        headers = forward.headers_up(request.headers, upstream)
+        outgoing = forward.Outgoing(upstream, request.method, path, headers)
+        if is_websocket(request):
+            return await pass_both_ways(request, self._http, outgoing)
+        route = route_of(request.method, path.partition("?")[0])
+        body = await self._body(request, route)
+        if route is not None and isinstance(body, bytes):
+            shrunk = await self._compression.shrink(route, upstream.name, request.headers, body)
+            if shrunk is not None:
+                headers.popall("content-encoding", None)
+                body = shrunk.body
+        async with forward.ask(self._http, outgoing, body) as answer:
+            return await forward.pass_down(request, answer)
+
+    async def _body(self, request: web.Request, route: Route | None) -> bytes | AsyncIterator[bytes] | None:
+        """A history is read whole, up to the limit. All else, and what is longer, goes on as it comes."""
+        if not request.can_read_body:
+            return None
+        if route is None:
+            return request.content.iter_any()
+        limit = self.settings.body_limit
+        if (request.content_length or 0) > limit:
+            return request.content.iter_any()
+        read = bytearray()
+        while len(read) <= limit:
+            chunk = await request.content.readany()
+            if not chunk:
+                return bytes(read)
+            read += chunk
+        return _resumed(bytes(read), request.content)
+
+    async def _healthz(self, _request: web.Request) -> web.Response:
+        return web.json_response({"status": "ok"})
+
+    async def _readyz(self, _request: web.Request) -> web.Response:
+        """Whether to send traffic here. A store in trouble stops compression, not forwarding: it is only told."""
+        if self.stopping:
+            return web.json_response({"status": "stopping"}, status=503)
+        try:
+            await asyncio.wait_for(asyncio.to_thread(self.store.version, "", ""), 2)
+        except (StoreError, TimeoutError) as error:
+            return web.json_response({"status": "ok", "store": f"in trouble: {error}"})
+        return web.json_response({"status": "ok", "store": "ok"})
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        if why := self.access.refuses_admin(request):
+            return forward.refusal(403, why)
+        return web.Response(body=self.metrics.text(), headers={"content-type": self.metrics.content_type})
+
+
+async def _resumed(begun: bytes, rest: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    yield begun
+    async for chunk in rest.iter_any():
+        yield chunk
+
+
+def note_event(live: Live, event: SessionEvent, *, with_text: bool) -> None:
+    """One line of the log. What the agent and its tools said stays out of it, unless it was asked for."""
+    what = f"{event.tokens_before:,} → {event.tokens_after:,} tokens" if event.happened else f"left: {event.why}"
+    _log.info("session %s, step %d: %s (%s)", live.id, event.span, what, event.cause)
+    if with_text and event.result is not None and event.result.history is not None:
+        dropped = set(event.result.dropped)
+        for span in event.result.history.spans:
+            if span.index in dropped:
+                _log.info("session %s dropped %s: %r", live.id, span.label, f"{span.action} {span.observation}"[:200])

@@ -1,0 +1,116 @@
+"""A request's body: read as far as needed, and put together again from the very bytes it came in.
+
+Only new messages are decoded; of all others it is enough that their bytes are those of the last request. What is
+kept goes up in the agent's own spelling.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import is_
+from typing import Any, TypeAlias
+
+import msgspec
+
+from ..types import Message
+
+Fields: TypeAlias = dict[str, bytes]
+"""The values of a JSON object as they were spelled, by name."""
+
+_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_array = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+def read_fields(body: bytes) -> Fields | None:
+    """The fields of a JSON object; None for anything else."""
+    try:
+        return {name: bytes(value) for name, value in _object.decode(body).items()}
+    except msgspec.MsgspecError:
+        # Half a surrogate pair, as JavaScript writes it when it cuts a text, is no error to Python's own parser.
+        content = _lenient(body)
+        return {name: spell(value) for name, value in content.items()} if isinstance(content, dict) else None
+
+
+def read_list(value: bytes) -> list[bytes] | None:
+    """The elements of a JSON array, as they were spelled; None for anything else."""
+    try:
+        return [bytes(element) for element in _array.decode(value)]
+    except msgspec.MsgspecError:
+        content = _lenient(value)
+        return list(map(spell, content)) if isinstance(content, list) else None
+
+
+def write_fields(fields: Fields) -> bytes:
+    return b"{" + b",".join(spell(name) + b":" + value for name, value in fields.items()) + b"}"
+
+
+def write_list(elements: Sequence[bytes]) -> bytes:
+    return b"[" + b",".join(elements) + b"]"
+
+
+def read(value: bytes | None) -> Any:
+    """A value that is needed as such; None where there is none."""
+    return None if value is None else json.loads(value)
+
+
+def spell(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The messages of one request, with their bytes."""
+
+    messages: list[Message]
+    spelled: list[bytes]
+
+
+class Known:
+    """The last request of a conversation, to read the next one by."""
+
+    def __init__(self) -> None:
+        self._last = Reading([], [])
+        self._made: dict[int, tuple[Message, bytes]] = {}
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return sum(map(len, self._last.spelled))
+
+    def read(self, spelled: list[bytes]) -> Reading:
+        """The messages with these bytes: the objects of last time where the bytes are the same."""
+        common = _common(self._last.spelled, spelled)
+        self._last = Reading(self._last.messages[:common] + [read(each) for each in spelled[common:]], spelled)
+        return self._last
+
+    def spell(self, view: Sequence[Message], reading: Reading) -> list[bytes] | None:
+        """The bytes of a view of them; None when it is all of them."""
+        if len(view) == len(reading.messages) and all(map(is_, view, reading.messages)):
+            return None
+        own = dict(zip(map(id, reading.messages), reading.spelled, strict=True))
+        made: dict[int, tuple[Message, bytes]] = {}
+        spelling = []
+        for message in view:
+            spelled = own.get(id(message))
+            if spelled is None:  # a placeholder of ours: spelled once, and held, so that its identity stays its own
+                _, spelled = made[id(message)] = self._made.get(id(message)) or (message, spell(message))
+            spelling.append(spelled)
+        self._made = made
+        return spelling
+
+
+def _common(before: Sequence[bytes], after: Sequence[bytes]) -> int:
+    """How many elements the two share at the beginning."""
+    for place, (old, new) in enumerate(zip(before, after, strict=False)):
+        if old != new:
+            return place
+    return min(len(before), len(after))
+
+
+def _lenient(text: bytes) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

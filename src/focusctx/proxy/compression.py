@@ -1,0 +1,135 @@
+"""A request on its way up: its history, if it has one, goes through the session of its conversation.
+
+Whatever goes wrong here, the request goes up as it came.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ..errors import FocusError
+from ..session.events import SessionEvent
+from .body import Fields, read, read_fields, read_list, write_fields, write_list
+from .caller import tenant_of
+from .encoding import unpack
+from .sessions import Key, Live, Sessions, Step, root_of
+
+_log = logging.getLogger("focusctx.proxy")
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where a history stands in a request."""
+
+    format: str
+    field: str
+    counts: bool = False
+    """Whether the request only asks how many tokens it has."""
+
+
+_ROUTES = {
+    "/chat/completions": Route("chat_completions", "messages"),
+    "/responses": Route("responses", "input"),
+    "/v1/messages": Route("anthropic", "messages"),
+    "/v1/messages/count_tokens": Route("anthropic", "messages", counts=True),
+}
+
+
+def route_of(method: str, path: str) -> Route | None:
+    if method != "POST":
+        return None
+    return next((route for end, route in _ROUTES.items() if path.endswith(end)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Shrunk:
+    """A request as it goes up."""
+
+    body: bytes
+    live: Live
+    fields: Fields | None = None
+    """What it is made of, where the model was offered the recall tool."""
+
+
+class Compression:
+    """`watch` is told of every step, with what happened in it."""
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        watch: Callable[[Live, Step, list[SessionEvent]], None],
+        *,
+        limit: int,
+        recall: bool,
+        dry_run: bool,
+    ) -> None:
+        self._sessions = sessions
+        self._watch = watch
+        self._limit = limit
+        self._recall = recall
+        self._dry_run = dry_run
+
+    async def shrink(self, route: Route, upstream: str, headers: Mapping[str, str], body: bytes) -> Shrunk | None:
+        """The request to send instead; None for the one that came."""
+        started = time.perf_counter()
+        try:
+            encoding = headers.get("content-encoding")
+            plain = unpack(body, encoding, self._limit) if encoding else body
+            fields = read_fields(plain) if plain else None
+            if fields is None or not (spelled := _history(route, fields)):
+                return None
+            key = Key(tenant_of(headers, upstream), upstream, route.format, _model(fields), root_of(spelled))
+            if route.counts:
+                return await self._count(key, route, fields, spelled)
+            live = self._sessions.open(key)
+            return await self._view(live, route, fields, spelled, started)
+        except FocusError as error:
+            _log.warning("request passed on as it came: %s", error)
+        except Exception:
+            _log.exception("request passed on as it came")
+        return None
+
+    async def _view(
+        self, live: Live, route: Route, fields: Fields, spelled: list[bytes], started: float
+    ) -> Shrunk | None:
+        reading = live.known.read(spelled)
+        view = await live.session.aview(reading.messages, format=route.format)
+        self._sessions.make_room()
+        step = Step(time.time(), *live.session.size, time.perf_counter() - started)
+        live.steps.append(step)
+        self._watch(live, step, live.news())
+        if self._dry_run:
+            return None
+        kept = live.known.spell(view, reading)
+        offered: Fields | None = None
+        if kept is None and offered is None:
+            return None
+        fields = {**fields, **(offered or {})}
+        if kept is not None:
+            fields[route.field] = write_list(kept)
+        return Shrunk(write_fields(fields), live, fields if offered else None)
+
+    async def _count(self, key: Key, route: Route, fields: Fields, spelled: list[bytes]) -> Shrunk | None:
+        """How many tokens would go up, for a conversation that is known."""
+        live = self._sessions.find(key)
+        if live is None or self._dry_run:
+            return None
+        reading = live.known.read(spelled)
+        kept = live.known.spell(await live.session.apeek(reading.messages, format=route.format), reading)
+        return None if kept is None else Shrunk(write_fields({**fields, route.field: write_list(kept)}), live)
+
+
+def _history(route: Route, fields: Fields) -> list[bytes] | None:
+    """The messages; None where the provider holds the history, and where there is but one text."""
+    if read(fields.get("previous_response_id")) or read(fields.get("conversation")):
+        return None
+    value = fields.get(route.field)
+    return read_list(value) if value else None
+
+
+def _model(fields: Fields) -> str:
+    model = read(fields.get("model"))
+    return model if isinstance(model, str) else ""

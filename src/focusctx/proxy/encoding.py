@@ -1,0 +1,78 @@
+"""Request bodies that come compressed, unpacked with a bound: a small body may unpack to gigabytes."""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from collections.abc import Callable
+
+import brotli
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+
+def unpack(body: bytes, encoding: str, limit: int) -> bytes | None:
+    """The body as it was before it was compressed; None when it cannot be had, or is longer than `limit`."""
+    for name in reversed(encoding.lower().replace(" ", "").split(",")):
+        if name in ("", "identity"):
+            continue
+        unpacker = _UNPACKERS.get(name)
+        if unpacker is None:
+            return None
+        try:
+            body = unpacker(body, limit + 1)
+        except (zlib.error, brotli.error, zstd.ZstdError, EOFError, ValueError):
+            return None
+        if len(body) > limit:
+            return None
+    return body
+
+
+def _zlib(window: int) -> Callable[[bytes, int], bytes]:
+    def unpacked(body: bytes, most: int) -> bytes:
+        unpacker = zlib.decompressobj(window)
+        result = unpacker.decompress(body, most)
+        if len(result) < most and not unpacker.eof:
+            raise EOFError
+        return result
+
+    return unpacked
+
+
+def _deflate(body: bytes, most: int) -> bytes:
+    """Both readings of the word: with zlib's header, and without."""
+    try:
+        return _zlib(zlib.MAX_WBITS)(body, most)
+    except zlib.error:
+        return _zlib(-zlib.MAX_WBITS)(body, most)
+
+
+def _brotli(body: bytes, most: int) -> bytes:
+    unpacker = brotli.Decompressor()
+    result: bytes = unpacker.process(body, output_buffer_limit=most)
+    while len(result) < most and not unpacker.is_finished():
+        more = unpacker.process(b"", output_buffer_limit=most - len(result))
+        if not more:
+            raise EOFError
+        result += more
+    return result
+
+
+def _zstd(body: bytes, most: int) -> bytes:
+    unpacker = zstd.ZstdDecompressor()
+    result: bytes = unpacker.decompress(body, most)
+    if len(result) < most and not unpacker.eof:
+        raise EOFError
+    return result
+
+
+_UNPACKERS: dict[str, Callable[[bytes, int], bytes]] = {
+    "gzip": _zlib(zlib.MAX_WBITS | 16),
+    "x-gzip": _zlib(zlib.MAX_WBITS | 16),
+    "deflate": _deflate,
+    "br": _brotli,
+    "zstd": _zstd,
+}

@@ -1,0 +1,135 @@
+"""The conversations that go through the proxy: one session each, found by how it began."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import blake2b
+from typing import NamedTuple
+
+from ..session.events import SessionEvent
+from ..session.keys import canonical
+from ..session.session import Session
+from .body import Known, read
+
+_MOST = 1000
+"""Conversations held in memory. One that was let go of goes on from the store when it comes back."""
+_MOST_BYTES = 512 * 1024 * 1024
+_STEPS = 2000
+
+
+class Key(NamedTuple):
+    """What tells one conversation from another."""
+
+    tenant: str
+    upstream: str
+    format: str
+    model: str
+    root: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One request of the agent."""
+
+    time: float
+    """Seconds since the epoch."""
+    full: int
+    """Tokens of the history it sent."""
+    sent: int
+    """Tokens of what went up instead (in a dry run: would have gone up)."""
+    added: float
+    """Seconds that compression took of its time."""
+
+
+@dataclass(slots=True, eq=False)
+class Live:
+    """A conversation, and what is told of it."""
+
+    id: str
+    key: Key
+    session: Session
+    known: Known = field(default_factory=Known)
+    started: float = field(default_factory=time.time)
+    steps: deque[Step] = field(default_factory=lambda: deque(maxlen=_STEPS))
+    net_told: float = 0.0
+    """USD it has saved, as far as that was added up elsewhere."""
+    _last_event: SessionEvent | None = None
+
+    def news(self) -> list[SessionEvent]:
+        """The events since this was last asked; a reason that merely goes on is no news."""
+        fresh: list[SessionEvent] = []
+        for event in reversed(self.session.events):
+            if event is self._last_event or event.steps > 1:
+                break
+            fresh.append(event)
+        self._last_event = self.session.events[-1] if self.session.events else None
+        return fresh[::-1]
+
+
+class Sessions:
+    """All of them, the one used last at the end."""
+
+    def __init__(self, make: Callable[[Key], Session]) -> None:
+        self._make = make
+        self._live: OrderedDict[Key, Live] = OrderedDict()
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def __iter__(self) -> Iterator[Live]:
+        return reversed(self._live.values())
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    def find(self, key: Key) -> Live | None:
+        return self._live.get(key)
+
+    def with_id(self, id: str) -> Live | None:
+        return next((live for live in self if live.id == id), None)
+
+    def open(self, key: Key) -> Live:
+        live = self._live.get(key)
+        if live is None:
+            name = blake2b(repr(key).encode(), digest_size=6).hexdigest()
+            live = self._live[key] = Live(name, key, self._make(key))
+        self._live.move_to_end(key)
+        return live
+
+    def make_room(self) -> None:
+        """Let go of those not used for longest, when there are too many or they are too large."""
+        held = sum(live.known.size for live in self._live.values()) if len(self._live) % 16 == 0 else 0
+        while len(self._live) > _MOST or (held > _MOST_BYTES and len(self._live) > 1):
+            _, live = self._live.popitem(last=False)
+            held -= live.known.size
+            task = asyncio.get_running_loop().create_task(asyncio.to_thread(live.session.close))
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    async def close(self) -> None:
+        while self._live:
+            _, live = self._live.popitem()
+            await asyncio.to_thread(live.session.close)
+        await asyncio.gather(*self._closing, return_exceptions=True)
+
+
+def root_of(messages: list[bytes]) -> str:
+    """How the conversation began: everything up to the user's first words, cache marks aside."""
+    beginning = []
+    for spelled in messages:
+        digest, is_user = _beginning(spelled)
+        beginning.append(digest)
+        if is_user:
+            break
+    return blake2b(b"".join(beginning), digest_size=16).hexdigest()
+
+
+@lru_cache(maxsize=4096)
+def _beginning(spelled: bytes) -> tuple[bytes, bool]:
+    message = read(spelled)
+    is_message = isinstance(message, dict)
+    content = canonical(message) if is_message else spelled
+    return blake2b(content, digest_size=16).digest(), is_message and message.get("role") == "user"

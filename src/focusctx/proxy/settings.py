@@ -1,0 +1,124 @@
+"""What the proxy is told: on the command line, or in one TOML file."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..errors import ConfigError
+from .upstream import Upstream
+
+PORT = 8400
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to serve. How to compress is for `FocusConfig`, when to do it for the session."""
+
+    upstreams: tuple[Upstream, ...]
+    host: str = "127.0.0.1"
+    port: int = PORT
+    token: str | None = None
+    """What callers and the dashboard must show; needed to listen anywhere but on loopback."""
+    store: str = ""
+    """Where decisions last; empty for a file of the user's."""
+    recall: bool = False
+    """Offer the model the recall tool, and answer it here."""
+    dry_run: bool = False
+    """Forward everything unchanged, and show what would have been dropped."""
+    body_limit: int = 64 * 1024 * 1024
+    """Bytes of a request that are held in memory; longer ones are passed on as they come."""
+    money_gate: bool = True
+    log_text: bool = False
+    """Whether what was dropped may stand in the log."""
+    grace: float = 60.0
+    """Seconds that streams have to finish after the proxy was told to stop."""
+
+    def __post_init__(self) -> None:
+        if not self.token and not is_loopback(self.host):
+            raise ConfigError(
+                f"listening on {self.host} lets others in: set an access token first (FOCUSCTX_TOKEN), "
+                "or listen on 127.0.0.1"
+            )
+        if self.token is not None and len(self.token) < 16:
+            raise ConfigError("the access token is shorter than 16 characters")
+        if not 0 <= self.port < 65536:
+            raise ConfigError(f"{self.port} is no port")
+
+    @property
+    def store_url(self) -> str:
+        if self.store:
+            return self.store
+        return "memory" if self.dry_run else f"sqlite:///{_own_file()}"
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A TOML file: how to serve, and how to compress."""
+
+    serve: dict[str, Any] = field(default_factory=dict)
+    compress: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path) -> File:
+        try:
+            content = tomllib.loads(path.read_text("utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{path}: {error}") from error
+        compress = content.pop("compress", {})
+        upstreams = content.pop("upstreams", {})
+        known = {"listen", "token", "store", "recall", "dry_run", "body_limit", "money_gate", "log_text", "grace"}
+        if unknown := content.keys() - known:
+            raise ConfigError(f"{path}: unknown: {', '.join(sorted(unknown))}; known: {', '.join(sorted(known))}")
+        serve = dict(content)
+        if "listen" in serve:
+            serve["host"], serve["port"] = address(serve.pop("listen"))
+        if "token" in serve:
+            serve["token"] = _secret(serve["token"])
+        if upstreams:
+            serve["upstreams"] = tuple(_upstream(name, table) for name, table in upstreams.items())
+        return cls(serve, compress)
+
+
+def address(text: str) -> tuple[str, int]:
+    """`HOST:PORT`, `HOST` or `:PORT`; IPv6 in brackets."""
+    host, colon, port = text.rpartition(":")
+    if not colon or text.endswith("]"):
+        host, port = text, str(PORT)
+    if not port.isdecimal():
+        raise ConfigError(f"{text!r} is no address: HOST:PORT")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _upstream(name: str, table: object) -> Upstream:
+    if not isinstance(table, dict) or (unknown := table.keys() - {"url", "key"}):
+        raise ConfigError(f"[upstreams.{name}] takes url and key" + (f", not {', '.join(unknown)}" if table else ""))
+    text = f"{name}={table['url']}" if "url" in table else name
+    return Upstream.named(text, _secret(table["key"]) if "key" in table else None)
+
+
+def _secret(text: str) -> str:
+    """A secret stands in the environment (`env:NAME`), not in a file that gets copied around."""
+    kind, _, name = text.partition(":")
+    if kind != "env":
+        raise ConfigError("a secret is given as env:NAME, the environment variable that holds it")
+    if not (value := os.environ.get(name)):
+        raise ConfigError(f"the environment variable {name} is not set")
+    return value
+
+
+def _own_file() -> Path:
+    folder = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "focusctx"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return folder / "proxy.db"
