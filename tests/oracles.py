@@ -10,8 +10,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from focusctx.config import FocusConfig
 from focusctx.invariants import violations
-from focusctx.pipeline.budget import leaders_of, pinned_spans
+from focusctx.pipeline.budget import pinned_spans
+from focusctx.pipeline.companions import companions_of
 from focusctx.types import History
 from sdk_types import sdk_errors
 from strategies import SAID, UNKNOWN_ITEM
@@ -23,7 +25,7 @@ def kept_spans(history: History, data: st.DataObject) -> frozenset[int]:
     """Any choice of spans, with those that may not be dropped and those they rest on."""
     chosen = data.draw(st.frozensets(st.sampled_from(range(1, history.newest + 1)))) if history.spans else frozenset()
     chosen |= pinned_spans(history, None).keys()
-    return chosen | leaders_of(history, chosen).keys()
+    return chosen | companions_of(history, chosen, FocusConfig()).keys()
 
 
 def check(original: Sequence[Json], rebuilt: Sequence[Json], format: str) -> None:

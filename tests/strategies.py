@@ -7,7 +7,7 @@ shrinks to the few shapes that matter. What a person says always begins with `SA
 
 import copy
 from collections.abc import Callable, Iterator
-from itertools import count
+from itertools import count, pairwise
 from typing import Any
 
 from hypothesis import strategies as st
@@ -426,7 +426,17 @@ def anthropic_histories(draw: Draw, complete: bool = False) -> list[Json]:
     messages = _claude_user(draw, ids) + events(draw, ids, _CLAUDE_EVENTS)
     if complete or draw(booleans):
         messages += _claude_calls(draw, ids)[: None if complete else 1]
-    return _with_cache_marks(draw, messages)
+    return _with_cache_marks(draw, _with_system_messages(draw, messages))
+
+
+def _with_system_messages(draw: Draw, messages: list[Json]) -> list[Json]:
+    """Where Anthropic takes them: between the user's turn and the model's."""
+    placed = messages[:1]
+    for before, after in pairwise(messages):
+        if (before["role"], after["role"]) == ("user", "assistant") and draw(booleans):
+            placed.append({"role": "system", "content": draw(words)})
+        placed.append(after)
+    return placed
 
 
 def _text(draw: Draw) -> Json:
@@ -445,10 +455,6 @@ def _media(draw: Draw) -> Json:
 def _claude_user(draw: Draw, ids: Ids) -> list[Json]:
     blocks = [{"type": "text", "text": draw(words)}, *([_media(draw)] if draw(booleans) else [])]
     return [{"role": "user", "content": one_of(draw, draw(words), blocks)}]
-
-
-def _claude_system(draw: Draw, ids: Ids) -> list[Json]:
-    return [{"role": "system", "content": "You help."}]
 
 
 def _thinking(draw: Draw) -> list[Json]:
@@ -548,7 +554,6 @@ _CLAUDE_EVENTS: list[Event] = [
     _claude_chain,
     _claude_text,
     _claude_user,
-    _claude_system,
     _claude_server_tool,
     _claude_program,
 ]

@@ -12,7 +12,8 @@ from focusctx import Focus
 from focusctx.config import FocusConfig
 from focusctx.drafts import ScriptedDraft
 from focusctx.invariants import violations
-from focusctx.pipeline.budget import leaders_of, pinned_spans
+from focusctx.pipeline.budget import pinned_spans
+from focusctx.pipeline.companions import companions_of
 from focusctx.pipeline.cite import read_sketch
 from focusctx.pipeline.rebuild import rebuild
 from focusctx.pipeline.split import read_history
@@ -52,7 +53,7 @@ def as_sent(messages: list[Message]) -> list[Message]:
 def some_spans(history: History, chance: random.Random) -> frozenset[int]:
     share = chance.random()
     chosen = {span.index for span in history.spans if chance.random() < share} | pinned_spans(history, None).keys()
-    return frozenset(chosen | leaders_of(history, chosen).keys())
+    return frozenset(chosen | companions_of(history, chosen, FocusConfig()).keys())
 
 
 @pytest.mark.parametrize("file", FILES)

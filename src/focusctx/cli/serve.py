@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import logging
 import os
 import sys
@@ -80,6 +79,8 @@ def run(arguments: argparse.Namespace) -> int:
         say(f"  draft {focus.draft.name}, budget {focus.config.budget:,} tokens, store {settings.store_url}\n")
         if settings.dry_run:
             say("  dry run: everything goes up unchanged\n")
+
+    import asyncio  # not above: all commands are loaded for `--help`
 
     asyncio.run(serve(focus, settings, started))
     return 0

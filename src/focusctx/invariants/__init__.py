@@ -8,6 +8,7 @@ from ..types import Message
 from .anthropic_cache_marks import anthropic_cache_marks_are_few_and_ordered
 from .anthropic_pairs import anthropic_calls_and_results_pair
 from .anthropic_server_tools import anthropic_server_uses_and_results_pair
+from .anthropic_system_places import anthropic_system_messages_stand_between_turns
 from .chat_pairs import chat_calls_and_results_pair
 from .responses_pairs import responses_calls_and_outputs_pair
 from .responses_reasoning import responses_reasoning_is_followed
@@ -20,6 +21,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         anthropic_calls_and_results_pair,
         anthropic_server_uses_and_results_pair,
         anthropic_cache_marks_are_few_and_ordered,
+        anthropic_system_messages_stand_between_turns,
     ),
     "spans": (),
 }

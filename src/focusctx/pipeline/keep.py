@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..config import FocusConfig
 from ..types import History
-from .budget import leaders_of
+from .companions import companions_of
 from .score import Scores
 
 
@@ -30,10 +30,10 @@ def select(history: History, scores: Scores, pinned: Mapping[int, str], config: 
         index for index, share in scores.rescue.items() if config.defensive and share >= config.threshold
     )
     chosen = useful | rescued | pinned.keys()
-    leaders = leaders_of(history, chosen)
+    companions = companions_of(history, chosen, config)
     return Selection(
-        kept=chosen | leaders.keys(),
+        kept=chosen | companions.keys(),
         useful=useful,
         rescued=rescued - useful,
-        pinned={**leaders, **pinned},
+        pinned={**companions, **pinned},
     )

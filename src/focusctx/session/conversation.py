@@ -8,7 +8,8 @@ from operator import is_
 from typing import TYPE_CHECKING
 
 from ..config import FocusConfig
-from ..pipeline.budget import leaders_of, pinned_spans
+from ..pipeline.budget import pinned_spans
+from ..pipeline.companions import companions_of
 from ..pipeline.rebuild import rebuild
 from ..pipeline.split import Count, Reader, read_history
 from ..types import History, Message
@@ -246,8 +247,10 @@ class Conversation:
         kept = [span.index for span in history.spans if span.index not in spans]
         view = rebuild(history, kept, self._config.dropped)
         if self._noted and spans:
-            before_first = next(place for place, owner in enumerate(history.owners) if owner)
-            view.insert(before_first, note(spans))
+            place = next(place for place, owner in enumerate(history.owners) if owner)
+            while history.format == "anthropic" and place and view[place - 1].get("role") == "system":
+                place -= 1  # what the model answers to must stay before its answer
+            view.insert(place, note(spans))
         return view
 
     def _size(self, view: Sequence[Message]) -> int:
@@ -260,7 +263,7 @@ def _droppable(history: History, decided: Collection[int], config: FocusConfig) 
     in a fork one of them may be the newest, or hold the reasoning that the newest goes on from."""
     kept = {span.index for span in history.spans if span.index not in decided}
     kept |= pinned_spans(history, config.pin).keys()
-    kept |= leaders_of(history, kept).keys()
+    kept |= companions_of(history, kept, config).keys()
     return frozenset(decided) - kept
 
 

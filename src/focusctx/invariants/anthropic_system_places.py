@@ -1,0 +1,26 @@
+"""Anthropic: a system message amid the others stands after the user's turn and before the model's, or last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..types import Message
+from .blocks import blocks_in
+from .rule import Violation
+
+
+def anthropic_system_messages_stand_between_turns(messages: Sequence[Message]) -> Iterator[Violation]:
+    for position, message in enumerate(messages):
+        if message.get("role") != "system":
+            continue
+        before = messages[position - 1] if position else {}
+        if before.get("role") != "user" and not _ends_in_server_tool_use(before):
+            yield Violation(position, "a system message must follow a user message")
+        after = messages[position + 1 : position + 2]
+        if after and after[0].get("role") != "assistant":
+            yield Violation(position, "a system message must be last or be followed by an assistant message")
+
+
+def _ends_in_server_tool_use(message: Message) -> bool:
+    last = list(blocks_in(message))[-1:]
+    return message.get("role") == "assistant" and bool(last) and last[0].get("type") == "server_tool_use"

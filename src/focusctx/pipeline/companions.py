@@ -1,0 +1,47 @@
+"""Spans that must stay because of what stays: the reasoning a step goes on from, the turns around a system message."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ..config import FocusConfig
+from ..types import History
+
+
+def companions_of(history: History, chosen: Collection[int], config: FocusConfig) -> dict[int, str]:
+    """The spans that have to be kept beside the chosen ones, each with the reason."""
+    neighbours = {} if config.dropped == "skeleton" else _neighbours(history, chosen)
+    return {**neighbours, **leaders_of(history, {*chosen, *neighbours})}
+
+
+def leaders_of(history: History, chosen: Collection[int]) -> dict[int, str]:
+    """Spans that must stay too, because a chosen one goes on from the hidden reasoning in them."""
+    return {
+        span.needs: f"holds the reasoning that {span.label} goes on from"
+        for span in history.spans
+        if span.index in chosen and span.needs is not None and span.needs not in chosen
+    }
+
+
+def _neighbours(history: History, chosen: Collection[int]) -> dict[int, str]:
+    """Anthropic takes a system message amid the others only after the user's turn and before the model's.
+
+    Where dropping would put two of them together, the step before the second stays; where it would put one before
+    the user's words, the step after it.
+    """
+    stays = {0, *chosen}
+    found: dict[int, str] = {}
+    last, first_gone, last_gone = "", 0, 0  # the role kept last, and the first and last span dropped since
+    for message, owner in zip(history.messages, history.owners, strict=True):
+        role = message.get("role", "")
+        owners = (owner,) if isinstance(owner, int) else owner
+        if stays.isdisjoint(owners):
+            first_gone, last_gone = first_gone or max(owners), max(owners)
+            continue
+        if history.format == "anthropic":
+            if role == "system" and last != "user" and last_gone:
+                found[last_gone] = "a system message follows it"
+            elif role == "user" and last == "system" and first_gone:
+                found[first_gone] = "it answers a system message"
+        last, first_gone, last_gone = role, 0, 0
+    return found

@@ -1,0 +1,46 @@
+"""What has to stay because of what stays: the turns around a system message."""
+
+from typing import Any
+
+from focusctx import FocusConfig
+from focusctx.invariants import violations
+from focusctx.pipeline.companions import companions_of
+from focusctx.pipeline.rebuild import rebuild
+from focusctx.pipeline.split import read_history
+
+SYSTEM = {"role": "system", "content": "Mind the rules."}
+
+
+def step(number: int) -> list[dict[str, Any]]:
+    call = {"type": "tool_use", "id": f"t{number}", "name": "look", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": "seen"}
+    return [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+
+
+def kept(messages: list[dict[str, Any]], *chosen: int) -> set[int]:
+    """The spans that stay with the chosen ones; the list they make is one the provider takes."""
+    history = read_history(messages, FocusConfig(), len, format="anthropic")
+    stays = {*chosen, *companions_of(history, chosen, FocusConfig())}
+    assert violations(rebuild(history, stays), "anthropic") == []
+    assert companions_of(history, chosen, FocusConfig(dropped="skeleton")) == {}
+    return stays
+
+
+TASK = {"role": "user", "content": "Do it."}
+MORE = {"role": "user", "content": "And that."}
+
+
+def test_two_system_messages_do_not_meet():
+    messages = [TASK, SYSTEM, *step(1), *step(2), *step(3), SYSTEM, *step(4), *step(5)]
+    assert kept(messages, 5) == {3, 5}
+    assert kept(messages, 1, 5) == {1, 5}
+    assert kept(messages, 2, 4, 5) == {2, 4, 5}
+
+
+def test_a_system_message_does_not_meet_the_users_words():
+    messages = [TASK, SYSTEM, *step(1), *step(2), MORE, *step(3), *step(4)]
+    assert kept(messages, 4) == {1, 4}
+
+
+def test_without_system_messages_nothing_more_stays():
+    assert kept([TASK, *step(1), *step(2), MORE, *step(3)], 3) == {3}
