@@ -43,6 +43,7 @@ class SessionOptions(TypedDict, total=False):
     ahead: float
     growth: float
     recall: bool
+    frozen: bool
     clock: Callable[[], float]
 
 

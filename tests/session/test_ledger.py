@@ -41,6 +41,7 @@ def test_a_small_run_worked_out_by_hand():
     session.recall("s_1")
     assert session.savings.recalls == pytest.approx(100 * 2 / MILLION)
     assert session.savings.net == pytest.approx((100 - 75 - 100) * 2 / MILLION - 0.00064)
+    session.close()
     assert store.totals("default") == session.savings
 
 
@@ -101,6 +102,7 @@ def test_totals_of_a_tenant_add_up_over_sessions():
     for number, session in enumerate(sessions):
         sent(session, growing(sized(*[100] * 6, name=str(number))))
         session.recall("s_1")
+        session.close()
     ann, also_ann, bob = (session.savings for session in sessions)
     assert store.totals("ann").net == pytest.approx((ann + also_ann).net)
     assert store.totals("ann").tokens_saved == (ann + also_ann).tokens_saved > 0

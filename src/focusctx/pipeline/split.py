@@ -73,6 +73,8 @@ class Reader:
         self.wire = wire
         self.messages: list[Message] = []
         """What was read, as plain data."""
+        self.sizes: list[int] = []
+        """Tokens of each message, as far as they count against the budget."""
         self._given: list[Message] = []  # the same as the caller gave it, SDK objects and all
         self._objects: dict[int, Message] = {}  # position → plain form, where the two differ
         self._values: list[list[object]] = []
@@ -129,11 +131,13 @@ class Reader:
         for given in messages:
             message = plain_message(given)
             parts = self.wire.read(message, len(self.messages))
+            before = self.tokens
             owners = [self._place(part, message) for part in parts]
             if message is not given:
                 self._objects[len(self.messages)] = message
             self._given.append(given)
             self.messages.append(message)
+            self.sizes.append(self.tokens - before)
             self._values.append([])
             _add_values(message, self._values[-1])
             self.owners.append(owners[0] if len(parts) == 1 else _by_block(parts, owners))

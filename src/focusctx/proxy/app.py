@@ -73,6 +73,7 @@ class Proxy:
             model=key.model,
             money_gate=settings.money_gate,
             recall=settings.recall,
+            frozen=True,
         )
 
     def _watch(self, live: Live, step: Step, events: list[SessionEvent]) -> None:

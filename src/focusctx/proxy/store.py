@@ -22,6 +22,7 @@ class Guarded:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.quick = getattr(store, "quick", False)
         self._under_way: dict[object, float] = {}
         self._rests_until = 0.0
         self.trouble: str | None = None

@@ -205,7 +205,8 @@ class Conversation:
         view = self._without(history, dropped)
         same = _common(self._view, view)
         moves = same < max(len(view), len(self._view))
-        return Change(dropped, view, self._size(view), self._size(view[:same]), moves)
+        sizes = self._sizes(view)
+        return Change(dropped, view, sum(sizes), sum(sizes[:same]), moves)
 
     def moved_by(self, tokens: int, unmoved: int) -> int:
         """The same for a view of so many tokens, so many of which stand where they stood."""
@@ -253,9 +254,13 @@ class Conversation:
             view.insert(place, note(spans))
         return view
 
-    def _size(self, view: Sequence[Message]) -> int:
-        """A view's tokens; every text in it was counted before."""
-        return read_history(list(view), self._config, self._count, format=self.reader.wire.name).tokens
+    def _sizes(self, view: Sequence[Message]) -> list[int]:
+        """The tokens of each message of a view; only what was made for it is counted afresh."""
+        known = dict(zip(map(id, self.reader.messages), self.reader.sizes, strict=True))
+        return [self._size(message) if (size := known.get(id(message))) is None else size for message in view]
+
+    def _size(self, message: Message) -> int:
+        return read_history([message], self._config, self._count, format=self.reader.wire.name).tokens
 
 
 def _droppable(history: History, decided: Collection[int], config: FocusConfig) -> frozenset[int]:

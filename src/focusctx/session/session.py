@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from ..compressor import Drafted, Focus
 from ..errors import ConfigError, StoreError
@@ -32,11 +32,8 @@ from .gate import FREE
 from .ledger import Ledger
 from .money import Money
 from .recall import answer, find, pinned_recalls, query_of, recall_tool, unavailable
-from .store import Archived, Store, Totals
+from .store import Archived, Store, StoredEvent, Totals
 from .stores import store_from
-from .stores.memory import MemoryStore
-
-T = TypeVar("T")
 
 _log = logging.getLogger("focusctx")
 _REMEMBERED_EVENTS = 1000
@@ -57,6 +54,7 @@ class Session:
     ahead        the share of the budget at which sketches are asked for ahead of time; 1 for never
     growth       how much a view must grow after an event, as a share of the budget, before the next one
     recall       whether the agent has the recall tool: the view then says what was left out
+    frozen       the caller never edits a message it has passed in: none is looked at twice
     clock        seconds since the epoch
     """
 
@@ -71,6 +69,7 @@ class Session:
         ahead: float = 0.8,
         growth: float = 0.25,
         recall: bool = False,
+        frozen: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         if not 0 < ahead <= 1 or growth < 0:
@@ -78,7 +77,7 @@ class Session:
         self.focus = focus
         self.store = store_from(store)
         self._owns_store = isinstance(store, str)
-        self._in_memory = isinstance(self.store, MemoryStore)
+        self._quick = getattr(self.store, "quick", False)
         self.tenant = tenant
         self.events: deque[SessionEvent] = deque(maxlen=_REMEMBERED_EVENTS)
         self._price = (price_of(model) if model else None) or FREE
@@ -86,6 +85,7 @@ class Session:
         self._rule = Rule(focus.config, self._money, growth=growth, gated=money_gate)
         self._ahead = ahead
         self._offers_recall = recall
+        self._frozen = frozen
         self._clock = clock
         self._recent = RecentHistories(focus.config, focus.count)
         self._conversations: list[Conversation] = []
@@ -190,6 +190,8 @@ class Session:
         self._look_ahead(conversation, world, in_touch)
         self._add(self._ledger.call(conversation, cold=cold))
         conversation.called(self._clock())
+        if self._unwritten != Totals() and time.monotonic() - self._written_at > _BETWEEN_TOTALS:
+            yield world.call(self._write_totals)
         return conversation.view()
 
     def _peek(
@@ -200,8 +202,11 @@ class Session:
         return conversation.view()
 
     def _read(self, messages: Sequence[Message], format: str | None) -> Conversation:
+        reader = self._recent.read(messages, format)
+        if self._frozen:
+            return self._follow(reader)
         # Agents edit messages in place, mostly new ones. To look at all of them takes time: only before a decision.
-        conversation = self._follow(self._recent.current(self._recent.read(messages, format), _LOOKED_AT))
+        conversation = self._follow(self._recent.current(reader, _LOOKED_AT))
         if conversation.tokens > self.focus.config.budget:
             conversation = self._follow(self._recent.current(conversation.reader))
         return conversation
@@ -225,8 +230,9 @@ class Session:
     def _catch_up(self, conversation: Conversation, world: World[W]) -> Generator[W, Any, bool]:
         """Follow what another process, or an earlier session, has decided; whether the store could be asked."""
         known: Known | StoreError | None = None
+        asked = (self.store, self.tenant, conversation)
         if conversation.settled:
-            known = yield from self._ask(partial(self._look_up, conversation), world)
+            known = look_up(*asked) if self._quick else (yield world.call(partial(look_up, *asked)))
         if isinstance(known, StoreError):  # go on with what is known: a store that is down must not stop the agent
             _log.warning("store not read: %s", known)
         elif known is not None:
@@ -240,18 +246,6 @@ class Session:
         if conversation.marked and not conversation.goes_on_from(conversation.marked.place):
             conversation.marked = None
         return not isinstance(known, StoreError)
-
-    def _look_up(self, conversation: Conversation) -> Known | StoreError:
-        if self._unwritten != Totals() and time.monotonic() - self._written_at > _BETWEEN_TOTALS:
-            self._write_totals()
-        return look_up(self.store, self.tenant, conversation)
-
-    def _ask(self, question: Callable[[], T], world: World[W]) -> Generator[W, Any, T]:
-        """What a store answers. One in memory answers at once; all others may block."""
-        if self._in_memory:
-            return question()
-        answer: T = yield world.call(question)
-        return answer
 
     def _obstacle(self, conversation: Conversation, in_touch: bool) -> Judgement | None:
         """Why sketches would be of no use, if so: nobody is asked for what cannot be used."""
@@ -295,7 +289,7 @@ class Session:
         balance = self._money.balance_after(conversation, done, cold=cold)
         event = event_of(conversation, done, self._clock(), balance)
         commit = partial(write, self.store, self.tenant, conversation, event, result)
-        stored = yield from self._ask(commit, world)
+        stored: StoredEvent | StoreError = yield world.call(commit)
         if isinstance(stored, StoreError):
             if judgement.due:
                 why = f"the store could not be written: {stored}"
@@ -361,8 +355,6 @@ class Session:
 
     def _add(self, added: Totals) -> None:
         self._unwritten += added
-        if self._in_memory:
-            self._write_totals()
 
     def _write_totals(self) -> None:
         written, self._unwritten, self._written_at = self._unwritten, Totals(), time.monotonic()

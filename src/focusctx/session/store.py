@@ -73,7 +73,11 @@ class Totals:
 
 
 class Store(Protocol):
-    """All methods may be called from any thread. Those that write have written when they return."""
+    """All methods may be called from any thread. Those that write have written when they return.
+
+    A store whose answers take microseconds may say so with an attribute `quick = True`: async programs then ask it
+    on their event loop. Writing, and all other stores, get a thread.
+    """
 
     def version(self, tenant: str, root: str) -> int:
         """A number that grows with every change to this conversation; 0 before the first. Cheap."""

@@ -22,7 +22,7 @@ _Record = TypeVar("_Record", Archived, StoredEvent)
 def pack(record: Archived | StoredEvent) -> bytes:
     content = {field.name: getattr(record, field.name) for field in fields(record)}
     try:
-        text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), default=_plain)
+        text = _encode(content)
     except (TypeError, ValueError, RecursionError) as error:
         raise StoreError(f"{record.key} cannot be stored as JSON: {error}") from error
     # A model may emit half a surrogate pair; strict UTF-8 would refuse it.
@@ -50,3 +50,6 @@ def _plain(value: object) -> dict[Any, Any]:
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{type(value).__name__} is no JSON value")
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_plain).encode

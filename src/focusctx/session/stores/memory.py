@@ -12,6 +12,8 @@ from .fork import ForkSafe
 class MemoryStore(ForkSafe):
     """All that is stored is keyed by (tenant, chain key)."""
 
+    quick = True
+
     def __init__(self) -> None:
         super().__init__()
         self._versions: dict[tuple[str, str], int] = {}

@@ -55,6 +55,8 @@ _AMONG = "tenant = ? AND key IN (SELECT value FROM json_each(?))"
 class SQLiteStore:
     """The file is made at the first use; its folder must exist."""
 
+    quick = True
+
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path).absolute()  # a later chdir must not lead to another file
         if not self.path.parent.is_dir():
