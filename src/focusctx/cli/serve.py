@@ -57,6 +57,7 @@ def add_to(commands: Any) -> None:
     add("--no-money-gate", action="store_false", dest="money_gate", default=None, help="drop even where it costs more")
     add("--body-limit", type=int, metavar="BYTES", help="longer requests are passed on unread (default: 64 MiB)")
     add("--log-text", action="store_true", default=None, help="let the log say what was dropped, in words")
+    add("--otel", action="store_true", default=None, help="send OpenTelemetry traces and metrics (focusctx[otel])")
     add_settings(parser)
     parser.set_defaults(run=run, **dict.fromkeys(DEFAULTS))  # to tell what was asked for from what was not
 
@@ -91,7 +92,7 @@ def _settings(arguments: argparse.Namespace, file: File) -> Settings:
     from ..proxy.upstream import Upstream
 
     told = dict(file.serve)
-    for name in ("store", "recall", "dry_run", "money_gate", "body_limit", "log_text"):
+    for name in ("store", "recall", "dry_run", "money_gate", "body_limit", "log_text", "otel"):
         if (value := getattr(arguments, name)) is not None:
             told[name] = value
     if arguments.listen:

@@ -55,8 +55,11 @@ class RecentHistories:
         """The reader that knows most of the list."""
         if not isinstance(messages, list | tuple):
             return None
-        known = [reader for asked, reader in self._readers if asked == format and reader.continues(messages)]
-        return max(known, key=lambda reader: len(reader.messages), default=None)
+        asked = [reader for form, reader in self._readers if form == format]
+        known = [reader for reader in asked if reader.continues(messages)]
+        return max(known, key=lambda reader: len(reader.messages), default=None) or next(
+            (reader for reader in asked if reader.takes_marks(messages)), None
+        )
 
     def _forget(self, reader: Reader) -> str | None:
         """Take a reader off the shelf; the format it was asked to read."""

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 from ..config import FocusConfig
 from ..errors import MessageError
 from ..types import History, Message, Owner, Span, UserTurn
 from ..wire import Kind, Part, Wire, claimed, react, recognise, wire_named
+from ..wire.marks import unmarked
 from ..wire.part import join, kind_of
 from .plain import plain_message
 
@@ -83,6 +85,7 @@ class Reader:
         self.owners: list[Owner] = []
         self._spans: list[Span] = []  # closed ones; the last stays in `_open` until the next begins
         self._open: _OpenSpan | None = None
+        self._begun: list[_OpenSpan] = []  # all of them, to be able to go back
         self._turns: list[UserTurn] = []
         self.tokens = 0
         self._text_actions = False
@@ -102,6 +105,36 @@ class Reader:
         for position, plain in self._objects.items():
             self.messages[position] = plain
         return True
+
+    def takes_marks(self, messages: Sequence[Message]) -> bool:
+        """Whether `messages` starts with what was read so far, but for cache marks: then those are read again."""
+        known = len(self._given)
+        if len(messages) < known:
+            return False
+        changed = []
+        for place, (old, new) in enumerate(zip(self._given, messages, strict=False)):
+            if old is not new and old != new:
+                if not (isinstance(old, dict) and isinstance(new, dict) and unmarked(old) == unmarked(new)):
+                    return False
+                changed.append(place)
+        if changed:
+            self.extend(messages[self._go_back(changed[0]) : known])
+        return True
+
+    def _go_back(self, place: int) -> int:
+        """Forget all messages from the beginning of the span at `place` on; how many are still known."""
+        while self._begun and self._begun[-1].start > place:
+            self._begun.pop()
+        start = self._begun.pop().start if self._begun else 0
+        self._open = self._begun[-1] if self._begun else None
+        del self._spans[max(len(self._begun) - 1, 0) :]
+        self._turns = [turn for turn in self._turns if start and turn.after <= len(self._begun)]
+        columns: tuple[list[Any], ...] = (self._given, self.messages, self.sizes, self._values, self.owners)
+        for column in columns:
+            del column[start:]
+        self._objects = {position: plain for position, plain in self._objects.items() if position < start}
+        self.tokens = sum(self.sizes)
+        return start
 
     def objects(self) -> dict[int, Message]:
         """The caller's SDK objects, by the identity of the plain messages they were read as."""
@@ -189,7 +222,8 @@ class Reader:
         if self._open is not None:
             self._spans.append(self._open.close())
             leader = self._open.leader_of_next()
-        self._open = _OpenSpan(len(self._spans) + 1, leader)
+        self._open = _OpenSpan(len(self._spans) + 1, leader, start=len(self.messages))
+        self._begun.append(self._open)
 
     def _is_observation(self, part: Part, message: Message) -> bool:
         """Which of the two readings a user message has; see `wire/react.py`."""
@@ -207,8 +241,9 @@ class Reader:
 class _OpenSpan:
     """The newest span, while it still grows."""
 
-    def __init__(self, index: int, leader: int | None) -> None:
+    def __init__(self, index: int, leader: int | None, start: int) -> None:
         self.index = index
+        self.start = start
         self.leader = leader
         self.messages: list[Message] = []
         self.actions: list[str] = []

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import aiohttp
 from aiohttp import web
@@ -16,15 +18,24 @@ from ..session.session import Session
 from ..session.stores import store_from
 from . import forward
 from .access import Access
+from .asking import Body, Outgoing, ask, client
 from .compression import Compression, Route, route_of
-from .metrics import Metrics
+from .dashboard import add_dashboard
+from .headers import headers_up
+from .metrics import Metrics, Seen
 from .sessions import Key, Live, Sessions, Step
 from .settings import Settings
 from .store import Guarded
 from .upstream import Upstream, Upstreams
 from .websocket import is_websocket, pass_both_ways
 
+if TYPE_CHECKING:
+    from .tracing import Tracing
+
 _log = logging.getLogger("focusctx.proxy")
+
+_SHORT = 1024 * 1024
+"""Bytes of a request of any kind that can be held, to be sent again where a connection was lost."""
 
 
 class Proxy:
@@ -49,6 +60,7 @@ class Proxy:
             dry_run=settings.dry_run,
         )
         self._http: aiohttp.ClientSession | None = None
+        self._tracing = _tracing() if settings.otel else None
 
     def app(self) -> web.Application:
         app = web.Application(client_max_size=self.settings.body_limit)
@@ -56,14 +68,17 @@ class Proxy:
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._metrics)
-        app.router.add_route("*", "/{path:.*}", self._forward)
+        add_dashboard(app, self)
+        app.router.add_route("*", r"/{path:[\s\S]*}", self._forward)
         return app
 
     async def _run(self, _app: web.Application) -> AsyncIterator[None]:
-        async with forward.client() as self._http:
+        async with client() as self._http:
             yield
             await self.sessions.close()
             await asyncio.to_thread(self.store.close)
+            if self._tracing is not None:
+                await asyncio.to_thread(self._tracing.close)
 
     def _session(self, key: Key) -> Session:
         settings = self.settings
@@ -77,13 +92,18 @@ class Proxy:
         )
 
     def _watch(self, live: Live, step: Step, events: list[SessionEvent]) -> None:
-        self.metrics.stepped(live, step, events)
+        net = live.earned()
+        self.metrics.stepped(step, events, net)
+        if self._tracing is not None:
+            self._tracing.stepped(live, step, events, net)
         for event in events:
             note_event(live, event, with_text=self.settings.log_text)
         for watcher in self.watchers:
             watcher.set()
 
     async def _forward(self, request: web.Request) -> web.StreamResponse:
+        if not request.raw_path.startswith("/"):  # CONNECT, or a target with a host of its own
+            return forward.refusal(400, "this is no forward proxy: set your agent's base URL instead")
         chosen = self._upstreams.choose(request.raw_path, request.headers)
         if chosen is None:
             return forward.refusal(404, "no upstream of that name is configured")
@@ -92,9 +112,9 @@ class Proxy:
             return forward.refusal(403, why)
         if request.method == "OPTIONS" and "access-control-request-method" in request.headers:
             return forward.refusal(403, "requests from web pages are not accepted")
-        with self.metrics.request(upstream.name) as seen:
+        with self._observed(upstream) as seen:
             try:
-                response = await self._answer(request, upstream, path)
+                response = await self._answer(request, upstream, path, seen)
             except aiohttp.ClientError as error:
                 _log.warning("%s: %s", upstream.name, error)
                 response = forward.refusal(502, f"{upstream.name} could not be reached: {error}")
@@ -104,10 +124,19 @@ class Proxy:
             seen.status = response.status
             return response
 
-    async def _answer(self, request: web.Request, upstream: Upstream, path: str) -> web.StreamResponse:
+    @contextmanager
+    def _observed(self, upstream: Upstream) -> Iterator[Seen]:
+        with self.metrics.request(upstream.name) as seen:
+            if self._tracing is None:
+                yield seen
+            else:
+                with self._tracing.request(upstream, seen) as seen.watch:
+                    yield seen
+
+    async def _answer(self, request: web.Request, upstream: Upstream, path: str, seen: Seen) -> web.StreamResponse:
         assert self._http is not None
-        headers = forward.headers_up(request.headers, upstream)
-        outgoing = forward.Outgoing(upstream, request.method, path, headers)
+        headers = headers_up(request.headers, upstream)
+        outgoing = Outgoing(upstream, request.method, path, headers)
         if is_websocket(request):
             return await pass_both_ways(request, self._http, outgoing)
         route = route_of(request.method, path.partition("?")[0])
@@ -117,17 +146,16 @@ class Proxy:
             if shrunk is not None:
                 headers.popall("content-encoding", None)
                 body = shrunk.body
-        async with forward.ask(self._http, outgoing, body) as answer:
-            return await forward.pass_down(request, answer)
+        async with ask(self._http, outgoing, body) as answer:
+            return await forward.pass_down(request, answer, seen.watch)
 
-    async def _body(self, request: web.Request, route: Route | None) -> bytes | AsyncIterator[bytes] | None:
-        """A history is read whole, up to the limit. All else, and what is longer, goes on as it comes."""
+    async def _body(self, request: web.Request, route: Route | None) -> Body:
+        """A history is read whole, up to the limit, and so is what is short. All else goes on as it comes."""
         if not request.can_read_body:
             return None
-        if route is None:
-            return request.content.iter_any()
-        limit = self.settings.body_limit
-        if (request.content_length or 0) > limit:
+        limit = self.settings.body_limit if route else min(_SHORT, self.settings.body_limit)
+        length = request.content_length
+        if (route is None and length is None) or (length or 0) > limit:
             return request.content.iter_any()
         read = bytearray()
         while len(read) <= limit:
@@ -154,6 +182,12 @@ class Proxy:
         if why := self.access.refuses_admin(request):
             return forward.refusal(403, why)
         return web.Response(body=self.metrics.text(), headers={"content-type": self.metrics.content_type})
+
+
+def _tracing() -> Tracing:
+    from .tracing import Tracing  # an extra of its own
+
+    return Tracing()
 
 
 async def _resumed(begun: bytes, rest: aiohttp.StreamReader) -> AsyncIterator[bytes]:

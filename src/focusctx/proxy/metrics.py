@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from ..session.events import SessionEvent
-from .sessions import Live, Sessions, Step
+from .sessions import Sessions, Step
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
@@ -19,6 +19,8 @@ class Seen:
     """How a request went: 499 until there is an answer, for callers who left before."""
 
     status: int = 499
+    watch: Callable[[bytes], None] | None = None
+    """Sees the answer go by, where somebody wants to."""
 
 
 class Metrics:
@@ -60,14 +62,12 @@ class Metrics:
             self._open.dec()
             self._requests.labels(upstream, str(seen.status)).inc()
 
-    def stepped(self, live: Live, step: Step, events: list[SessionEvent]) -> None:
+    def stepped(self, step: Step, events: list[SessionEvent], net: float) -> None:
         self._added.observe(step.added)
         self._tokens.labels("received").inc(step.full)
         self._tokens.labels("sent").inc(step.sent)
         self._saved.inc(max(step.full - step.sent, 0))
-        net = live.session.savings.net
-        self._money.inc(net - live.net_told)
-        live.net_told = net
+        self._money.inc(net)
         for event in events:
             self._events.labels(event.cause).inc()
             if event.cause == "draft":

@@ -56,9 +56,8 @@ class Live:
     known: Known = field(default_factory=Known)
     started: float = field(default_factory=time.time)
     steps: deque[Step] = field(default_factory=lambda: deque(maxlen=_STEPS))
-    net_told: float = 0.0
-    """USD it has saved, as far as that was added up elsewhere."""
     _last_event: SessionEvent | None = None
+    _net: float = 0.0
 
     def news(self) -> list[SessionEvent]:
         """The events since this was last asked; a reason that merely goes on is no news."""
@@ -69,6 +68,11 @@ class Live:
             fresh.append(event)
         self._last_event = self.session.events[-1] if self.session.events else None
         return fresh[::-1]
+
+    def earned(self) -> float:
+        """USD saved net since this was last asked; less than nothing where more was spent."""
+        before, self._net = self._net, self.session.savings.net
+        return self._net - before
 
 
 class Sessions:

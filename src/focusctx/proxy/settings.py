@@ -35,6 +35,8 @@ class Settings:
     money_gate: bool = True
     log_text: bool = False
     """Whether what was dropped may stand in the log."""
+    otel: bool = False
+    """Send OpenTelemetry traces and metrics; the `OTEL_…` variables say where."""
     grace: float = 60.0
     """Seconds that streams have to finish after the proxy was told to stop."""
 
@@ -71,7 +73,7 @@ class File:
             raise ConfigError(f"{path}: {error}") from error
         compress = content.pop("compress", {})
         upstreams = content.pop("upstreams", {})
-        known = {"listen", "token", "store", "recall", "dry_run", "body_limit", "money_gate", "log_text", "grace"}
+        known = {"listen", "token", "store", "recall", "dry_run", "body_limit", "money_gate", "log_text", "otel", "grace"}
         if unknown := content.keys() - known:
             raise ConfigError(f"{path}: unknown: {', '.join(sorted(unknown))}; known: {', '.join(sorted(known))}")
         serve = dict(content)

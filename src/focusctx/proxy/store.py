@@ -1,10 +1,17 @@
-"""A store that never keeps anybody waiting: while it is in trouble, nobody asks it."""
+"""A store that never keeps anybody waiting: while it is in trouble, nobody asks it but a thread that waits for its end.
+
+What may hang, a server or a file that another program has locked, is asked on threads of its own, and waited for as
+long as a request can bear. They are daemons: one that hangs holds up neither the requests nor the end of the program.
+"""
 
 from __future__ import annotations
 
-import time
+import threading
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from concurrent.futures import Future
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Any, TypeVar
 
 from ..errors import StoreError
 from ..session.store import Archived, Store, StoredEvent, Totals
@@ -12,7 +19,7 @@ from ..session.store import Archived, Store, StoredEvent, Totals
 _PATIENCE = 1.0
 """Seconds after which a call that has not come back counts as trouble."""
 _REST = 5.0
-"""Seconds for which a store in trouble is left alone."""
+"""Seconds between two looks at a store in trouble."""
 
 T = TypeVar("T")
 
@@ -20,28 +27,32 @@ T = TypeVar("T")
 class Guarded:
     """Another store, asked only while it answers. All sessions of a proxy share it, so all of them know."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, patience: float = _PATIENCE, rest: float = _REST) -> None:
         self._store = store
         self.quick = getattr(store, "quick", False)
-        self._under_way: dict[object, float] = {}
-        self._rests_until = 0.0
         self.trouble: str | None = None
         """What went wrong last; None while all is well."""
+        self._patience = patience
+        self._rest = rest
+        self._threads = _Threads()
+        self._under_way: set[Future[Any]] = set()
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
 
     def version(self, tenant: str, root: str) -> int:
-        return self._ask(lambda: self._store.version(tenant, root))
+        return self._read(lambda: self._store.version(tenant, root))
 
     def dropped(self, tenant: str, keys: Sequence[str]) -> frozenset[str]:
-        return self._ask(lambda: self._store.dropped(tenant, keys))
+        return self._read(lambda: self._store.dropped(tenant, keys))
 
     def events(self, tenant: str, keys: Sequence[str]) -> dict[str, StoredEvent]:
-        return self._ask(lambda: self._store.events(tenant, keys))
+        return self._read(lambda: self._store.events(tenant, keys))
 
     def commit(self, tenant: str, root: str, event: StoredEvent, archived: Sequence[Archived]) -> StoredEvent:
         return self._ask(lambda: self._store.commit(tenant, root, event, archived))
 
     def archived(self, tenant: str, keys: Sequence[str]) -> list[Archived]:
-        return self._ask(lambda: self._store.archived(tenant, keys))
+        return self._read(lambda: self._store.archived(tenant, keys))
 
     def restore(self, tenant: str, root: str, key: str) -> None:
         self._ask(lambda: self._store.restore(tenant, root, key))
@@ -50,29 +61,91 @@ class Guarded:
         self._ask(lambda: self._store.add(tenant, totals))
 
     def totals(self, tenant: str) -> Totals:
-        return self._ask(lambda: self._store.totals(tenant))
+        return self._read(lambda: self._store.totals(tenant))
 
     def close(self) -> None:
-        self._store.close()
+        self._closed.set()
+        with suppress(TimeoutError, StoreError):
+            self._threads.start(self._store.close).result(self._patience)
+        self._threads.end()
 
-    def _ask(self, question: Callable[[], T]) -> T:
-        now = time.monotonic()
-        if now < self._rests_until:
-            raise StoreError(f"{self.trouble}; left alone for {self._rests_until - now:.0f} s more")
-        if self._under_way and now - min(self._under_way.copy().values()) > _PATIENCE:
-            self._leave_alone("the store does not answer")
-            raise StoreError("the store does not answer")
-        ticket = object()
-        self._under_way[ticket] = now
+    def _read(self, question: Callable[[], T]) -> T:
+        return self._ask_here(question) if self.quick else self._ask(question)
+
+    def _ask_here(self, question: Callable[[], T]) -> T:
+        if self.trouble is not None:
+            raise StoreError(self.trouble)
         try:
-            answer = question()
+            return question()
         except StoreError as error:
             self._leave_alone(str(error))
             raise
-        finally:
-            del self._under_way[ticket]
-        self.trouble = None
-        return answer
+
+    def _ask(self, question: Callable[[], T]) -> T:
+        if self.trouble is not None:
+            raise StoreError(self.trouble)
+        answer = self._threads.start(question)
+        self._under_way.add(answer)
+        answer.add_done_callback(self._under_way.discard)
+        try:
+            return answer.result(self._patience)
+        except TimeoutError:
+            self._leave_alone("the store does not answer")
+            raise StoreError("the store does not answer") from None
+        except StoreError as error:
+            self._leave_alone(str(error))
+            raise
 
     def _leave_alone(self, why: str) -> None:
-        self.trouble, self._rests_until = why, time.monotonic() + _REST
+        with self._lock:
+            is_news, self.trouble = self.trouble is None, why
+        if is_news:
+            threading.Thread(target=self._wait_for_the_end, name="focusctx store", daemon=True).start()
+
+    def _wait_for_the_end(self) -> None:
+        """Asks, now and then, what asks for nothing, unless an earlier call still hangs."""
+        while not self._closed.wait(self._rest):
+            if not self._under_way:
+                try:
+                    self._store.version("", "")
+                except Exception as error:
+                    self.trouble = str(error)
+                else:
+                    self.trouble = None
+                    return
+
+
+class _Threads:
+    """As many as are busy at once; an idle one takes the next call."""
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._count = self._idle = 0
+
+    def start(self, function: Callable[[], T]) -> Future[T]:
+        future: Future[T] = Future()
+        with self._lock:
+            self._calls.put((future, function))
+            if self._idle:
+                self._idle -= 1
+                return future
+            self._count += 1
+        threading.Thread(target=self._work, name="focusctx store", daemon=True).start()
+        return future
+
+    def end(self) -> None:
+        """Of each when it has nothing more to do."""
+        for _ in range(self._count):
+            self._calls.put(None)
+
+    def _work(self) -> None:
+        while call := self._calls.get():
+            future, function = call
+            try:
+                future.set_result(function())
+            except BaseException as error:
+                future.set_exception(error)
+            del call, future, function
+            with self._lock:
+                self._idle += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -21,6 +22,11 @@ _KNOWN = {
     "vllm": "http://127.0.0.1:8000",
 }
 _FORMS = f"an upstream is one of {', '.join(_KNOWN)}, or NAME=URL"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_OURS = ("v1", "ui", "metrics", "healthz", "readyz")
+"""What paths begin with that are no upstream's."""
+_VERSION = re.compile(r"/v\d+\w*(/openai)?$")
+"""How base URLs end: `/v1` mostly, `/v4` or `/v1beta/openai` elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,22 +36,36 @@ class Upstream:
     name: str
     url: str
     key: str | None = None
+    v1: str = "/v1"
+    """What the provider has in the place of the agents' `/v1`."""
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-            raise ConfigError(f"upstream {self.name}: {self.url!r} is no http(s) address")
-        if "/" in self.name or not self.name:
-            raise ConfigError(f"{self.name!r} is no name for an upstream: it is a part of a path")
+        if not _NAME.fullmatch(self.name) or self.name in _OURS:
+            raise ConfigError(
+                f"{self.name!r} is no name for an upstream: letters, digits, '.', '_' and '-', not {', '.join(_OURS)}"
+            )
+        if not _is_address(self.url):
+            raise ConfigError(f"upstream {self.name}: its URL is no http(s) address of the form https://HOST[:PORT]")
+
+    def at(self, path: str) -> str:
+        """The address there of a path as agents know it."""
+        if self.v1 != "/v1" and path.startswith("/v1/"):
+            path = self.v1 + path.removeprefix("/v1")
+        return self.url + path
+
+    @property
+    def host(self) -> str:
+        return urlsplit(self.url).hostname or ""
 
     @classmethod
     def named(cls, text: str, key: str | None = None) -> Upstream:
         """`openai`, or `NAME=URL`; a URL may end in `/v1`, as agents' base URLs do."""
-        name, _, url = text.partition("=")
-        url = url or _KNOWN.get(name, "")
+        name, given, url = text.partition("=")
+        url = (url if given else _KNOWN.get(name, "")).rstrip("/")
         if not url:
             raise ConfigError(f"{text!r} names no upstream: {_FORMS}")
-        return cls(name, url.rstrip("/").removesuffix("/v1"), key)
+        version = _VERSION.search(url)
+        return cls(name, url[: version.start()], key, version[0]) if version else cls(name, url, key)
 
 
 class Upstreams:
@@ -59,16 +79,23 @@ class Upstreams:
         if len(self._named) < len(upstreams):
             raise ConfigError("two upstreams have the same name")
 
-    def __iter__(self) -> object:
-        return iter(self._named.values())
-
     def choose(self, path: str, headers: Mapping[str, str]) -> tuple[Upstream, str] | None:
-        """The upstream and the path there; None when the header names one that nobody configured."""
+        """The upstream, and the path without its prefix; None when the header names one that nobody configured."""
         if name := headers.get(HEADER):
             return (self._named[name], path) if name in self._named else None
         first, slash, rest = path[1:].partition("/")
         if slash and first in self._named:
             return self._named[first], f"/{rest}"
-        if len(self._named) > 1 and "/v1/messages" in path and "anthropic" in self._named:
+        if "anthropic" in self._named and ("anthropic-version" in headers or path.startswith("/v1/messages")):
             return self._named["anthropic"], path
         return self._first, path
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018  a wrong one shows here
+    except ValueError:
+        return False
+    extra = parts.query or parts.fragment or parts.username or any(map(str.isspace, url))
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and not extra

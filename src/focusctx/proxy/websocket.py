@@ -1,70 +1,76 @@
-"""A WebSocket between agent and provider, passed on message by message in both directions."""
+"""A WebSocket between agent and provider: once the two have agreed, all bytes go on as they are, in both directions."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TypeAlias
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
 
 import aiohttp
-from aiohttp import WSMsgType, web
+from aiohttp import web
+from aiohttp.http import StreamWriter
 
-from .forward import Outgoing
+from .asking import Outgoing, ask
+from .forward import pass_down
+from .headers import headers_down
 
-_OWN = "sec-websocket-"
-"""Headers that each of the two connections makes for itself."""
-_Socket: TypeAlias = "web.WebSocketResponse | aiohttp.ClientWebSocketResponse"
+if TYPE_CHECKING:
+    from aiohttp.http import WebSocketReader
+
+_BUFFER = 64 * 1024
+_UPGRADE = {"Connection": "Upgrade", "Upgrade": "websocket"}
 
 
 def is_websocket(request: web.BaseRequest) -> bool:
-    return request.headers.get("upgrade", "").lower() == "websocket"
+    return request.method == "GET" and request.headers.get("upgrade", "").lower() == "websocket"
 
 
 async def pass_both_ways(
     request: web.BaseRequest, http: aiohttp.ClientSession, outgoing: Outgoing
 ) -> web.StreamResponse:
-    """Joins two sockets. Where the provider refuses, the agent gets the provider's refusal."""
+    """Joins two connections. Where the provider refuses, the agent gets the provider's refusal."""
     headers = outgoing.headers.copy()
-    protocols = [name.strip() for name in headers.get("sec-websocket-protocol", "").split(",") if name.strip()]
-    for name in [name for name in headers if name.lower().startswith(_OWN)]:
-        headers.popall(name, None)
-    async with http.ws_connect(
-        outgoing.url,
-        protocols=protocols,
-        headers=headers,
-        autoping=False,
-        max_msg_size=0,
-        timeout=aiohttp.ClientWSTimeout(ws_close=10.0),
-    ) as above:
-        below = web.WebSocketResponse(
-            protocols=[above.protocol] if above.protocol else (), autoping=False, max_msg_size=0
-        )
+    headers.update(_UPGRADE)
+    async with ask(http, replace(outgoing, headers=headers), None) as answer:
+        above = answer.connection.protocol if answer.connection is not None else None
+        if answer.status != 101 or above is None:
+            return await pass_down(request, answer)
+        below = web.StreamResponse(status=101, reason=answer.reason, headers=headers_down(answer))
+        below.headers.update(_UPGRADE)
+        below.force_close()
         await below.prepare(request)
-        directions = [asyncio.create_task(_pass_on(below, above)), asyncio.create_task(_pass_on(above, below))]
+        loop = asyncio.get_running_loop()
+        from_below, from_above = _Bytes(request.protocol, loop), _Bytes(above, loop)
+        request.protocol.set_parser(cast("WebSocketReader", from_below))
+        above.set_parser(from_above, from_above.stream)
+        directions = [
+            asyncio.create_task(_pass_on(from_below.stream, StreamWriter(above, loop).write)),
+            asyncio.create_task(_pass_on(from_above.stream, below.write)),
+        ]
         try:
             await asyncio.wait(directions, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for direction in directions:
                 direction.cancel()
             await asyncio.gather(*directions, return_exceptions=True)
-            await _close(below, above)
-            await _close(above, below)
     return below
 
 
-async def _pass_on(source: _Socket, target: _Socket) -> None:
-    async for message in source:
-        if message.type is WSMsgType.TEXT:
-            await target.send_str(message.data)
-        elif message.type is WSMsgType.BINARY:
-            await target.send_bytes(message.data)
-        elif message.type is WSMsgType.PING:
-            await target.ping(message.data)
-        elif message.type is WSMsgType.PONG:
-            await target.pong(message.data)
+async def _pass_on(source: aiohttp.StreamReader, write: Callable[[bytes], Awaitable[None]]) -> None:
+    async for chunk in source.iter_any():
+        await write(chunk)
 
 
-async def _close(socket: _Socket, other: _Socket) -> None:
-    """Close one as the other was closed."""
-    if not socket.closed:
-        code = other.close_code
-        await socket.close(code=code if code and code not in (1005, 1006) else 1000)
+class _Bytes:
+    """Stands where aiohttp expects a reader of frames. Frames are for the two ends to read."""
+
+    def __init__(self, protocol: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self.stream = aiohttp.StreamReader(protocol, _BUFFER, loop=loop)
+
+    def feed_data(self, data: bytes) -> tuple[bool, bytes]:
+        self.stream.feed_data(data)
+        return False, b""
+
+    def feed_eof(self) -> None:
+        self.stream.feed_eof()

@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
-from typing import Any
 
 from ..types import Message, Owner
+from ..wire.marks import unmarked
 
 _BYTES = 16
 
@@ -42,7 +42,7 @@ def canonical(message: Message) -> bytes:
     """The message's content in one fixed spelling."""
     text = _spell(message)
     if '"cache_control"' in text or '"content":[' in text:
-        text = _spell(_unmarked(message))
+        text = _spell(unmarked(message))
     return text.encode("utf-8", "surrogatepass")
 
 
@@ -52,21 +52,3 @@ def _spell(value: object) -> str:
 
 def _plain(value: object) -> object:
     return dict(value) if isinstance(value, Mapping) else str(value)
-
-
-def _unmarked(holder: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Without cache marks, and with a lone text block as plain text: agents make the one of the other to mark it.
-
-    Only places where marks may stand are looked at: a tool may well have an argument of that name.
-    """
-    content = holder.get("content")
-    if isinstance(content, list | tuple):
-        content = [_unmarked(block) if isinstance(block, Mapping) else block for block in content]
-        if len(content) == 1 and isinstance(content[0], Mapping) and _is_plain_text(content[0]):
-            content = content[0]["text"]
-        holder = {**holder, "content": content}
-    return {key: value for key, value in holder.items() if key != "cache_control"}
-
-
-def _is_plain_text(block: Mapping[str, Any]) -> bool:
-    return block.keys() == {"type", "text"} and block["type"] == "text"
