@@ -205,16 +205,14 @@ def test_an_edited_past_is_decided_anew():
     assert other.view(root_changed) == root_changed
 
 
-def test_who_goes_back_to_an_earlier_step_sees_it():
-    """The store says s_3 is dropped; in a conversation that ends with it, it stays until another step follows."""
+def test_who_goes_back_to_before_an_event_has_all_steps_again():
+    """What was dropped at step 8 was dropped for what came then: from step 3 on it may come otherwise."""
     session = session_of(Draft())
     history = sized(*[100] * 8)
-    session.view(history)
-    back = session.view(history[:8])
-    assert calls_in(back) == {"call_3"}
-    on = [*history[:8], {"role": "user", "content": "No, look there."}, *sized(*[50] * 4)[-2:]]
-    assert calls_in(session.view(on)) == {"call_4"}
-    assert [event.cause for event in moved(session)] == ["compressed", "followed"]
+    assert calls_in(session.view(history)) == {"call_8"}
+    assert session.view(history[:8]) == history[:8]
+    on = [*history, {"role": "user", "content": "No, look there."}, *sized(*[50] * 9)[-2:]]
+    assert calls_in(session.view(on)) == {"call_8", "call_9"}, "what goes on from it keeps what was decided"
 
 
 def test_a_fork_keeps_the_thinking_it_goes_on_from():
@@ -263,6 +261,17 @@ def test_nothing_is_dropped_where_the_note_would_be_longer():
     assert session.events[-1].cause == "needed"
     assert "no shorter" in session.events[-1].why
     assert len(session_of(draft, budget=200, tokens=len).view(history)) == len(history) - 2
+
+
+def test_a_decision_does_not_reach_back_to_a_shorter_history():
+    store = MemoryStore()
+    first = session_of(Draft(), store)
+    views = sent(first, STEPS)
+    assert len(views[-1]) < len(STEPS[-1])
+    again = session_of(Draft(), store)
+    assert sent(again, STEPS) == views, "the same task, begun again: nothing goes before its time"
+    fork = [*STEPS[3], {"role": "user", "content": "Now something else."}]
+    assert session_of(Draft(everything), store).view(fork) == fork
 
 
 def test_a_conversation_played_again_meets_the_decisions_on_its_later_steps():

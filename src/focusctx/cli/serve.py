@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ConfigError, MissingExtraError
+from ..errors import MissingExtraError
 from .options import DEFAULTS, DRAFTS, add_settings, focus_from
 from .problem import Problem
 
@@ -57,6 +58,12 @@ def add_to(commands: Any) -> None:
     add("--no-money-gate", action="store_false", dest="money_gate", default=None, help="drop even where it costs more")
     add("--body-limit", type=int, metavar="BYTES", help="longer requests are passed on unread (default: 64 MiB)")
     add("--log-text", action="store_true", default=None, help="let the log say what was dropped, in words")
+    add(
+        "--refuse-websockets",
+        action="store_true",
+        default=None,
+        help="have agents fall back to plain requests, which can be compressed (Codex does)",
+    )
     add("--otel", action="store_true", default=None, help="send OpenTelemetry traces and metrics (focusctx[otel])")
     add_settings(parser)
     parser.set_defaults(run=run, **dict.fromkeys(DEFAULTS))  # to tell what was asked for from what was not
@@ -71,13 +78,14 @@ def run(arguments: argparse.Namespace) -> int:
     file = File.read(arguments.config) if arguments.config else File()
     settings = _settings(arguments, file)
     focus = focus_from(_how_to_compress(arguments, file))
+    store = settings.store_url  # here, where a folder that cannot be made is still a wrong setting
     _log_to_stderr()
 
     def started(address: str) -> None:
         say = sys.stderr.write
         say(f"focusctx listens on {address} for {', '.join(upstream.name for upstream in settings.upstreams)}\n")
         say(f"  OPENAI_BASE_URL={address}/v1   ANTHROPIC_BASE_URL={address}   dashboard: {address}/ui\n")
-        say(f"  draft {focus.draft.name}, budget {focus.config.budget:,} tokens, store {settings.store_url}\n")
+        say(f"  draft {focus.draft.name}, budget {focus.config.budget:,} tokens, store {_without_password(store)}\n")
         if settings.dry_run:
             say("  dry run: everything goes up unchanged\n")
 
@@ -92,7 +100,7 @@ def _settings(arguments: argparse.Namespace, file: File) -> Settings:
     from ..proxy.upstream import Upstream
 
     told = dict(file.serve)
-    for name in ("store", "recall", "dry_run", "money_gate", "body_limit", "log_text", "otel"):
+    for name in ("store", "recall", "dry_run", "money_gate", "body_limit", "log_text", "refuse_websockets", "otel"):
         if (value := getattr(arguments, name)) is not None:
             told[name] = value
     if arguments.listen:
@@ -103,18 +111,20 @@ def _settings(arguments: argparse.Namespace, file: File) -> Settings:
         told["token"] = token
     if not told.get("upstreams"):
         raise Problem("say where requests go: --upstream openai, --upstream anthropic, --upstream NAME=URL")
-    try:
-        return Settings(**told)
-    except TypeError as error:
-        raise ConfigError(f"{arguments.config}: {error}") from error
+    return Settings(**told)
 
 
 def _how_to_compress(arguments: argparse.Namespace, file: File) -> argparse.Namespace:
-    if unknown := file.compress.keys() - DEFAULTS.keys():
-        known = ", ".join(sorted(DEFAULTS))
-        raise ConfigError(f"{arguments.config}: [compress] has unknown {', '.join(sorted(unknown))}; known: {known}")
+    from ..proxy.settings import check
+
+    kinds = {name: type(value) for name, value in DEFAULTS.items()}
+    check(file.compress, kinds, f"{arguments.config}: [compress] ")
     asked = {name: value for name in DEFAULTS if (value := getattr(arguments, name)) is not None}
     return argparse.Namespace(**{**DEFAULTS, **file.compress, **asked})
+
+
+def _without_password(url: str) -> str:
+    return re.sub(r"//[^@/]*@", "//***@", url)
 
 
 def _log_to_stderr() -> None:

@@ -18,11 +18,12 @@ from ..session.session import Session
 from ..session.stores import store_from
 from . import forward
 from .access import Access
-from .asking import Body, Outgoing, ask, client
+from .asking import Body, Outgoing, ask, client, told
 from .compression import Compression, Route, route_of
 from .dashboard import add_dashboard
 from .headers import headers_up
 from .metrics import Metrics, Seen
+from .recalling import Recalling
 from .sessions import Key, Live, Sessions, Step
 from .settings import Settings
 from .store import Guarded
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("focusctx.proxy")
 
+_WELL_BELOW = 0.8
+"""The share of the budget below which no session does anything: see `ahead` there."""
 _SHORT = 1024 * 1024
 """Bytes of a request of any kind that can be held, to be sent again where a connection was lost."""
 
@@ -55,6 +58,7 @@ class Proxy:
         self._compression = Compression(
             self.sessions,
             self._watch,
+            nothing_due=int(_WELL_BELOW * focus.config.budget),
             limit=settings.body_limit,
             recall=settings.recall,
             dry_run=settings.dry_run,
@@ -115,12 +119,10 @@ class Proxy:
         with self._observed(upstream) as seen:
             try:
                 response = await self._answer(request, upstream, path, seen)
-            except aiohttp.ClientError as error:
-                _log.warning("%s: %s", upstream.name, error)
-                response = forward.refusal(502, f"{upstream.name} could not be reached: {error}")
-            except TimeoutError:
-                _log.warning("%s: no connection in time", upstream.name)
-                response = forward.refusal(504, f"{upstream.name} could not be reached in time")
+            except (aiohttp.ClientError, TimeoutError) as error:
+                status, why = told(error)
+                _log.warning("%s: %s", upstream.name, why)
+                response = forward.refusal(status, f"{upstream.name} did not answer: {why}")
             seen.status = response.status
             return response
 
@@ -138,6 +140,8 @@ class Proxy:
         headers = headers_up(request.headers, upstream)
         outgoing = Outgoing(upstream, request.method, path, headers)
         if is_websocket(request):
+            if self.settings.refuse_websockets:
+                return forward.refusal(426, "no WebSockets here: what goes through them cannot be compressed")
             return await pass_both_ways(request, self._http, outgoing)
         route = route_of(request.method, path.partition("?")[0])
         body = await self._body(request, route)
@@ -146,6 +150,11 @@ class Proxy:
             if shrunk is not None:
                 headers.popall("content-encoding", None)
                 body = shrunk.body
+                if shrunk.offered is not None:
+                    recalling = Recalling(self._http, outgoing, *shrunk.offered)
+                    response = await recalling.answer(request, body, seen.watch)
+                    self._compression.heed(recalling.turn.alias)
+                    return response
         async with ask(self._http, outgoing, body) as answer:
             return await forward.pass_down(request, answer, seen.watch)
 

@@ -69,9 +69,7 @@ class Outgoing:
 
 
 @asynccontextmanager
-async def ask(
-    http: aiohttp.ClientSession, outgoing: Outgoing, body: Body
-) -> AsyncIterator[aiohttp.ClientResponse]:
+async def ask(http: aiohttp.ClientSession, outgoing: Outgoing, body: Body) -> AsyncIterator[aiohttp.ClientResponse]:
     """One request to a provider, and its answer."""
     answer = await _send(http, outgoing, body)
     try:
@@ -79,6 +77,19 @@ async def ask(
             yield answer
     finally:
         answer.close()  # lets go of the connection: back to the pool if all was read, else it is cut
+
+
+def told(error: Exception) -> tuple[int, str]:
+    """What to say of a provider that did not answer. aiohttp's own words hold the URL, and with it perhaps a key."""
+    match error:
+        case TimeoutError():
+            return 504, "no connection in time"
+        case aiohttp.ClientConnectorError():
+            return 502, f"no connection to {error.host}: {error.os_error.strerror or error.os_error}"
+        case aiohttp.ClientResponseError() | aiohttp.ClientPayloadError():
+            return 502, "its answer makes no sense"
+        case _:
+            return 502, "it broke off the connection without an answer"
 
 
 async def _send(http: aiohttp.ClientSession, outgoing: Outgoing, body: Body) -> aiohttp.ClientResponse:

@@ -73,16 +73,14 @@ class Known:
     def __init__(self) -> None:
         self._last = Reading([], [])
         self._made: dict[int, tuple[Message, bytes]] = {}
-
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        return sum(map(len, self._last.spelled))
+        self.size = 0
+        """Bytes of its messages."""
 
     def read(self, spelled: list[bytes]) -> Reading:
         """The messages with these bytes: the objects of last time where the bytes are the same."""
         common = _common(self._last.spelled, spelled)
         self._last = Reading(self._last.messages[:common] + [read(each) for each in spelled[common:]], spelled)
+        self.size = sum(map(len, spelled))
         return self._last
 
     def spell(self, view: Sequence[Message], reading: Reading) -> list[bytes] | None:

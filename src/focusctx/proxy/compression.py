@@ -12,12 +12,16 @@ from dataclasses import dataclass
 
 from ..errors import FocusError
 from ..session.events import SessionEvent
-from .body import Fields, read, read_fields, read_list, write_fields, write_list
+from .body import Fields, read, read_fields, read_list, spell, write_fields, write_list
 from .caller import tenant_of
 from .encoding import unpack
+from .recall.request import offer
 from .sessions import Key, Live, Sessions, Step, root_of
 
 _log = logging.getLogger("focusctx.proxy")
+
+_ALIASES = 1000
+"""Ids of answers that are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +53,8 @@ class Shrunk:
     """A request as it goes up."""
 
     body: bytes
-    live: Live
-    fields: Fields | None = None
-    """What it is made of, where the model was offered the recall tool."""
+    offered: tuple[Live, Fields] | None = None
+    """Where the model was offered the recall tool: whose steps it recalls, and what the request is made of."""
 
 
 class Compression:
@@ -62,15 +65,19 @@ class Compression:
         sessions: Sessions,
         watch: Callable[[Live, Step, list[SessionEvent]], None],
         *,
+        nothing_due: int,
         limit: int,
         recall: bool,
         dry_run: bool,
     ) -> None:
         self._sessions = sessions
         self._watch = watch
+        self._nothing_due = nothing_due
+        """Bytes up to which a history cannot be too long: no token is shorter than a byte."""
         self._limit = limit
-        self._recall = recall
+        self._recall = recall and not dry_run
         self._dry_run = dry_run
+        self._aliases: dict[str, str] = {}
 
     async def shrink(self, route: Route, upstream: str, headers: Mapping[str, str], body: bytes) -> Shrunk | None:
         """The request to send instead; None for the one that came."""
@@ -79,47 +86,63 @@ class Compression:
             encoding = headers.get("content-encoding")
             plain = unpack(body, encoding, self._limit) if encoding else body
             fields = read_fields(plain) if plain else None
-            if fields is None or not (spelled := _history(route, fields)):
+            if fields is None:
+                return None
+            if (shown := read(fields.get("previous_response_id"))) in self._aliases:
+                return Shrunk(write_fields({**fields, "previous_response_id": spell(self._aliases[shown])}))
+            if not (spelled := _history(route, fields)):
                 return None
             key = Key(tenant_of(headers, upstream), upstream, route.format, _model(fields), root_of(spelled))
             if route.counts:
                 return await self._count(key, route, fields, spelled)
             live = self._sessions.open(key)
-            return await self._view(live, route, fields, spelled, started)
+            kept = await self._view(live, route, spelled, started)
+            return self._put_together(live, route, fields, kept)
         except FocusError as error:
             _log.warning("request passed on as it came: %s", error)
         except Exception:
             _log.exception("request passed on as it came")
         return None
 
-    async def _view(
-        self, live: Live, route: Route, fields: Fields, spelled: list[bytes], started: float
-    ) -> Shrunk | None:
-        reading = live.known.read(spelled)
+    def heed(self, alias: tuple[str, str] | None) -> None:
+        """An answer's id as the agent knows it, and as the provider does."""
+        if alias is not None:
+            self._aliases[alias[0]] = alias[1]
+            while len(self._aliases) > _ALIASES:
+                del self._aliases[next(iter(self._aliases))]
+
+    async def _view(self, live: Live, route: Route, spelled: list[bytes], started: float) -> list[bytes] | None:
+        """The messages to send instead; None for all of them."""
+        size = sum(map(len, spelled))
+        if size <= self._nothing_due and not live.is_counted:
+            self._note(live, Step(time.time(), size // 4, size // 4, time.perf_counter() - started, exact=False))
+            return None
+        reading = self._sessions.read(live, spelled)
         view = await live.session.aview(reading.messages, format=route.format)
-        self._sessions.make_room()
-        step = Step(time.time(), *live.session.size, time.perf_counter() - started)
+        self._note(live, Step(time.time(), *live.session.size, time.perf_counter() - started))
+        return None if self._dry_run else live.known.spell(view, reading)
+
+    def _note(self, live: Live, step: Step) -> None:
         live.steps.append(step)
         self._watch(live, step, live.news())
-        if self._dry_run:
-            return None
-        kept = live.known.spell(view, reading)
-        offered: Fields | None = None
+
+    def _put_together(self, live: Live, route: Route, fields: Fields, kept: list[bytes] | None) -> Shrunk | None:
+        offered = offer(fields, route.format) if self._recall else None
         if kept is None and offered is None:
             return None
         fields = {**fields, **(offered or {})}
         if kept is not None:
             fields[route.field] = write_list(kept)
-        return Shrunk(write_fields(fields), live, fields if offered else None)
+        return Shrunk(write_fields(fields), (live, fields) if offered else None)
 
     async def _count(self, key: Key, route: Route, fields: Fields, spelled: list[bytes]) -> Shrunk | None:
         """How many tokens would go up, for a conversation that is known."""
         live = self._sessions.find(key)
-        if live is None or self._dry_run:
+        if live is None or not live.is_counted or self._dry_run:
             return None
-        reading = live.known.read(spelled)
+        reading = self._sessions.read(live, spelled)
         kept = live.known.spell(await live.session.apeek(reading.messages, format=route.format), reading)
-        return None if kept is None else Shrunk(write_fields({**fields, route.field: write_list(kept)}), live)
+        return None if kept is None else Shrunk(write_fields({**fields, route.field: write_list(kept)}))
 
 
 def _history(route: Route, fields: Fields) -> list[bytes] | None:

@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import resource
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from aiohttp import web
+from aiohttp.http import HttpProcessingError
 
 from ..compressor import Focus
+from ..errors import ConfigError, StoreError
 from .app import Proxy
 from .settings import Settings
+
+_log = logging.getLogger("focusctx.proxy")
+_log_of_http = logging.getLogger("focusctx.proxy.http")
+
+
+def _no_quotes(record: logging.LogRecord) -> bool:
+    """Of what is no HTTP, aiohttp would quote the line: a key may stand in it."""
+    if record.exc_info and isinstance(record.exc_info[1], HttpProcessingError):
+        record.msg, record.args, record.exc_info = "refused a request that is no HTTP", (), None
+    return True
+
+
+_log_of_http.addFilter(_no_quotes)
 
 
 @asynccontextmanager
@@ -22,6 +39,7 @@ async def serving(focus: Focus, settings: Settings) -> AsyncIterator[tuple[Proxy
     runner = web.AppRunner(
         proxy.app(),
         access_log=None,
+        logger=_log_of_http,
         auto_decompress=False,
         handler_cancellation=True,
         shutdown_timeout=settings.grace,
@@ -30,8 +48,7 @@ async def serving(focus: Focus, settings: Settings) -> AsyncIterator[tuple[Proxy
     )
     await runner.setup()
     try:
-        site = web.TCPSite(runner, settings.host, settings.port, backlog=1024)
-        await site.start()
+        await _listen(runner, settings.host, settings.port)
         host, port = runner.addresses[0][:2]
         yield proxy, f"http://{f'[{host}]' if ':' in host else host}:{port}"
     finally:
@@ -46,12 +63,24 @@ async def serve(focus: Focus, settings: Settings, started: Callable[[str], None]
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    async with serving(focus, settings) as (_, address):
+    async with serving(focus, settings) as (proxy, address):
+        try:
+            await asyncio.to_thread(proxy.store.version, "", "")
+        except StoreError as error:
+            _log.warning("requests go up as they come until there is a store: %s", error)
         started(address)
         await stop.wait()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
             signal.signal(number, signal.SIG_DFL)
+
+
+async def _listen(runner: web.AppRunner, host: str, port: int) -> None:
+    try:
+        await web.TCPSite(runner, host, port, backlog=1024).start()
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+        raise ConfigError(f"cannot listen on {host}:{port}: {why}; choose another address with --listen") from error
 
 
 def _allow_many_connections() -> None:

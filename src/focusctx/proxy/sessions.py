@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ..session.events import SessionEvent
 from ..session.keys import canonical
 from ..session.session import Session
-from .body import Known, read
+from .body import Known, Reading, read
 
 _MOST = 1000
 """Conversations held in memory. One that was let go of goes on from the store when it comes back."""
@@ -44,6 +44,8 @@ class Step:
     """Tokens of what went up instead (in a dry run: would have gone up)."""
     added: float
     """Seconds that compression took of its time."""
+    exact: bool = True
+    """False where nobody counted: the history was so short that nothing could be due."""
 
 
 @dataclass(slots=True, eq=False)
@@ -58,6 +60,11 @@ class Live:
     steps: deque[Step] = field(default_factory=lambda: deque(maxlen=_STEPS))
     _last_event: SessionEvent | None = None
     _net: float = 0.0
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether its session has seen it: until a history has some length, nothing can be due."""
+        return bool(self.steps) and self.steps[-1].exact
 
     def news(self) -> list[SessionEvent]:
         """The events since this was last asked; a reason that merely goes on is no news."""
@@ -81,6 +88,7 @@ class Sessions:
     def __init__(self, make: Callable[[Key], Session]) -> None:
         self._make = make
         self._live: OrderedDict[Key, Live] = OrderedDict()
+        self._held = 0
         self._closing: set[asyncio.Task[None]] = set()
 
     def __iter__(self) -> Iterator[Live]:
@@ -103,15 +111,18 @@ class Sessions:
         self._live.move_to_end(key)
         return live
 
-    def make_room(self) -> None:
-        """Let go of those not used for longest, when there are too many or they are too large."""
-        held = sum(live.known.size for live in self._live.values()) if len(self._live) % 16 == 0 else 0
-        while len(self._live) > _MOST or (held > _MOST_BYTES and len(self._live) > 1):
-            _, live = self._live.popitem(last=False)
-            held -= live.known.size
-            task = asyncio.get_running_loop().create_task(asyncio.to_thread(live.session.close))
+    def read(self, live: Live, spelled: list[bytes]) -> Reading:
+        """The messages of a conversation's next request; others are let go of where memory runs short."""
+        before = live.known.size
+        reading = live.known.read(spelled)
+        self._held += live.known.size - before
+        while len(self._live) > _MOST or (self._held > _MOST_BYTES and len(self._live) > 1):
+            _, oldest = self._live.popitem(last=False)
+            self._held -= oldest.known.size
+            task = asyncio.get_running_loop().create_task(asyncio.to_thread(oldest.session.close))
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
+        return reading
 
     async def close(self) -> None:
         while self._live:

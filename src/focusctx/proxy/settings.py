@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,8 @@ class Settings:
     money_gate: bool = True
     log_text: bool = False
     """Whether what was dropped may stand in the log."""
+    refuse_websockets: bool = False
+    """Agents that would keep their history at the provider then send it with each request (Codex does)."""
     otel: bool = False
     """Send OpenTelemetry traces and metrics; the `OTEL_…` variables say where."""
     grace: float = 60.0
@@ -50,12 +53,30 @@ class Settings:
             raise ConfigError("the access token is shorter than 16 characters")
         if not 0 <= self.port < 65536:
             raise ConfigError(f"{self.port} is no port")
+        if self.body_limit < 0 or self.grace < 0:
+            raise ConfigError("body_limit and grace must be 0 or more")
 
     @property
     def store_url(self) -> str:
         if self.store:
             return self.store
         return "memory" if self.dry_run else f"sqlite:///{_own_file()}"
+
+
+_IN_FILE: dict[str, type] = {
+    "listen": str,
+    "token": str,
+    "store": str,
+    "recall": bool,
+    "dry_run": bool,
+    "body_limit": int,
+    "money_gate": bool,
+    "log_text": bool,
+    "otel": bool,
+    "grace": float,
+    "upstreams": dict,
+    "compress": dict,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,22 +89,31 @@ class File:
     @classmethod
     def read(cls, path: Path) -> File:
         try:
-            content = tomllib.loads(path.read_text("utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            serve = tomllib.loads(path.read_text("utf-8"))
+            check(serve, _IN_FILE)
+            compress = serve.pop("compress", {})
+            if "listen" in serve:
+                serve["host"], serve["port"] = address(serve.pop("listen"))
+            if "token" in serve:
+                serve["token"] = _secret(serve["token"])
+            if upstreams := serve.pop("upstreams", {}):
+                serve["upstreams"] = tuple(_upstream(name, table) for name, table in upstreams.items())
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, ConfigError) as error:
             raise ConfigError(f"{path}: {error}") from error
-        compress = content.pop("compress", {})
-        upstreams = content.pop("upstreams", {})
-        known = {"listen", "token", "store", "recall", "dry_run", "body_limit", "money_gate", "log_text", "otel", "grace"}
-        if unknown := content.keys() - known:
-            raise ConfigError(f"{path}: unknown: {', '.join(sorted(unknown))}; known: {', '.join(sorted(known))}")
-        serve = dict(content)
-        if "listen" in serve:
-            serve["host"], serve["port"] = address(serve.pop("listen"))
-        if "token" in serve:
-            serve["token"] = _secret(serve["token"])
-        if upstreams:
-            serve["upstreams"] = tuple(_upstream(name, table) for name, table in upstreams.items())
         return cls(serve, compress)
+
+
+_KINDS = {str: "a text", bool: "true or false", int: "a whole number", float: "a number", dict: "a table"}
+
+
+def check(content: dict[str, Any], kinds: Mapping[str, type], where: str = "") -> None:
+    """Complain of names that nobody knows, and of values of another kind."""
+    for name, value in content.items():
+        if name not in kinds:
+            raise ConfigError(f"{where}unknown {name}; known: {', '.join(sorted(kinds))}")
+        kind = kinds[name]
+        if type(value) is not kind and not (kind is float and type(value) is int):
+            raise ConfigError(f"{where}{name} must be {_KINDS[kind]}, not {value!r}")
 
 
 def address(text: str) -> tuple[str, int]:
@@ -104,8 +134,9 @@ def is_loopback(host: str) -> bool:
 
 
 def _upstream(name: str, table: object) -> Upstream:
-    if not isinstance(table, dict) or (unknown := table.keys() - {"url", "key"}):
-        raise ConfigError(f"[upstreams.{name}] takes url and key" + (f", not {', '.join(unknown)}" if table else ""))
+    if not isinstance(table, dict):
+        raise ConfigError(f"[upstreams.{name}] must be a table with url and key")
+    check(table, {"url": str, "key": str}, f"[upstreams.{name}] ")
     text = f"{name}={table['url']}" if "url" in table else name
     return Upstream.named(text, _secret(table["key"]) if "key" in table else None)
 

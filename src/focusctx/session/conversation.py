@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from operator import is_
 from typing import TYPE_CHECKING
 
@@ -62,7 +62,8 @@ class Known:
     version: int
     first: int | None = None
     dropped: Collection[str] = ()
-    events: Mapping[str, StoredEvent] = field(default_factory=dict)
+    """Those that the events dropped and nobody restored."""
+    events: Sequence[StoredEvent] = ()
 
 
 class Conversation:
@@ -177,26 +178,24 @@ class Conversation:
             return
         if known.first == 0:
             self.decided, self.last_event, self._ever_dropped = frozenset(), None, set()
-        looked_up = enumerate(self.keys[known.first : self.settled], known.first + 1)
-        self.decided |= {index for index, key in looked_up if key in known.dropped}
-        events = [*known.events.values(), *filter(None, [self.last_event])]
+        self.decided |= self._indices(known.dropped)
+        events = [*known.events, *filter(None, [self.last_event])]
         self.last_event = max(events, key=lambda event: event.index, default=None)
-        self._ever_dropped.update(*(event.dropped for event in known.events.values()))
+        self._ever_dropped.update(*(event.dropped for event in known.events))
         self.looked_up = self.settled
 
     def heed(self, event: StoredEvent) -> None:
         """An event that stands in the store."""
-        self.last_event, dropped = event, set(event.dropped)
-        self.decided |= {index for index, key in enumerate(self.keys, 1) if key in dropped}
-        self._ever_dropped |= dropped
+        self.last_event = event
+        self.decided |= self._indices(event.dropped)
+        self._ever_dropped.update(event.dropped)
 
     def restored(self) -> dict[int, str]:
         """The spans that were dropped and somebody wanted back: they stay."""
-        return {
-            index: "restored"
-            for index, key in enumerate(self.keys, 1)
-            if key in self._ever_dropped and index not in self.decided
-        }
+        return dict.fromkeys(sorted(self._indices(self._ever_dropped) - self.decided), "restored")
+
+    def _indices(self, keys: Collection[str]) -> frozenset[int]:
+        return frozenset(index for index, key in enumerate(self.keys, 1) if key in keys) if keys else frozenset()
 
     def change_to(self, decided: Collection[int]) -> Change:
         """The view without these spans, as far as they may go."""

@@ -11,6 +11,8 @@ from .store import Archived, Store, StoredEvent
 def look_up(store: Store, tenant: str, conversation: Conversation) -> Known | StoreError:
     """What was decided on this chain, by whomever. Asks only about what is new, unless something changed.
 
+    A decision was made for the future of one history: it holds where that history goes on, and not where a shorter
+    one, a fork or the same task begun again, may still go another way. So the chain is asked for its events first.
     May run on a thread of its own, and be given up on: it changes nothing.
     """
     try:
@@ -19,7 +21,9 @@ def look_up(store: Store, tenant: str, conversation: Conversation) -> Known | St
         keys = conversation.keys[first : conversation.settled]
         if not keys or not (version or conversation.version):
             return Known(version)
-        return Known(version, first, store.dropped(tenant, keys), store.events(tenant, keys))
+        events = list(store.events(tenant, keys).values())
+        named = list(dict.fromkeys(key for event in events for key in event.dropped))
+        return Known(version, first, store.dropped(tenant, named) if named else (), events)
     except StoreError as error:
         return error
 

@@ -146,15 +146,21 @@ class Session:
         """The definition of the tool whose calls `handle_recall` answers."""
         return recall_tool(format)
 
-    def handle_recall(self, arguments: str | Mapping[str, Any]) -> str:
-        """The result of a call of the recall tool, to put into the history as its observation."""
+    def handle_recall(self, arguments: str | Mapping[str, Any], *, restore: bool = False) -> str:
+        """The result of a call of the recall tool, to put into the history as its observation.
+
+        Where the call and its result will not be in the history, `restore` has what was found in the views to come.
+        """
         query = query_of(arguments)
         try:
             archived = self._archived()
+            found = self._bring_back(query, archived)
+            for span in found if restore else ():
+                self.restore(span.index)
         except StoreError as error:
             _log.warning("nothing recalled: %s", error)
             return unavailable(query)
-        return answer(query, self._bring_back(query, archived), archived)
+        return answer(query, found, archived)
 
     def restore(self, span: int) -> bool:
         """Have a dropped span back in its place for the rest of the conversation seen last; False if it was there."""

@@ -1,0 +1,68 @@
+"""A request whose model was offered the recall tool: its calls are answered here, and the agent sees one answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+
+import aiohttp
+from aiohttp import web
+
+from ..types import Message
+from .asking import Outgoing, ask
+from .body import Fields, write_fields
+from .forward import pass_down, stream_down
+from .headers import headers_down
+from .recall.loop import Refused, stream, whole
+from .recall.request import next_round, turn_for
+from .sessions import Live
+
+
+class Recalling:
+    """One turn of the agent. What the model recalls is back in the conversation's views from its next step on."""
+
+    def __init__(self, http: aiohttp.ClientSession, outgoing: Outgoing, live: Live, fields: Fields) -> None:
+        self._http = http
+        self._outgoing = outgoing
+        self._live = live
+        self._fields = fields
+        self.turn = turn_for(live.key.format)
+
+    async def answer(
+        self, request: web.BaseRequest, body: bytes, watch: Callable[[bytes], None] | None
+    ) -> web.StreamResponse:
+        self._outgoing.headers["accept-encoding"] = "identity"  # answers are looked into
+        async with ask(self._http, self._outgoing, body) as first:
+            if not first.ok or first.headers.get("content-encoding", "identity") != "identity":
+                return await pass_down(request, first, watch)
+            if first.content_type != "text/event-stream":
+                last, answered = await whole(self.turn, first, self._ask_again, self._recall)
+                return _response(last, answered)
+            shown = stream(self.turn, first, self._ask_again, self._recall)
+            try:
+                begun = await anext(shown, b"")
+            except Refused as refused:
+                return _response(refused.answer, refused.body)
+            response = web.StreamResponse(status=first.status, reason=first.reason, headers=headers_down(first))
+            await stream_down(request, response, _chained(begun, shown))
+            return response
+
+    def _ask_again(
+        self, extra: list[Message], *, offer_tool: bool
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        fields = next_round(self._fields, self._live.key.format, extra, offer_tool=offer_tool)
+        return ask(self._http, self._outgoing, write_fields(fields))
+
+    async def _recall(self, query: str) -> str:
+        return await asyncio.to_thread(self._live.session.handle_recall, query, restore=True)
+
+
+def _response(answer: aiohttp.ClientResponse, body: bytes) -> web.Response:
+    return web.Response(status=answer.status, reason=answer.reason, headers=headers_down(answer), body=body)
+
+
+async def _chained(begun: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield begun
+    async for chunk in rest:
+        yield chunk
