@@ -23,7 +23,20 @@ LAYERS = [
 """Lowest first. A part may import from its own layer and from those below. Methods that only lead the way up
 (`Result.explain`, `Focus.session`) import when they are called."""
 
-HEAVY = {"aiohttp", "tiktoken", "rich", "torch", "transformers", "openai", "anthropic", "xllamacpp", "numpy", "redis", "msgspec", "prometheus_client"}
+HEAVY = {
+    "aiohttp",
+    "tiktoken",
+    "rich",
+    "torch",
+    "transformers",
+    "openai",
+    "anthropic",
+    "xllamacpp",
+    "numpy",
+    "redis",
+    "msgspec",
+    "prometheus_client",
+}
 
 
 def part_of(path: Path) -> str:

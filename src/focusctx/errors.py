@@ -5,6 +5,8 @@ FocusError
 ├── ConfigError        a setting is out of range or two settings contradict each other
 ├── MissingExtraError  a feature needs a package that is not installed; names the extra
 ├── StoreError         a session's store cannot be read or written
+├── BenchError         a benchmark lacks its data or its program; says how to get them
+├── ModelError         the agent's model in the bench gave no answer, after all retries
 └── DraftError         the draft failed; `compress` catches it and fails open
     ├── DraftTimeout   no answer in time
     ├── DraftRefused   the server refused the request (bad key, unknown model, no credit)
@@ -44,6 +46,14 @@ class MissingExtraError(FocusError, ImportError):
 
 class StoreError(FocusError):
     """The store of a session cannot be reached, read or written."""
+
+
+class BenchError(FocusError):
+    """A benchmark cannot run as things are; the message says what to do."""
+
+
+class ModelError(FocusError):
+    """The model of the bench's agent could not be asked."""
 
 
 class DraftError(FocusError):

@@ -44,3 +44,15 @@ def test_a_system_message_does_not_meet_the_users_words():
 
 def test_without_system_messages_nothing_more_stays():
     assert kept([TASK, *step(1), *step(2), MORE, *step(3)], 3) == {3}
+
+
+def test_thinking_that_a_gateway_passes_on_stays_with_the_steps_that_go_on_from_it():
+    def chat(number: int, **more: Any) -> list[dict[str, Any]]:
+        call = {"id": f"c{number}", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+        result = {"role": "tool", "tool_call_id": f"c{number}", "content": "seen"}
+        return [{"role": "assistant", "content": None, "tool_calls": [call], **more}, result]
+
+    thinking = [{"type": "thinking", "thinking": "hm", "signature": "EqQBCg=="}]
+    history = read_history([TASK, *chat(1, thinking_blocks=thinking), *chat(2), *chat(3)], FocusConfig(), len)
+    assert [span.needs for span in history.spans] == [None, 1, 1]
+    assert companions_of(history, {3}, FocusConfig()).keys() == {1}

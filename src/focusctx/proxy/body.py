@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from ..errors import MessageError
 from ..types import Message
 
 Fields: TypeAlias = dict[str, bytes]
@@ -27,7 +28,7 @@ def read_fields(body: bytes) -> Fields | None:
     """The fields of a JSON object; None for anything else."""
     try:
         return {name: bytes(value) for name, value in _object.decode(body).items()}
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         # Half a surrogate pair, as JavaScript writes it when it cuts a text, is no error to Python's own parser.
         content = _lenient(body)
         return {name: spell(value) for name, value in content.items()} if isinstance(content, dict) else None
@@ -37,7 +38,7 @@ def read_list(value: bytes) -> list[bytes] | None:
     """The elements of a JSON array, as they were spelled; None for anything else."""
     try:
         return [bytes(element) for element in _array.decode(value)]
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         content = _lenient(value)
         return list(map(spell, content)) if isinstance(content, list) else None
 
@@ -52,7 +53,10 @@ def write_list(elements: Sequence[bytes]) -> bytes:
 
 def read(value: bytes | None) -> Any:
     """A value that is needed as such; None where there is none."""
-    return None if value is None else json.loads(value)
+    try:
+        return None if value is None else json.loads(value)
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, or all too many brackets
+        raise MessageError("its JSON cannot be read") from error
 
 
 def spell(value: object) -> bytes:

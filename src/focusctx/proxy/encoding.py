@@ -1,4 +1,7 @@
-"""Request bodies that come compressed, unpacked with a bound: a small body may unpack to gigabytes."""
+"""Request bodies that come compressed, unpacked with a bound: a small body may unpack to gigabytes.
+
+One that ends too early, or goes on after its end, counts as unreadable.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ def _zlib(window: int) -> Callable[[bytes, int], bytes]:
     def unpacked(body: bytes, most: int) -> bytes:
         unpacker = zlib.decompressobj(window)
         result = unpacker.decompress(body, most)
-        if len(result) < most and not unpacker.eof:
+        if len(result) < most and (not unpacker.eof or unpacker.unused_data):
             raise EOFError
         return result
 
@@ -64,7 +67,7 @@ def _brotli(body: bytes, most: int) -> bytes:
 def _zstd(body: bytes, most: int) -> bytes:
     unpacker = zstd.ZstdDecompressor()
     result: bytes = unpacker.decompress(body, most)
-    if len(result) < most and not unpacker.eof:
+    if len(result) < most and (not unpacker.eof or unpacker.unused_data):
         raise EOFError
     return result
 

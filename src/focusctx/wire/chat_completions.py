@@ -66,6 +66,8 @@ def _turn(message: Message, position: int, texts: list[str], media: int) -> Part
         calls=calls,
         counted=tuple(text for text in (hidden, *texts, refusal, *actions) if text),
         extra_tokens=(media + bool(message.get("audio"))) * MEDIA_TOKENS,
+        # What gateways call the thinking of models that want to see how a turn began.
+        reasons=any(message.get(name) for name in ("thinking_blocks", "reasoning_content", "reasoning_details")),
     )
 
 

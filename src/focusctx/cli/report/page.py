@@ -30,7 +30,7 @@ class Entry:
 
 def page(entries: Sequence[Entry]) -> str:
     """The whole document."""
-    style, script = _asset("page.css"), _asset("page.js")
+    style, script = _asset("look.css", "focusctx"), _asset("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     several = len(entries) > 1
     title = f"{len(entries)} conversations" if several else entries[0].name
@@ -46,8 +46,8 @@ def page(entries: Sequence[Entry]) -> str:
     )
 
 
-def _asset(name: str) -> str:
-    return files(__package__).joinpath(name).read_text("utf-8").strip()
+def _asset(name: str, package: str = __package__) -> str:
+    return files(package).joinpath(name).read_text("utf-8").strip()
 
 
 def _contents(entries: Sequence[Entry]) -> Markup:

@@ -1,0 +1,90 @@
+"""What is sent: 32 conversations, of each what comes before (not measured) and the requests that are measured.
+
+- `growing`: the whole history, one step longer with every request;
+- `same`: one request again and again, the simplest there is;
+- `crossing`: the one request in which a history grows beyond the budget.
+
+All of them stand around the same place: the request in which the history crosses the size's budget.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from focusctx import Focus
+from focusctx.drafts import ScriptedDraft
+
+from .history import Conversation
+
+WORKLOADS = ("growing", "same", "crossing")
+STEP = 300
+STEPS = 3
+
+
+@dataclass(frozen=True)
+class Size:
+    """Histories of about that many tokens, and the budget that they cross."""
+
+    name: str
+    budget: int
+    rounds: int
+    """How often 32 conversations are measured in a full run: short requests need more of them."""
+    keep_every: int
+    """Of the steps before the crossing, every such one is kept; 0 for none, where few steps fill the budget again."""
+
+
+SIZES = (Size("2k", 1400, 16, 0), Size("30k", 29_500, 8, 2))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One measurement."""
+
+    size: Size
+    stream: bool
+    workload: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.size.name} {'stream' if self.stream else 'whole'}"
+
+
+@dataclass(frozen=True)
+class Requests:
+    """The requests of one conversation."""
+
+    before: list[bytes]
+    measured: list[bytes]
+
+
+def conversations(cell: Cell, number: int, seed: str) -> list[Requests]:
+    """Distinct ones for every seed; a proxy that knows conversations has not seen them."""
+    if cell.workload == "same":
+        (one,) = conversations(Cell(cell.size, cell.stream, "growing"), 1, seed)
+        return [Requests(one.before[:1], one.measured[:1] * 8) for _ in range(number)]
+    return [_conversation(cell, f"{seed}-{place}") for place in range(number)]
+
+
+def _conversation(cell: Cell, seed: str) -> Requests:
+    history = Conversation(f"{cell.name} {seed}")
+    below = b""
+    while tokens(history) <= cell.size.budget:
+        below = history.body(stream=cell.stream)
+        history.step(STEP)
+    across = history.body(stream=cell.stream)
+    if cell.workload == "crossing":
+        return Requests([below], [across])
+    measured = []
+    for _ in range(STEPS):
+        history.step(STEP)
+        measured.append(history.body(stream=cell.stream))
+    return Requests([across], measured)
+
+
+_counter = Focus(ScriptedDraft(["never asked"]), budget=10**9)
+
+
+def tokens(history: Conversation) -> int:
+    """As the budget is counted: without the system prompt."""
+    return _counter.compress([json.loads(message) for message in history.messages]).tokens_before

@@ -1,0 +1,4 @@
+"""focusctx in the agent frameworks people already have: one framework per file, translation only.
+
+`plug.py` has the convention they share. Importing one integration imports its framework and no other.
+"""

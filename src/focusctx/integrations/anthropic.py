@@ -1,0 +1,51 @@
+"""Anthropic's SDK: `client = Anthropic(middleware=[FocusMiddleware(focus)])`.
+
+The SDK runs middleware once per attempt; a call that is tried again sends what it sent (see `plug.py`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .plug import Plug, Source, fail_open, needs
+
+with needs("anthropic"):
+    from anthropic import Middleware
+
+if TYPE_CHECKING:
+    from anthropic import APIRequest, APIResponse, AsyncAPIResponse, AsyncCallNext, CallNext
+
+_MESSAGES = "/v1/messages"
+
+
+class FocusMiddleware(Middleware):
+    """For `Anthropic` and `AsyncAnthropic`: calls of a model carry views, anything else goes through as it is."""
+
+    def __init__(self, focus: Source) -> None:
+        self._plug = Plug(focus)
+
+    def handle(self, request: APIRequest, call_next: CallNext) -> APIResponse[Any]:
+        with fail_open():
+            if body := _body(request):
+                view = self._plug.view(body["messages"], "anthropic", model=body.get("model"))
+                request = _with(request, body, view)
+        return call_next(request)
+
+    async def handle_async(self, request: APIRequest, call_next: AsyncCallNext) -> AsyncAPIResponse[Any]:
+        with fail_open():
+            if body := _body(request):
+                view = await self._plug.aview(body["messages"], "anthropic", model=body.get("model"))
+                request = _with(request, body, view)
+        return await call_next(request)
+
+
+def _body(request: APIRequest) -> dict[str, Any] | None:
+    """The request's body, if it is a call of a model."""
+    body = request.json
+    if request.method != "post" or request.url.partition("?")[0] != _MESSAGES or not isinstance(body, dict):
+        return None
+    return body if isinstance(body.get("messages"), list) else None
+
+
+def _with(request: APIRequest, body: dict[str, Any], view: list[Any]) -> APIRequest:
+    return request if view == body["messages"] else request.copy(body={**body, "messages": view})

@@ -1,0 +1,46 @@
+"""mini-swe-agent: `DefaultAgent(FocusModel(model, focus), env)`; models are duck-typed there, so no import is needed.
+
+What `DefaultAgent.query` hands to its model are wire messages with notes of the agent's own under `extra`, which every
+model leaves out of the request. Models of the Responses API keep a whole response as one message and send its items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ..types import Message
+from .plug import Plug, Source, fail_open
+
+
+class FocusModel:
+    """A model whose queries carry views; in everything else it is the model it was made of."""
+
+    def __init__(self, model: Any, focus: Source) -> None:
+        self._model = model
+        self._plug = Plug(focus)
+
+    def query(self, messages: Sequence[Message], **kwargs: Any) -> dict[str, Any]:
+        with fail_open():
+            given = list(_items(messages))
+            view = self._plug.view(given, _format(messages), model=getattr(self._model.config, "model_name", None))
+            messages = view if view != given else messages
+        answer: dict[str, Any] = self._model.query(messages, **kwargs)
+        return answer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+
+def _items(messages: Sequence[Message]) -> Iterator[Message]:
+    for message in messages:
+        for item in message["output"] if _is_response(message) else [message]:
+            yield {key: value for key, value in item.items() if key != "extra"}
+
+
+def _format(messages: Sequence[Message]) -> str:
+    return "responses" if any(map(_is_response, messages)) else "chat_completions"
+
+
+def _is_response(message: Message) -> bool:
+    return message.get("object") == "response"

@@ -1,0 +1,76 @@
+"""OpenAI's SDK: `client = focused(OpenAI(), focus)`, for chat completions and responses.
+
+A call is changed once, before the SDK's retries. Whatever is no call of a model with its whole history goes
+through as it is: other endpoints, a text as input, and responses whose past the server holds.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+
+from ..types import Message
+from .plug import Plug, Source, fail_open, needs
+
+with needs("openai"):
+    from openai import AsyncOpenAI, OpenAI
+
+if TYPE_CHECKING:
+    from openai._models import FinalRequestOptions
+
+Client = TypeVar("Client", OpenAI, AsyncOpenAI)
+
+_HISTORIES = {"/chat/completions": ("messages", "chat_completions"), "/responses": ("input", "responses")}
+"""For each endpoint, where the history stands in the request and in which format."""
+
+
+def focused(client: Client, focus: Source) -> Client:
+    """A copy of the client whose calls carry views; copies made of it with `with_options` do so too."""
+    return _plugged(client.copy(), Plug(focus))
+
+
+def _plugged(client: Client, plug: Plug) -> Client:
+    any_client = cast("Any", client)  # its methods are replaced on this one object
+    send, duplicate = any_client.request, any_client.copy
+
+    def request(cast_to: Any, options: FinalRequestOptions, **more: Any) -> Any:
+        with fail_open():
+            if history := _history(options):
+                options = history.replaced_by(plug.view(history.messages, history.format, model=history.model))
+        return send(cast_to, options, **more)
+
+    async def arequest(cast_to: Any, options: FinalRequestOptions, **more: Any) -> Any:
+        with fail_open():
+            if history := _history(options):
+                options = history.replaced_by(await plug.aview(history.messages, history.format, model=history.model))
+        return await send(cast_to, options, **more)
+
+    any_client.request = arequest if isinstance(client, AsyncOpenAI) else request
+    any_client.copy = any_client.with_options = lambda **changes: _plugged(duplicate(**changes), plug)
+    return client
+
+
+class _History(NamedTuple):
+    """The history in a request."""
+
+    options: FinalRequestOptions
+    field: str
+    format: str
+    messages: list[Message]
+    model: str | None
+
+    def replaced_by(self, view: list[Message]) -> FinalRequestOptions:
+        options = copy.copy(self.options)
+        options.json_data = {**cast("dict[str, Any]", options.json_data), self.field: view}
+        return options
+
+
+def _history(options: FinalRequestOptions) -> _History | None:
+    body = options.json_data
+    if options.method != "post" or options.url not in _HISTORIES or not isinstance(body, dict):
+        return None
+    field, wire = _HISTORIES[options.url]
+    messages = body.get(field)
+    if not isinstance(messages, list) or body.get("previous_response_id") or body.get("conversation"):
+        return None
+    return _History(options, field, wire, messages, body.get("model"))

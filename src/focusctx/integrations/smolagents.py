@@ -1,0 +1,94 @@
+"""smolagents: `FocusedCodeAgent(tools, model, focus=focus)`, `FocusedToolCallingAgent(…)`, and a mixin for other agents.
+
+An agent writes its memory to messages in which calls and their results are plain text, and asks its model with those.
+What is translated are the steps of the memory: the model's turn, and whatever came of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ..types import Message
+from .plug import Plug, Source, fail_open, needs, places
+
+with needs("smolagents"):
+    from smolagents import ChatMessage, CodeAgent, MessageRole, MultiStepAgent, ToolCallingAgent
+
+_Part = tuple[dict[str, Any], list[ChatMessage]]
+"""A chat message, and the agent's own messages it stands for."""
+
+
+class FocusedAgent(MultiStepAgent):
+    """Goes before an agent's class: `class MyFocusedAgent(FocusedAgent, MyAgent)`. The memory keeps every step."""
+
+    def __init__(self, *args: Any, focus: Source, **kwargs: Any) -> None:
+        self._plug = Plug(focus)
+        super().__init__(*args, **kwargs)
+
+    def write_memory_to_messages(self, summary_mode: bool = False) -> list[ChatMessage]:
+        messages: list[ChatMessage] = super().write_memory_to_messages(summary_mode)
+        with fail_open():
+            steps = [step.to_messages(summary_mode) for step in (self.memory.system_prompt, *self.memory.steps)]
+            parts = [part for number, step in enumerate(steps) for part in _parts(step, f"step_{number}")]
+            view = self._plug.view([chat for chat, _ in parts], "chat_completions", model=self.model.model_id)
+            messages = [message for part in _chosen(parts, view) for message in part]
+        return messages
+
+
+class FocusedCodeAgent(FocusedAgent, CodeAgent):
+    """A `CodeAgent` whose model gets views."""
+
+
+class FocusedToolCallingAgent(FocusedAgent, ToolCallingAgent):
+    """A `ToolCallingAgent` whose model gets views."""
+
+
+def _parts(step: Sequence[ChatMessage], name: str) -> Iterator[_Part]:
+    """A step of the model is a turn with one call, and all that follows is the call's result."""
+    said = [message for message in step if message.role == MessageRole.ASSISTANT]
+    called = [message for message in step if message.role == MessageRole.TOOL_CALL]
+    result = [message for message in step if message not in (*said, *called)]
+    if not said and not called:
+        yield from (({"role": _role(message), "content": _content([message])}, [message]) for message in result)
+        return
+    turn: dict[str, Any] = {"role": "assistant", "content": _content(said)}
+    if result:
+        function = {"name": "act", "arguments": _content(called)}
+        turn["tool_calls"] = [{"id": name, "type": "function", "function": function}]
+    yield turn, [*said, *called]
+    if result:
+        yield {"role": "tool", "tool_call_id": name, "content": _content(result)}, result
+
+
+def _role(message: ChatMessage) -> str:
+    return "system" if message.role == MessageRole.SYSTEM else "user"
+
+
+def _content(messages: Sequence[ChatMessage]) -> str | list[dict[str, Any]]:
+    """The texts as one; with images in them, blocks."""
+    blocks = [block for message in messages for block in _blocks(message)]
+    if any(block["type"] != "text" for block in blocks):
+        return blocks
+    return "\n".join(block["text"] for block in blocks)
+
+
+def _blocks(message: ChatMessage) -> list[dict[str, Any]]:
+    if isinstance(message.content, str):
+        return [{"type": "text", "text": message.content}]
+    return [block if block["type"] == "text" else _image(block) for block in message.content or ()]
+
+
+def _image(block: dict[str, Any]) -> dict[str, Any]:
+    """An image by its size: pixels are nothing a session could compare."""
+    return {"type": "image", "size": getattr(block.get("image"), "size", None)}
+
+
+def _chosen(parts: Sequence[_Part], view: Sequence[Message]) -> Iterator[list[ChatMessage]]:
+    given = [chat for chat, _ in parts]
+    for chat, place in zip(view, places(given, view), strict=True):
+        if place is not None and chat is given[place]:
+            yield parts[place][1]
+        else:
+            role = MessageRole.USER if place is None else MessageRole.TOOL_RESPONSE
+            yield [ChatMessage(role=role, content=[{"type": "text", "text": chat["content"]}])]

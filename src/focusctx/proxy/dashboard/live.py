@@ -1,0 +1,90 @@
+"""Live updates: one stream of server-sent events per open page, with what has changed since the last one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from aiohttp import web
+
+from ..sessions import Live, Sessions
+from .answers import HEADERS
+from .told import Json
+
+_PAUSE = 0.25
+"""Seconds between two updates: what happens in between comes together."""
+_SILENCE = 15.0
+"""Seconds after which a word is sent all the same, so that nobody takes the connection for dead."""
+
+
+class Updates:
+    """The proxy sets `watchers`; `stamp` is another value whenever a session's `line` must be told again."""
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        watchers: set[asyncio.Event],
+        about: Json,
+        *,
+        line: Callable[[Live], Json],
+        stamp: Callable[[Live], object],
+    ) -> None:
+        self._sessions = sessions
+        self._watchers = watchers
+        self._about = about
+        self._line = line
+        self._stamp = stamp
+        self._open: set[asyncio.Task[object]] = set()
+        self._ending = False
+
+    async def stream(self, request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        told: dict[str, object] = {}
+        with self._watcher() as news:
+            await response.write(b"retry: 2000\n\n" + self._news(told, first=True))
+            while not self._ending:
+                await asyncio.sleep(_PAUSE)
+                try:
+                    await asyncio.wait_for(news.wait(), _SILENCE)
+                except TimeoutError:
+                    await response.write(b": still here\n\n")
+                    continue
+                news.clear()
+                await response.write(self._news(told))
+        return response
+
+    async def end(self, _app: web.Application) -> None:
+        """Nobody waits long for open pages when the proxy is to stop; they come back by themselves."""
+        self._ending = True
+        for watcher in self._watchers:
+            watcher.set()
+        if self._open:
+            _, stuck = await asyncio.wait(self._open, timeout=4 * _PAUSE)
+            for task in stuck:
+                task.cancel()
+
+    @contextmanager
+    def _watcher(self) -> Iterator[asyncio.Event]:
+        task = asyncio.current_task()
+        assert task is not None
+        news = asyncio.Event()
+        self._open.add(task)
+        self._watchers.add(news)
+        try:
+            yield news
+        finally:
+            self._watchers.discard(news)
+            self._open.discard(task)
+
+    def _news(self, told: dict[str, object], *, first: bool = False) -> bytes:
+        """What the page does not know yet; `told` is brought up to date."""
+        now = {live.id: self._stamp(live) for live in self._sessions}
+        changed = [self._line(live) for live in self._sessions if told.get(live.id) != now[live.id]]
+        gone = sorted(told.keys() - now.keys())
+        told.clear()
+        told.update(now)
+        news = {"sessions": changed, "gone": gone, **({"about": self._about} if first else {})}
+        return f"data: {json.dumps(news)}\n\n".encode() if first or changed or gone else b""

@@ -1,0 +1,204 @@
+"""The routes under `/ui`: the page, its data, and the one thing it can do, which is to restore a span."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeAlias
+from urllib.parse import parse_qs
+
+from aiohttp import web
+
+from ... import __version__
+from ...errors import StoreError
+from ...types import History
+from ..access import COOKIE, HEADER, Access
+from ..sessions import Live
+from . import answers
+from .live import Updates
+from .restoring import Restoring
+from .told import Json, about_session, texts_of, whole_event, whole_session
+
+if TYPE_CHECKING:
+    from ..app import Proxy
+
+_SESSION = "/ui/api/sessions/{id}"
+_EVENT = _SESSION + r"/events/{event:\d{1,9}}"
+_LONGEST_BODY = 4096
+_ELSEWHERE = "Type the address into the browser, or open it from a bookmark: links on other sites do not lead here."
+_AS_LOCALHOST = "Open it as http://127.0.0.1, or set an access token (FOCUSCTX_TOKEN) to use it by another name."
+_ANYBODY = Access(None)
+"""Asks for no token: refuses only what comes from other pages."""
+_Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def add_dashboard(app: web.Application, proxy: Proxy) -> None:
+    """Everything under `/ui`. Must stand before the route that forwards the rest."""
+    dashboard = _Dashboard(proxy)
+    app.on_shutdown.append(dashboard.updates.end)
+    add, behind = app.router.add_route, dashboard.behind_the_door
+    for name in answers.page_files():
+        # The door needs its looks; nothing else is for those who stand before it.
+        add("GET", f"/ui/{name}", dashboard.file if name.endswith((".css", ".svg")) else behind(dashboard.file))
+    add("POST", "/ui/login", dashboard.log_in)
+    add("POST", "/ui/logout", dashboard.log_out)
+    for path in ("/ui", "/ui/"):
+        add("GET", path, dashboard.page)
+    add("GET", "/ui/api/live", behind(dashboard.updates.stream))
+    add("GET", "/ui/api/sessions", behind(dashboard.sessions))
+    add("GET", _SESSION, behind(dashboard.session))
+    add("GET", _EVENT, behind(dashboard.event))
+    add("GET", _EVENT + r"/spans/{span:\d{1,9}}", behind(dashboard.span))
+    add("GET", _EVENT + r"/turns/{turn:\d{1,9}}", behind(dashboard.turn))
+    add("POST", _SESSION + "/restore", behind(dashboard.restore))
+    add("*", "/ui{rest:(/.*)?}", behind(_nothing))
+
+
+async def _nothing(_request: web.Request) -> web.Response:
+    return answers.refusal(404, "there is no such page or method")
+
+
+class _Refused(Exception):
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+class _Dashboard:
+    def __init__(self, proxy: Proxy) -> None:
+        self._proxy = proxy
+        self._restoring = Restoring()
+        self._about = {
+            "version": __version__,
+            "dry_run": proxy.settings.dry_run,
+            "draft": proxy.focus.draft.name,
+            "budget": proxy.focus.config.budget,
+            "token": HEADER if proxy.settings.token else None,
+        }
+        self.updates = Updates(proxy.sessions, proxy.watchers, self._about, line=self._line, stamp=self._stamp)
+
+    def behind_the_door(self, handler: _Handler) -> _Handler:
+        async def guarded(request: web.Request) -> web.StreamResponse:
+            if why := self._proxy.access.refuses_admin(request):
+                return answers.refusal(403, why)
+            try:
+                return await handler(request)
+            except _Refused as refused:
+                return answers.refusal(refused.status, str(refused))
+
+        return guarded
+
+    async def page(self, request: web.Request) -> web.Response:
+        why = self._proxy.access.refuses_admin(request)
+        if why is None:
+            return answers.page("page.html")
+        if _ANYBODY.refuses_call(request):
+            return answers.door(_ELSEWHERE, form=False)
+        if self._proxy.settings.token is None:
+            return answers.door(f"The dashboard is {why}. {_AS_LOCALHOST}", form=False)
+        return answers.door("This proxy has an access token. Whoever started it knows it.", form=True)
+
+    async def file(self, request: web.Request) -> web.Response:
+        return answers.page(request.path.rpartition("/")[2])
+
+    async def log_in(self, request: web.Request) -> web.Response:
+        try:
+            body = await _small_body(request, "application/x-www-form-urlencoded")
+        except _Refused as refused:
+            return answers.refusal(refused.status, str(refused))
+        if _ANYBODY.refuses_call(request):
+            return answers.door(_ELSEWHERE, form=False)
+        shown = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0]
+        access = self._proxy.access
+        token = next((form for form in (shown, shown.strip()) if access.opens(form)), None)
+        if token is None:
+            return answers.door("That is not the access token.", form=True)
+        response = web.Response(status=303, headers={**answers.HEADERS, "Location": "/ui"})
+        over_tls = request.secure or request.headers.get("x-forwarded-proto") == "https"
+        response.set_cookie(COOKIE, token, path="/ui", httponly=True, samesite="Strict", secure=over_tls)
+        return response
+
+    async def log_out(self, request: web.Request) -> web.Response:
+        if why := _ANYBODY.refuses_call(request):
+            return answers.refusal(403, why)
+        response = web.Response(status=204, headers=answers.HEADERS)
+        response.del_cookie(COOKIE, path="/ui", httponly=True, samesite="Strict")
+        return response
+
+    async def sessions(self, _request: web.Request) -> web.Response:
+        return answers.data({"about": self._about, "sessions": [self._line(live) for live in self._proxy.sessions]})
+
+    async def session(self, request: web.Request) -> web.Response:
+        live = self._live(request)
+        return answers.data({**whole_session(live), "restored": self._restoring.of(live)})
+
+    async def event(self, request: web.Request) -> web.Response:
+        live, number = self._live(request), int(request.match_info["event"])
+        event = whole_event(live, number)
+        if event is None:
+            raise _Refused(404, f"the session has no event {number}")
+        asked = self._restoring.of(live, event["conversation"])
+        event["restored"] = {**dict.fromkeys(event.pop("back"), 0.0), **asked}
+        return answers.data(event)
+
+    async def span(self, request: web.Request) -> web.Response:
+        wanted = int(request.match_info["span"])
+        span = next((span for span in self._history(request).spans if span.index == wanted), None)
+        if span is None:
+            raise _Refused(404, f"the event has no span s_{wanted}")
+        return answers.data(texts_of(span))
+
+    async def turn(self, request: web.Request) -> web.Response:
+        wanted, turns = int(request.match_info["turn"]), self._history(request).user_turns
+        if wanted >= len(turns):
+            raise _Refused(404, "the user said nothing there")
+        return answers.data({"text": turns[wanted].text})
+
+    async def restore(self, request: web.Request) -> web.Response:
+        body = await _small_body(request, "application/json")
+        live = self._live(request)
+        try:
+            asked = json.loads(body)
+        except ValueError as error:
+            raise _Refused(400, "that is no JSON") from error
+        span = asked.get("span") if isinstance(asked, dict) else None
+        if type(span) is not int:
+            raise _Refused(400, 'expected {"span": 7}')
+        try:
+            obstacle = await self._restoring.restore(live, span, asked.get("conversation"))
+        except StoreError as error:
+            raise _Refused(503, f"the store could not be written: {error}") from error
+        if obstacle:
+            raise _Refused(409, obstacle)
+        for watcher in self._proxy.watchers:
+            watcher.set()
+        return answers.data({"restored": self._restoring.of(live)})
+
+    def _live(self, request: web.Request) -> Live:
+        live = self._proxy.sessions.with_id(request.match_info["id"])
+        if live is None:
+            raise _Refused(404, "there is no such session in memory any more")
+        return live
+
+    def _history(self, request: web.Request) -> History:
+        events = list(self._live(request).session.events)
+        number = int(request.match_info["event"])
+        result = events[number - 1].result if 1 <= number <= len(events) else None
+        if result is None or result.history is None:
+            raise _Refused(404, f"there is no history behind event {number}")
+        return result.history
+
+    def _line(self, live: Live) -> Json:
+        return {**about_session(live), "restored": self._restoring.of(live)}
+
+    def _stamp(self, live: Live) -> tuple[float, int]:
+        return live.steps[-1].time if live.steps else 0.0, len(self._restoring.of(live))
+
+
+async def _small_body(request: web.Request, kind: str) -> bytes:
+    if request.content_type != kind:
+        raise _Refused(415, f"expected {kind}")
+    length = request.content_length
+    if length is None or length > _LONGEST_BODY:
+        raise _Refused(413, f"expected at most {_LONGEST_BODY} bytes, and to be told how many")
+    return await request.content.readexactly(length)

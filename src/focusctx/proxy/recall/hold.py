@@ -1,0 +1,236 @@
+"""What is shown at once, what waits, and what is held to the end of a round: the same for all formats."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from enum import Enum, auto
+from typing import ClassVar, Generic, Protocol, TypeVar
+
+from ...session.recall import TOOL
+from ...types import Message
+from .loose import Json, read_object, spell
+from .parts import Part, add, keep
+from .sse import Splitter, payload, split, with_payload
+from .turn import Ending
+
+_NAME = TOOL.encode()
+_UNREAD = 256 * 1024
+"""Bytes of a stream that are kept unread. Mostly nobody ever needs what they say."""
+
+
+class Hold(Enum):
+    """What becomes of events for now."""
+
+    NOT = auto()
+    """Shown."""
+    BRIEFLY = auto()
+    """Held until it is known what follows."""
+    FOR_GOOD = auto()
+    """Held to the end of the round."""
+
+
+class Reader(Protocol):
+    """Puts the events of one round together again."""
+
+    id: str | None
+    usage: Json
+
+    @property
+    def finished(self) -> bool:
+        """Whether the model said all it wanted to say."""
+
+    def read(self, data: Json) -> None: ...
+
+    def read_whole(self, answer: Json) -> None:
+        """The same for an answer that is not streamed."""
+
+    def take(self) -> list[Part]:
+        """The parts since this was last asked."""
+
+
+R = TypeVar("R", bound=Reader)
+
+
+class HeldTurn(ABC, Generic[R]):
+    """A `Turn`, but for what the formats differ in."""
+
+    mark: ClassVar[bytes]
+    """Events without it do not change what becomes of events."""
+    begins: ClassVar[Hold]
+    bound: ClassVar[bool] = False
+    """Whether a thought names the one part that may follow it."""
+
+    def __init__(self) -> None:
+        self.alias: tuple[str, str] | None = None
+        self._id: str | None = None
+        """The id the agent was shown."""
+        self._before: list[Json] = []
+        """The parts it was shown, of earlier rounds."""
+        self._spent: Json = {}
+        self._extra: list[Message] = []
+        self._later = False
+        self._begin()
+
+    def _begin(self) -> None:
+        self._splitter = Splitter()
+        self._hold: Hold = self.begins if self._id is None else Hold.NOT
+        self._shown = bytearray()
+        self._held = bytearray()
+        self._reader = self._new_reader()
+        self._parts: tuple[list[Part], list[Part]] = ([], [])
+        """Shown, and held at the end of the round."""
+        self._left_out: frozenset[int] = frozenset()
+        """Parts of the last round that the agent does not see, by their index."""
+        self._calls_left = True
+
+    # A stream
+
+    def feed(self, chunk: bytes) -> bytes:
+        if self._hold is Hold.FOR_GOOD:
+            self._held += self._splitter.rest() + chunk
+            return b""
+        if not self._later and self._splitter.passes(chunk) and self.mark not in chunk:
+            return self._take(chunk)
+        return b"".join([self._sort(event) for event in self._splitter.feed(chunk)])
+
+    def _sort(self, event: bytes) -> bytes:
+        if self.mark in event and self._hold is not Hold.FOR_GOOD and (data := payload(event)):
+            self._hold = self._judge(data) or self._hold
+        return self._take(event)
+
+    def _take(self, events: bytes) -> bytes:
+        if self._hold is Hold.NOT:
+            return self._show(self._release() + events)
+        self._held += events
+        return b""
+
+    def _release(self) -> bytes:
+        """All that is held."""
+        held = bytes(self._held)
+        self._held.clear()
+        return held
+
+    def _show(self, events: bytes) -> bytes:
+        self._shown += events
+        if len(self._shown) > _UNREAD:
+            self._read_shown()
+        if not self._later and not self._left_out:
+            return events
+        return b"".join(map(self._rewritten, split(events)))
+
+    def _rewritten(self, event: bytes) -> bytes:
+        data = payload(event)
+        if data is None:
+            return event
+        before = spell(data)
+        if not self._rewrite(data):
+            return b""
+        return event if spell(data) == before else with_payload(event, data)
+
+    def end(self, *, last: bool = False) -> Ending:
+        self._held += self._splitter.rest()
+        if self._may_recall():
+            self._read_shown()
+            shown = self._reader.take()
+            self._adopt(shown)
+            for event in split(bytes(self._held)):
+                if data := payload(event):
+                    self._reader.read(data)
+            if ending := self._decide(shown, self._reader.take(), last):
+                return ending
+        return Ending(self._show(self._release()))
+
+    def _may_recall(self) -> bool:
+        """Whether it is worth reading what is held. (Responses has the name in every list of tools it repeats.)"""
+        return _NAME in self._held and any(self.mark in event and _NAME in event for event in split(bytes(self._held)))
+
+    def _read_shown(self) -> None:
+        for event in split(bytes(self._shown)):
+            if data := payload(event):
+                self._reader.read(data)
+        self._shown.clear()
+
+    # An answer that is not streamed
+
+    def whole(self, body: bytes, *, last: bool = False) -> Ending:
+        if not self._later and _NAME not in body:
+            return Ending(body)
+        answer = read_object(body)
+        if answer is None:
+            return Ending(body)
+        self._reader.read_whole(answer)
+        parts = self._reader.take()
+        calls = (place for place, part in enumerate(parts) if part.kind in ("call", "recall"))
+        first = next(calls, len(parts))
+        while first and parts[first - 1].kind == "thought":
+            first -= 1
+        if ending := self._decide(parts[:first], parts[first:], last):
+            return ending
+        if not self._later and not self._left_out:
+            return Ending(body)
+        self._merge(answer)
+        return Ending(spell(answer))
+
+    # Either
+
+    def _decide(self, shown: list[Part], held: list[Part], last: bool) -> Ending | None:
+        """Ask again if the model recalls something; leave that out where it cannot be answered."""
+        recalls = [part for part in held if part.kind == "recall"]
+        out_of_order = any(part.kind in ("call", "recall") for part in shown)
+        if recalls and self._reader.finished and not last and not out_of_order:
+            self._parts = shown, held
+            return Ending(queries=tuple(map(self._query, recalls)))
+        if recalls:
+            kept = keep(held, lambda part: part.kind != "recall", bound=self.bound)
+            self._left_out = frozenset(part.index for part in held if part not in kept)
+            self._calls_left = any(part.kind == "call" for part in kept)
+        return None
+
+    def answer(self, results: Sequence[str]) -> list[Message]:
+        shown, held = self._parts
+        kept = keep(held, lambda part: part.kind == "recall", bound=self.bound)
+        self._extra += self._messages([*shown, *kept], results)
+        self._before += [part.value for part in self._seen(shown)]
+        self._spent = add(self._spent, self._reader.usage)
+        self._later = True
+        self._begin()
+        return list(self._extra)
+
+    def keep_alive(self) -> bytes:
+        return b": waiting\n\n"
+
+    # What the formats differ in
+
+    @abstractmethod
+    def _new_reader(self) -> R: ...
+
+    @abstractmethod
+    def _judge(self, data: Json) -> Hold | None:
+        """What becomes of events from this one on; None where it does not matter."""
+
+    def _adopt(self, _shown: list[Part]) -> None:
+        """Note what the agent has been shown of this round, before the rest is read."""
+        self._id = self._id or self._reader.id
+
+    def _seen(self, shown: list[Part]) -> list[Part]:
+        """The parts of a round the agent sees of those that are not held."""
+        return shown
+
+    @abstractmethod
+    def _rewrite(self, data: Json) -> bool:
+        """Make an event what the agent sees, if it does: a later round goes on where the last one ended."""
+
+    @abstractmethod
+    def _merge(self, answer: Json) -> None:
+        """The same for an answer that is not streamed."""
+
+    @abstractmethod
+    def _query(self, recall: Part) -> str: ...
+
+    @abstractmethod
+    def _messages(self, parts: list[Part], results: Sequence[str]) -> list[Message]:
+        """A round as the model is shown it: these parts, and the results of the recalls among them."""
+
+    @abstractmethod
+    def fail(self, body: bytes) -> bytes: ...

@@ -1,0 +1,63 @@
+"""The tool in a request: when it is offered, and the request of a later round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...session.recall import TOOL, recall_tool
+from ...types import Message
+from ..body import Fields, read, read_list, spell, write_list
+from .anthropic import AnthropicTurn
+from .chat_completions import ChatCompletionsTurn
+from .responses import ResponsesTurn
+from .turn import Turn
+
+_TURNS: dict[str, Callable[[], Turn]] = {
+    "chat_completions": ChatCompletionsTurn,
+    "responses": ResponsesTurn,
+    "anthropic": AnthropicTurn,
+}
+_ELSEWHERE = ("previous_response_id", "conversation", "background")
+"""With these the provider keeps the rounds, or the agent may ask for one of them by its id."""
+
+
+def turn_for(format: str) -> Turn:
+    """For an answer to a request that was offered the tool."""
+    return _TURNS[format]()
+
+
+def offer(fields: Fields, format: str) -> Fields | None:
+    """The fields to change; None where the tool has no place, and the answer then is the agent's business alone.
+
+    It is offered to agents that use tools, have none of this name, leave the choice to the model and want one answer.
+    """
+    tools = read_list(fields.get("tools", b""))
+    if not tools or any(_name(tool) == TOOL for tool in tools):
+        return None
+    if read(fields.get("n")) not in (None, 1) or any(read(fields.get(name)) for name in _ELSEWHERE):
+        return None
+    choice = read(fields.get("tool_choice"))
+    if isinstance(choice, dict):
+        choice = choice.get("type") if format == "anthropic" else "one of them"
+    if choice not in (None, "auto", "any", "required"):
+        return None
+    return {"tools": write_list([*tools, spell(recall_tool(format))])}
+
+
+def next_round(fields: Fields, format: str, extra: Sequence[Message], *, offer_tool: bool) -> Fields:
+    """The request with the messages of the rounds so far."""
+    history = "input" if format == "responses" else "messages"
+    messages = [*(read_list(fields[history]) or ()), *map(spell, extra)]
+    fields = {**fields, history: write_list(messages)}
+    if not offer_tool:
+        tools = read_list(fields["tools"]) or ()
+        fields["tools"] = write_list([tool for tool in tools if _name(tool) != TOOL])
+    return fields
+
+
+def _name(tool: bytes) -> object:
+    definition = read(tool)
+    if not isinstance(definition, dict):
+        return None
+    function = definition.get("function")
+    return function.get("name") if isinstance(function, dict) else definition.get("name")

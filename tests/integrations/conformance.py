@@ -1,0 +1,203 @@
+"""What must hold in every framework: the same long task, run with and without focusctx, seen from the provider.
+
+A framework's test file has a subclass of `Conformance` that says how to run the task; the rest is here.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+import task
+from focusctx import Focus, Message
+from focusctx.drafts.scripted import ScriptedDraft
+from focusctx.integrations.plug import Source
+from focusctx.invariants import violations
+from focusctx.session.session import Session
+from integrations.page import run_page
+from prefixes import moves, spelled
+from provider import Provider, Received, Say
+
+BUDGET = 3000
+"""A fifth of what the whole task comes to."""
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass
+class Run:
+    """One agent doing the whole task, and what the provider saw of it."""
+
+    answer: str = ""
+    history: list[Any] = field(default_factory=list)
+    requests: list[Received] = field(default_factory=list)
+    rejected: list[str] = field(default_factory=list)
+    said: list[Say] = field(default_factory=list)
+    sessions: list[Session] = field(default_factory=list)
+
+    @property
+    def events(self) -> int:
+        return sum(event.happened for session in self.sessions for event in session.events)
+
+    @property
+    def bodies(self) -> list[Any]:
+        return [request.body for request in self.requests]
+
+
+class Broken(Session):
+    """A session with a bug."""
+
+    def view(self, messages: Any, **more: Any) -> list[Message]:
+        raise RuntimeError("a bug in focusctx")
+
+    async def aview(self, messages: Any, **more: Any) -> list[Message]:
+        raise RuntimeError("a bug in focusctx")
+
+
+def compressing() -> Focus:
+    return Focus("offline", budget=BUDGET)
+
+
+def failing() -> Focus:
+    return Focus(ScriptedDraft([ConnectionError("no draft today")]), budget=BUDGET)
+
+
+class Conformance:
+    """Subclasses say how their framework runs `task.TASK` with `task.TOOLS`."""
+
+    name: ClassVar[str]
+    """Of the file in `focusctx.integrations`."""
+    modes: ClassVar[tuple[str, ...]] = ("sync",)
+    """The ways the framework can be run; `run` is told which."""
+    imports: ClassVar[tuple[str, ...]]
+    """The framework's modules the integration may import."""
+    page_calls: ClassVar[int] = 12
+    """How many tools the model calls in the example on the page."""
+
+    def run(self, mode: str, url: str, focus: Source | None) -> tuple[str, list[Any]]:
+        """Do the task on the provider at that URL. The answer, and the framework's own history afterwards, as plain
+        data without what is different in every run."""
+        raise NotImplementedError
+
+    def done(self, mode: str, make: Callable[[], Session] | None) -> Run:
+        """The task, done with sessions made like that; without focusctx where there is no way to make one."""
+        run = Run()
+
+        def model(received: Received) -> Say:
+            run.said.append(task.model(received))
+            return run.said[-1]
+
+        def session() -> Session:
+            assert make is not None
+            run.sessions.append(make())
+            return run.sessions[-1]
+
+        with Provider(model) as provider:
+            run.answer, run.history = self.run(mode, provider.url, None if make is None else session)
+            run.requests, run.rejected = list(provider.received), list(provider.rejected)
+        return run
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def plain(cls, mode: str) -> Run:
+        return cls().done(mode, None)
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def focused(cls, mode: str) -> Iterator[Run]:
+        run = cls().done(mode, compressing().session)
+        yield run
+        for session in run.sessions:
+            session.close()
+
+    def test_the_task_is_done_without_focusctx(self, plain: Run) -> None:
+        """What the others are compared to: all steps, parallel calls, one failing tool."""
+        assert plain.answer == task.FINAL
+        assert plain.said == [*(task.turn(step) for step in range(1, task.STEPS + 1)), Say(task.FINAL)]
+        assert max(len(say.calls) for say in plain.said) == 3
+        assert not plain.rejected
+        assert not moved(plain.requests)
+
+    def test_the_same_answer_by_the_same_calls(self, plain: Run, focused: Run) -> None:
+        assert focused.answer == task.FINAL
+        assert focused.said == plain.said
+
+    def test_what_is_sent_is_legal(self, focused: Run) -> None:
+        assert not focused.rejected
+        for request in focused.requests:
+            assert request.format is not None
+            assert not violations(request.messages, request.format)
+
+    def test_what_is_sent_is_compressed(self, plain: Run, focused: Run) -> None:
+        sizes = [(len(small.raw), len(large.raw)) for small, large in both(focused, plain)]
+        assert focused.events >= 2
+        assert all(small <= large for small, large in sizes)
+        assert sizes[-1][0] < 0.6 * sizes[-1][1]
+
+    def test_only_messages_are_left_out(self, plain: Run, focused: Run) -> None:
+        for small, large in both(focused, plain):
+            sent, whole = spelled(small), spelled(large)
+            assert [message for message in whole if message in sent] == sent
+            assert without_messages(small) == without_messages(large)
+
+    def test_the_prefix_moves_at_events_only(self, focused: Run) -> None:
+        assert moved(focused.requests) == focused.events
+
+    def test_the_history_of_the_framework_is_whole(self, plain: Run, focused: Run) -> None:
+        assert focused.history == plain.history
+        text = json.dumps(plain.history)
+        assert all(f"Page {step} of {task.STEPS}" in text for step in range(1, task.STEPS + 1))
+
+    def test_a_draft_that_fails_leaves_the_run_as_it_was(self, mode: str, plain: Run) -> None:
+        run = self.done(mode, failing().session)
+        assert any(event.cause == "draft" for session in run.sessions for event in session.events)
+        assert (run.answer, run.history, run.bodies) == (plain.answer, plain.history, plain.bodies)
+
+    def test_a_bug_in_focusctx_leaves_the_run_as_it_was(self, mode: str, plain: Run) -> None:
+        run = self.done(mode, lambda: Broken(compressing()))
+        assert run.sessions
+        assert (run.answer, run.history, run.bodies) == (plain.answer, plain.history, plain.bodies)
+
+    def test_placeholders_and_the_note_about_missing_steps_arrive(self) -> None:
+        """Skeletons for dropped steps, and the line that says which they are: the two things a view adds."""
+        focus = Focus("offline", budget=BUDGET, dropped="skeleton")
+        run = self.done(self.modes[0], lambda: focus.session(recall=True))
+        assert run.answer == task.FINAL
+        assert not run.rejected
+        assert moved(run.requests) == run.events > 0
+        assert "[output omitted]" in run.requests[-1].raw.decode()
+        assert "[Left out to save space: steps s_" in run.requests[-1].raw.decode()
+
+    def test_importing_it_imports_this_framework_only(self) -> None:
+        with_it = loaded(f"focusctx.integrations.{self.name}")
+        assert with_it - loaded(*self.imports) <= {"focusctx"}
+
+    def test_the_code_on_the_page_runs(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        requests = run_page(ROOT / "docs" / "integrations" / f"{self.name.replace('_', '-')}.md", self.page_calls)
+        assert moved(requests), "the page's agent compresses"
+
+
+def both(run: Run, other: Run) -> list[tuple[Received, Received]]:
+    return list(zip(run.requests, other.requests, strict=True))
+
+
+def without_messages(request: Received) -> dict[str, Any]:
+    return {key: value for key, value in request.body.items() if key not in ("messages", "input")}
+
+
+def moved(requests: list[Received]) -> int:
+    """How many requests do not begin, byte for byte, with the history of the request before."""
+    return len(moves(requests))
+
+
+def loaded(*modules: str) -> set[str]:
+    """The packages from outside the standard library that these modules bring in, in a process of their own."""
+    code = f"import sys, {', '.join(modules)}; print(*sys.modules)"
+    names = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    return {name.partition(".")[0] for name in names} - sys.stdlib_module_names

@@ -1,0 +1,44 @@
+"""Runs the Python on a page of the docs, from top to bottom, with a scripted provider in the place of the real one."""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from provider import Call, Provider, Received, Say
+
+
+def run_page(page: Path, calls: int) -> list[Received]:
+    """What the provider was sent. The model calls the first tool it is offered so many times, then answers."""
+    code = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    assert code, f"{page} has no Python on it"
+    names: dict[str, Any] = {"__name__": "__page__"}
+    with Provider(lambda received: _say(received, calls)) as provider:
+        with patch.dict(os.environ, _pointing_to(provider.url)):
+            for number, block in enumerate(code, 1):
+                exec(compile(block, f"block {number} of {page.name}", "exec", flags=0), names)
+        assert not provider.rejected
+        return list(provider.received)
+
+
+def _pointing_to(url: str) -> dict[str, str]:
+    keys = {"OPENAI_API_KEY": "none", "ANTHROPIC_API_KEY": "none"}
+    return {"OPENAI_BASE_URL": f"{url}/v1", "ANTHROPIC_BASE_URL": url, **keys}
+
+
+def _say(received: Received, calls: int) -> Say:
+    """The tools number what they return, so that it shows how far the work has come."""
+    done = max([0, *map(int, re.findall(r"Part (\d+):", received.raw.decode()))])
+    if done >= calls:
+        return Say("It fails because of part 7.")
+    name, schema = _first_tool(received.body)
+    arguments = dict.fromkeys(schema.get("properties", {}), done + 1)
+    return Say(f"Part {done + 1} is next.", (Call(name, arguments),))
+
+
+def _first_tool(body: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    tool = body["tools"][0]
+    tool = tool.get("function", tool)
+    return tool["name"], tool.get("parameters", tool.get("input_schema"))

@@ -1,0 +1,110 @@
+"""LlamaIndex: the function agent, streamed and not, an agent that acts in text, and the LLM called by hand."""
+
+import asyncio
+import re
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import pytest
+
+import task
+from integrations.conformance import Conformance, compressing, moved
+from integrations.functions import FUNCTIONS
+from provider import Provider, Received, Say
+
+pytest.importorskip("llama_index.core", reason="scripts/test-integrations llama-index")
+
+from llama_index.core.agent.workflow import FunctionAgent, ReActAgent
+from llama_index.core.llms import ChatMessage
+from llama_index.core.memory import Memory
+from llama_index.core.tools import FunctionTool
+from llama_index.core.tools.calling import call_tool_with_selection
+from llama_index.llms.openai_like import OpenAILike
+
+from focusctx.integrations.llama_index import focused
+from focusctx.integrations.plug import Source
+
+
+def tool(function: Callable[..., str]) -> FunctionTool:
+    """With an async form, so that parallel calls end in the order they were made in."""
+
+    @wraps(function)
+    async def call(**arguments: Any) -> str:
+        return function(**arguments)
+
+    return FunctionTool.from_defaults(function, async_fn=call)
+
+
+TOOLS = [tool(function) for function in FUNCTIONS]
+
+
+class TestLlamaIndex(Conformance):
+    name = "llama_index"
+    modes = ("agent", "streaming agent", "by hand", "streamed by hand")
+    imports = ("llama_index.core.llms",)
+
+    def run(self, mode: str, url: str, focus: Source | None) -> tuple[str, list[Any]]:
+        llm = llm_at(url) if focus is None else focused(llm_at(url), focus)
+        if "hand" in mode:
+            answer, messages = by_hand(llm, "streamed" in mode)
+        else:
+            answer, messages = asyncio.run(by_agent(llm, "streaming" in mode))
+        return answer, [message.model_dump() for message in messages]
+
+
+def llm_at(url: str) -> Any:
+    able = {"is_chat_model": True, "is_function_calling_model": True}
+    return OpenAILike(model="scripted", api_base=f"{url}/v1", api_key="none", **able)
+
+
+async def by_agent(llm: Any, streaming: bool) -> tuple[str, list[ChatMessage]]:
+    """The history is what the agent's memory holds."""
+    memory = Memory.from_defaults(token_limit=100_000)
+    agent = FunctionAgent(llm=llm, tools=TOOLS, streaming=streaming)
+    result = await agent.run(task.TASK, memory=memory, max_iterations=100)
+    return str(result), await memory.aget_all()
+
+
+def by_hand(llm: Any, streamed: bool) -> tuple[str, list[ChatMessage]]:
+    history = [ChatMessage(content=task.TASK)]
+    while True:
+        if streamed:
+            *_, response = llm.stream_chat_with_tools(TOOLS, chat_history=history, allow_parallel_tool_calls=True)
+        else:
+            response = llm.chat_with_tools(TOOLS, chat_history=history, allow_parallel_tool_calls=True)
+        history.append(response.message)
+        calls = llm.get_tool_calls_from_response(response, error_on_no_tool_call=False)
+        for call in calls:
+            output = call_tool_with_selection(call, TOOLS)
+            more = {"tool_call_id": call.tool_id}
+            history.append(ChatMessage(role="tool", content=str(output.content), additional_kwargs=more))
+        if not calls:
+            return response.message.content, history
+
+
+def test_steps_written_as_text_are_dropped_too() -> None:
+    """The ReAct agent's observations are user messages."""
+
+    def model(received: Received) -> Say:
+        done = max([0, *map(int, re.findall(rf"Page (\d+) of {task.STEPS}\b", received.raw.decode()))])
+        if done == task.STEPS:
+            return Say("Thought: I can answer.\nAnswer: All is read.")
+        return Say(f'Thought: Page {done + 1} is next.\nAction: read_page\nAction Input: {{"page": {done + 1}}}')
+
+    with Provider(model) as provider:
+        agent = ReActAgent(llm=focused(llm_at(provider.url), compressing()), tools=TOOLS[:1])
+        assert str(asyncio.run(agent_run(agent))) == "All is read."
+        assert moved(provider.received)
+
+
+async def agent_run(agent: Any) -> Any:
+    return await agent.run("Read all pages.", max_iterations=100)
+
+
+def test_it_is_an_llm_of_the_same_class() -> None:
+    llm = llm_at("http://127.0.0.1")
+    copy = focused(llm, compressing())
+    assert isinstance(copy, OpenAILike)
+    assert copy.to_dict() == llm.to_dict()
+    assert type(llm) is OpenAILike

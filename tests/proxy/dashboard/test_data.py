@@ -1,0 +1,180 @@
+"""What the dashboard's API tells: sessions, events with their evidence, and texts only when they are asked for."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import task
+from agents import Draft, cites, growing, session_of, sized
+from focusctx.proxy.dashboard.moments import moments
+from focusctx.proxy.sessions import Step
+
+PAGE_9 = "Page 9 of 30. Balance"
+
+
+async def got(stage: Any, path: str, status: int = 200) -> Any:
+    async with stage.http.get(f"{stage.url}/ui/api/{path}") as answer:
+        assert answer.status == status, await answer.text()
+        return await answer.json()
+
+
+async def only_session(stage: Any) -> str:
+    (session,) = (await got(stage, "sessions"))["sessions"]
+    return str(session["id"])
+
+
+async def path_of(stage: Any, cause: str) -> str:
+    """The first event for that reason."""
+    session = await only_session(stage)
+    log = (await got(stage, f"sessions/{session}"))["log"]
+    return f"sessions/{session}/events/{next(entry['number'] for entry in log if entry['cause'] == cause)}"
+
+
+async def test_the_list_says_what_each_session_saves_and_no_word_of_what_was_said(staging):
+    async with staging() as stage:
+        await stage.agent("first", model="gpt-4.1").step(3)
+        await stage.agent("second").step(14)
+        told = await got(stage, "sessions")
+    assert told["about"] == {
+        "version": told["about"]["version"], "dry_run": False, "draft": "scripted", "budget": 2500, "token": None,
+    }  # fmt: skip
+    second, first = told["sessions"]
+    assert (second["model"], second["upstream"], second["requests"]) == ("scripted", "local", 14)
+    assert second["full"] > 4000 > 2500 > second["sent"]
+    assert second["events"] >= 1
+    assert second["net"] is None, "nobody knows the price of that model"
+    assert (first["model"], first["net"], first["events"]) == ("gpt-4.1", 0.0, 0)
+    assert first["full"] == first["sent"] > 0
+    text = json.dumps(told)
+    assert "ledger" not in text
+    assert "read_page" not in text
+
+
+async def test_a_session_tells_its_steps_and_why_it_changed_or_did_not(staging):
+    async with staging() as stage:
+        agent = stage.agent(model="gpt-4.1")
+        await agent.step(20)
+        (live,) = stage.proxy.sessions
+        told = await got(stage, f"sessions/{await only_session(stage)}")
+        assert len(told["steps"]) == told["requests"] == 20
+        assert [step[1:3] for step in told["steps"]] == [[step.full, step.sent] for step in live.steps]
+        log = told["log"]
+        assert [entry["number"] for entry in log] == list(range(1, len(log) + 1))
+        assert {"compressed", "growth", "money"} >= {entry["cause"] for entry in log} >= {"compressed", "money"}
+        for entry in log:
+            step = told["steps"][entry["request"] - 1]
+            assert step[2] == entry["after"]
+            assert step[0] == entry["time"]
+            assert entry["why"]
+        assert told["money"]["saved"] > 0
+        assert "ledger" not in json.dumps(told)
+
+
+async def test_an_event_tells_each_spans_fate_and_who_asked_for_it(staging):
+    async with staging() as stage:
+        await stage.agent().step(12)
+        path = await path_of(stage, "compressed")
+        event = await got(stage, path)
+        result = event["result"]
+        fates = {span["index"]: span["fate"] for span in result["spans"]}
+        assert [fates[index] for index in (1, 2, 3, 4)] == ["rescued", "kept", "kept", "dropped"]
+        assert fates[event["span"]] == "pinned"
+        assert result["spans"][1]["utility"] == pytest.approx(2 / 3)
+        assert result["spans"][-1]["pinned"] == "newest span"
+        assert result["sketches"][0]["steps"] == [["finish the audit", [2, 3]]]
+        assert result["sketches"][0]["rescues"] == [["it was the first try", [1]]]
+        assert result["certificate"]["rollouts"] == 3
+        assert result["turns"] == [{"after": 0, "text": task.TASK, "length": len(task.TASK)}]
+        assert result["frame"] + sum(span["tokens"] for span in result["spans"]) == event["before"]
+        assert event["before"] > event["after"]
+        assert "back" not in event
+        assert event["restored"] == {}
+        assert "counted by" not in json.dumps(event), "what the tools said is not among it"
+        span = await got(stage, f"{path}/spans/4")
+        assert span["action"] == 'read_page({"page": 4})'
+        assert span["observation"] == task.run_tool("read_page", {"page": 4})
+
+
+async def test_long_words_of_the_user_come_when_they_are_asked_for(staging):
+    long = "Mind the valves. " * 1000
+    async with staging() as stage:
+        agent = stage.agent()
+        agent.history[1]["content"] += long
+        await agent.step(12)
+        path = await path_of(stage, "compressed")
+        event = await got(stage, path)
+        (turn,) = event["result"]["turns"]
+        assert len(turn["text"]) == 2000
+        assert turn["length"] == len(task.TASK + long)
+        assert await got(stage, f"{path}/turns/0") == {"text": task.TASK + long}
+        await got(stage, f"{path}/turns/1", 404)
+
+
+async def test_a_failed_event_has_its_reason_and_no_decisions(staging):
+    async with staging(sketches=["I would rather not."]) as stage:
+        await stage.agent().step(9)
+        event = await got(stage, await path_of(stage, "draft"))
+        assert not event["happened"]
+        assert event["result"]["failure"] in event["why"]
+        assert {span["utility"] for span in event["result"]["spans"]} == {None}
+        assert all(sketch["problem"] for sketch in event["result"]["sketches"])
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["sessions/0123", "sessions/0123/events/1", "sessions/{id}/events/0", "sessions/{id}/events/99",
+     "sessions/{id}/events/1/spans/99", "sessions/{id}/events/99/spans/1", "sessions/{id}/events/x", "nonsense"],
+)  # fmt: skip
+async def test_what_is_not_there_is_not_found(staging, path):
+    async with staging() as stage:
+        await stage.agent().step(9)
+        told = await got(stage, path.replace("{id}", await only_session(stage)), 404)
+        assert told["error"]["message"].startswith("focusctx: ")
+
+
+async def test_a_thousand_spans_stay_light(staging):
+    async with staging() as stage:
+        agent = stage.agent()
+        for number in range(1, 1001):
+            call = {"id": f"c{number}", "type": "function", "function": {"name": "read_page", "arguments": "{}"}}
+            agent.history.append({"role": "assistant", "content": None, "tool_calls": [call]})
+            agent.history.append({"role": "tool", "tool_call_id": f"c{number}", "content": PAGE_9 + " x" * 200})
+        await agent.step()
+        session = await only_session(stage)
+        started = time.perf_counter()
+        async with stage.http.get(f"{stage.url}/ui/api/sessions/{session}/events/1") as answer:
+            body = await answer.read()
+        assert len(json.loads(body)["result"]["spans"]) == 1000
+        assert len(body) < 250_000
+        assert time.perf_counter() - started < 2
+        assert PAGE_9.encode() not in body
+
+
+@given(
+    st.lists(st.integers(1, 60), min_size=1, max_size=40),
+    st.integers(50, 200),
+    st.integers(1, 5),
+    st.lists(st.integers(1, 6), max_size=4),
+)
+def test_every_event_is_found_at_its_request(sizes, budget, cited, wanted):
+    """Against a real session, with retries, and with spans that somebody wants back in between."""
+    session = session_of(Draft(cites(cited)), budget=budget, growth=0.1)
+    steps: list[Step] = []
+    expected: list[int] = []
+    for number, history in enumerate(growing(sized(*sizes))):
+        for _ in range(1 + (number % 7 == 3)):
+            known = len(session.events)
+            session.view(history)
+            steps.append(Step(0.0, *session.size, 0.0))
+            fresh = len(session.events) - known
+            expected += [len(steps) - 1] * fresh
+            if not fresh and session.events and session.events[-1].steps > 1:
+                expected[-1] = len(steps) - 1
+        if number % 9 == 8:
+            for span in wanted:
+                session.restore(span)
+    assert moments(steps, list(session.events)) == expected

@@ -1,0 +1,82 @@
+"""Real coding agents do a long task through the proxy: the same run, and valid, smaller, prefix-stable histories."""
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from coding_agents import CLAUDE_CODE, CODEX, CODEX_AS_IT_COMES, FINAL, MINI_SWE_AGENT, STEPS, Agent, Outcome
+from focusctx import Focus
+from focusctx.types import Prompt
+from prefixes import moves
+from provider import Provider, Received
+from proxied import events, every_third_and_the_newest, proxied
+
+pytestmark = pytest.mark.agents
+
+HOP = {"connection", "content-length"}
+EXPECTED = Outcome(FINAL, "".join(f"{step}\n" for step in range(1, STEPS + 1)))
+
+
+@pytest.fixture(scope="module")
+def without_proxy(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Agent], list[Received]]:
+    """What an agent sends when it asks the provider itself, found out once for each."""
+
+    @cache
+    def run(agent: Agent) -> list[Received]:
+        with Provider(agent.model, websocket=False) as provider:
+            assert agent.run(provider.url, tmp_path_factory.mktemp("direct")) == EXPECTED
+            return steps_of(agent, provider)
+
+    return run
+
+
+def steps_of(agent: Agent, provider: Provider) -> list[Received]:
+    assert provider.rejected == []
+    return [received for received in provider.received if agent.works(received)]
+
+
+def need(agent: Agent) -> None:
+    if not agent.path.exists():
+        pytest.skip(f"{agent.name} is not installed: scripts/test-agents installs it")
+
+
+@pytest.mark.parametrize("draft", ["offline", every_third_and_the_newest], ids=["offline", "scripted"])
+@pytest.mark.parametrize("agent", [CLAUDE_CODE, CODEX, CODEX_AS_IT_COMES, MINI_SWE_AGENT], ids=lambda agent: agent.name)
+def test_an_agent_runs_the_same(
+    agent: Agent,
+    draft: str | Callable[[Prompt], str],
+    without_proxy: Callable[[Agent], list[Received]],
+    tmp_path: Path,
+) -> None:
+    need(agent)
+    whole = without_proxy(agent)
+    assert len(whole) == STEPS + 1
+    assert moves(whole) == []
+    focus = Focus(draft, budget=2500)
+    with Provider(agent.model, websocket=False) as provider, proxied(focus, provider.url) as (proxy, url):
+        assert agent.run(url, tmp_path) == EXPECTED
+        sent = steps_of(agent, provider)
+        moved = moves(sent)
+        assert len(moved) == len(events(proxy)) > 1
+    assert len(sent) == len(whole)
+    for before, after in zip(whole, sent, strict=True):
+        assert after.headers.keys() - HOP == before.headers.keys() - HOP
+        assert after.query == before.query
+        assert after.body.keys() == before.body.keys()
+    sizes = [(len(before.messages), len(after.messages)) for before, after in zip(whole, sent, strict=True)]
+    assert all(after == before for before, after in sizes[: moved[0]])
+    assert all(after < before for before, after in sizes[moved[0] :])
+    assert len(sent[-1].raw) < 0.8 * len(whole[-1].raw)
+
+
+def test_codex_talks_to_its_provider_over_a_websocket(tmp_path: Path) -> None:
+    """As it does where it can; the history then stays with the provider, and there is nothing to compress."""
+    agent = CODEX_AS_IT_COMES
+    need(agent)
+    with Provider(agent.model) as provider, proxied(Focus("offline", budget=2500), provider.url) as (proxy, url):
+        assert agent.run(url, tmp_path) == EXPECTED
+        assert len(steps_of(agent, provider)) == STEPS + 1
+        assert {received.method for received in provider.received} == {"GET"}
+        assert events(proxy) == []
