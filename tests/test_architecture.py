@@ -17,7 +17,8 @@ LAYERS = [
     {"pipeline"},
     {"compressor"},
     {"session"},
-    {"proxy", "integrations"},
+    {"proxy", "integrations", "baselines"},
+    {"bench"},
     {"cli", "__main__"},
 ]
 """Lowest first. A part may import from its own layer and from those below. Methods that only lead the way up

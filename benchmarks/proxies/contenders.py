@@ -42,9 +42,9 @@ class Contender:
     """Whether less must go up than came."""
 
 
-NOTHING_DUE, AFTER, APPLIES = "focusctx, nothing due", "focusctx, after a decision", "focusctx, applies a decision"
-AT_ONCE = "focusctx, drafts and applies"
-NAMES = ("direct", "floor", "LiteLLM", "headroom", NOTHING_DUE, AFTER, APPLIES, AT_ONCE)
+FAR, NEAR = "focusctx, far below the budget", "focusctx, near the budget"
+AFTER, APPLIES, AT_ONCE = "focusctx, after a decision", "focusctx, applies a decision", "focusctx, drafts and applies"
+NAMES = ("direct", "floor", "LiteLLM", "headroom", FAR, NEAR, AFTER, APPLIES, AT_ONCE)
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ class Stage:
             return self._litellm(port)
         if name == "headroom":
             return self._headroom(port)
-        if name == NOTHING_DUE:
-            return self._nothing_due(port)
+        if name == FAR:
+            return self._far(port)
         return self._decides(name, port, size)
 
     def _litellm(self, port: int) -> Contender:
@@ -93,18 +93,19 @@ class Stage:
         }
         return Contender("headroom", command, environment, WORKLOADS[:2], slow=True)
 
-    def _nothing_due(self, port: int) -> Contender:
+    def _far(self, port: int) -> Contender:
         serve = (str(Path(sys.executable).with_name("focusctx")), "serve", "--upstream", f"openai={self.upstream}")
-        options = ("--listen", f"127.0.0.1:{port}", "--budget", "1000000", "--store", self._store("nothing-due"))
-        return Contender(NOTHING_DUE, (*serve, *options), workloads=WORKLOADS[:2])
+        options = ("--listen", f"127.0.0.1:{port}", "--budget", "1000000", "--store", self._store("far"))
+        return Contender(FAR, (*serve, *options), workloads=WORKLOADS[:2])
 
     def _decides(self, name: str, port: int, size: Size) -> Contender:
         when = "at-once" if name == AT_ONCE else "ahead"
         store = self._store(f"{NAMES.index(name)}-{size.name}")
-        numbers = (str(size.budget), str(size.keep_every), when)
+        budget = size.higher if name == NEAR else size.budget
+        numbers = (str(budget), str(size.keep_every), when)
         command = (sys.executable, str(HERE / "ours.py"), str(port), self.upstream, store, *numbers)
-        workloads = WORKLOADS[:2] if name == AFTER else WORKLOADS[2:]
-        return Contender(name, command, workloads=workloads, sizes=(size,), shrinks=True)
+        workloads = WORKLOADS[2:] if name in (APPLIES, AT_ONCE) else WORKLOADS[:2]
+        return Contender(name, command, workloads=workloads, sizes=(size,), shrinks=name != NEAR)
 
     def _store(self, name: str) -> str:
         return f"sqlite:///{self.scratch / name}.db"

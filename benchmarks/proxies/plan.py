@@ -28,13 +28,15 @@ class Size:
 
     name: str
     budget: int
+    higher: int
+    """A budget that they come near and do not reach."""
     rounds: int
     """How often 32 conversations are measured in a full run: short requests need more of them."""
     keep_every: int
     """Of the steps before the crossing, every such one is kept; 0 for none, where few steps fill the budget again."""
 
 
-SIZES = (Size("2k", 1400, 16, 0), Size("30k", 29_500, 8, 2))
+SIZES = (Size("2k", 1400, 3400, 16, 0), Size("30k", 29_500, 40_000, 8, 2))
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TypeAlias
 
-from .contenders import AFTER, APPLIES, AT_ONCE, NAMES, NOTHING_DUE
+from .contenders import AFTER, APPLIES, AT_ONCE, FAR, NAMES, NEAR
 from .measure import Figures
 from .plan import SIZES, Cell
 
 Cells: TypeAlias = dict[tuple[str, Cell], Figures]
-CPU_BARS = {NOTHING_DUE: 2.0, AFTER: 2.0, APPLIES: 4.0, AT_ONCE: 4.0}
+CPU_BARS = {FAR: 2.0, NEAR: 2.0, AFTER: 2.0, APPLIES: 4.0, AT_ONCE: 4.0}
 RATE_BAR = 15.0
 START_BAR = (1.5, 120.0)
 OTHERS = ("LiteLLM", "headroom")
@@ -110,7 +110,7 @@ def _starts(results: Results) -> Iterable[str]:
     missed = []
     for name, start in results.starts.items():
         if name in results.versions:
-            bar = " (bar 1.5 s, 120 MiB)" if name == NOTHING_DUE else ""
+            bar = " (bar 1.5 s, 120 MiB)" if name == FAR else ""
             text = f"{start.cpu:.2f} s | {start.memory:.0f} MiB{bar}"
             print(f"| {name} | {results.versions[name]} | {text} |")
             if bar and (start.cpu > START_BAR[0] or start.memory > START_BAR[1]):

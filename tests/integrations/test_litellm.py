@@ -3,18 +3,33 @@
 import asyncio
 import json
 import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import task
-from integrations.conformance import Conformance
+from integrations.conformance import Conformance, compressing, moved
+from provider import Provider
 
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # it fetches prices otherwise
 litellm = pytest.importorskip("litellm", reason="scripts/test-integrations litellm")
 
 from focusctx.integrations.litellm import FocusCallback
 from focusctx.integrations.plug import Source
+
+
+@pytest.fixture(autouse=True)
+def callbacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are global, and the page sets them too."""
+    monkeypatch.setattr(litellm, "callbacks", [])
 
 
 class TestLiteLLM(Conformance):
@@ -25,16 +40,16 @@ class TestLiteLLM(Conformance):
     def run(self, mode: str, url: str, focus: Source | None) -> tuple[str, list[Any]]:
         litellm.callbacks = [] if focus is None else [FocusCallback(focus)]
         try:
-            return asyncio.run(audit(mode, url))
+            where = {"model": "openai/scripted", "api_base": f"{url}/v1"}
+            if "anthropic" in mode:
+                where = {"model": "anthropic/scripted", "api_base": url}
+            return asyncio.run(audit(mode, api_key="none", **where))
         finally:
             litellm.callbacks = []
 
 
-async def audit(mode: str, url: str) -> tuple[str, list[Any]]:
+async def audit(mode: str, **where: str) -> tuple[str, list[Any]]:
     history: list[Any] = [{"role": "user", "content": task.TASK}]
-    where = {"model": "openai/scripted", "api_base": f"{url}/v1", "api_key": "none"}
-    if "anthropic" in mode:
-        where |= {"model": "anthropic/scripted", "api_base": url}
     router = litellm.Router([{"model_name": "auditor", "litellm_params": where}])
     while True:
         if "messages" in mode:
@@ -66,11 +81,14 @@ async def messages_step(history: list[Any], **where: Any) -> str | None:
     answer = await litellm.anthropic_messages(messages=history, tools=tools, max_tokens=1000, **where)
     history.append({"role": "assistant", "content": answer["content"]})
     calls = [block for block in answer["content"] if block["type"] == "tool_use"]
-    results = [(call["id"], tool_text(call["name"], call["input"])) for call in calls]
     if not calls:
         return answer["content"][-1]["text"]
-    blocks = [{"type": "tool_result", "tool_use_id": id, "content": text} for id, text in results]
-    history.append({"role": "user", "content": blocks})
+    texts = [tool_text(call["name"], call["input"]) for call in calls]
+    results = [
+        {"type": "tool_result", "tool_use_id": call["id"], "content": text}
+        for call, text in zip(calls, texts, strict=True)
+    ]
+    history.append({"role": "user", "content": results})
     return None
 
 
@@ -79,3 +97,69 @@ def tool_text(name: str, arguments: dict[str, Any]) -> str:
         return task.run_tool(name, arguments)
     except task.ToolFailure as failure:
         return f"Error: {failure}"
+
+
+CONFIG = """
+general_settings: {{master_key: {key}}}
+model_list:
+  - model_name: auditor
+    litellm_params: {{model: openai/scripted, api_base: {url}/v1, api_key: none}}
+litellm_settings:
+  callbacks: focus.callback
+"""
+CALLBACK = """
+from focusctx import Focus
+from focusctx.integrations.litellm import FocusCallback
+callback = FocusCallback(Focus("offline", budget=3000))
+"""
+KEY = "sk-a-key-that-is-long-enough-for-a-test"
+
+
+@contextmanager
+def proxy(folder: Path, provider: Provider) -> Iterator[str]:
+    """The address of LiteLLM's proxy, a process of its own, with that provider behind it."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port = str(found.getsockname()[1])
+    (folder / "config.yaml").write_text(CONFIG.format(url=provider.url, key=KEY))
+    (folder / "focus.py").write_text(CALLBACK)
+    command = [Path(sys.executable).with_name("litellm"), "--config", "config.yaml", "--host", "127.0.0.1"]
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen([*command, "--port", port], cwd=folder, stdout=log, stderr=log)
+    try:
+        wait_for(f"http://127.0.0.1:{port}/health/liveliness", process)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
+    until = time.monotonic() + 120
+    while time.monotonic() < until and process.poll() is None:
+        with suppress(OSError), urllib.request.urlopen(url):
+            return
+        time.sleep(0.2)
+    pytest.fail("LiteLLM's proxy did not start")
+
+
+def test_the_proxy_compresses_what_its_clients_send(tmp_path: Path) -> None:
+    """Chat requests go on as they are, Messages are translated to Responses: each is changed once."""
+    with Provider(task.model) as provider, proxy(tmp_path, provider) as url:
+        for mode, where in (
+            ("chat", {"model": "openai/auditor", "api_base": f"{url}/v1"}),
+            ("messages", {"model": "anthropic/auditor", "api_base": url}),
+        ):
+            provider.received.clear()
+            answer, history = asyncio.run(audit(mode, api_key=KEY, **where))
+            assert (answer, provider.rejected) == (task.FINAL, [])
+            assert len(provider.received[-1].raw) < 0.6 * len(json.dumps(history))
+            assert moved(provider.received) == events(history)
+
+
+def events(history: list[Any]) -> int:
+    """How often the view of such an agent changes."""
+    session = compressing().session()
+    for place, message in enumerate(history):
+        if message["role"] == "assistant":
+            session.view(history[:place])
+    return sum(event.happened for event in session.events)

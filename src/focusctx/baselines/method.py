@@ -19,7 +19,7 @@ class Compressed:
     usage: Usage = Usage()
     """Of the models that were asked on the way: a draft, a summariser, an embedder."""
     failure: str | None = None
-    """Why nothing happened although it was due; the history then goes as it is."""
+    """Why nothing happened although it was due; what was sent last then goes on, with what is new."""
 
 
 class Method(Protocol):

@@ -1,14 +1,17 @@
-"""What the parts of the bench agree on: a model answers, an environment acts, a benchmark has tasks, a record says all.
+"""What the parts of the bench agree on: a model answers, an environment acts, a benchmark has tasks.
 
-The agent loop (`agent.py`) knows only these. A benchmark is one file in `benchmarks/`.
+The agent loop (`agent.py`) knows only these and writes a record (`record.py`). A benchmark is one file in
+`benchmarks/`, a kind of model one file in `models/`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
+from ..errors import ModelError
 from ..types import Message, Usage
 
 
@@ -25,14 +28,23 @@ class Turn:
 
     message: Message
     usage: Usage = Usage()
+    """As the provider counts, system prompt and all; `cost` at list prices, which know no cache, as in the paper."""
+    cached_tokens: int = 0
+    """Of the input: read from the provider's cache."""
+    billed: float | None = 0.0
+    """What the request costs with the provider's cache prices; None where no price is known."""
 
     @property
     def text(self) -> str:
         return self.message.get("content") or ""
 
 
+class ContextTooLong(ModelError):
+    """The model cannot read that much. A result, not an accident: the task counts as failed."""
+
+
 class Model(Protocol):
-    """The agent's model."""
+    """The agent's model. One object may answer many runs at once; it keeps nothing of them."""
 
     name: str
 
@@ -47,13 +59,14 @@ class Score:
     success: float
     """1 or 0, or a share where the benchmark has one: what accuracy is the mean of."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """Whatever else it says: em, f1, failed checks."""
+    """Whatever else it says, as JSON: em, f1, failed checks. Numbers are averaged over tasks."""
 
 
 class Environment(Protocol):
     """One task, under way."""
 
     system: str
+    """May be empty: then there is no system message."""
     task: str
     tools: Sequence[Mapping[str, Any]]
     """Chat Completions tool definitions. A benchmark whose actions are text has one tool for them."""
@@ -67,7 +80,8 @@ class Environment(Protocol):
     def is_over(self) -> bool:
         """Whether the last action ended the task."""
 
-    async def score(self) -> Score: ...
+    async def score(self) -> Score:
+        """Asked once, at the end, also when the steps ran out."""
 
     async def close(self) -> None: ...
 
@@ -77,6 +91,8 @@ class Task:
     id: str
     difficulty: str = ""
     data: Mapping[str, Any] = field(default_factory=dict)
+    step_limit: int = 50
+    """The most turns of the agent, unless the user says otherwise."""
 
 
 class Benchmark(Protocol):
@@ -86,3 +102,16 @@ class Benchmark(Protocol):
         """All of the chosen split, in a fixed order. Raises BenchError that says how to get what is missing."""
 
     async def start(self, task: Task) -> Environment: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a user can say about a benchmark."""
+
+    data: Path | None = None
+    """The folder or file with what the benchmark reads: a checkout, a data set."""
+    split: str = ""
+    """As the benchmark names them; empty for the one the paper reports."""
+    seed: int = 42
+    more: Mapping[str, str] = field(default_factory=dict)
+    """What only one benchmark knows, by name: `domain=retail`, `user=openai:gpt-4.1`."""

@@ -50,12 +50,12 @@ class FocusCallback(CustomLogger):
 
     async def _with_view(self, arguments: dict[str, Any], call_type: Any) -> dict[str, Any] | None:
         """The arguments with a view in place of the history; None where they stay as they are."""
-        field, format = _HISTORIES.get(call_type, ("", ""))
+        field, wire = _HISTORIES.get(call_type, ("", ""))
         messages = arguments.get(field)
         if not isinstance(messages, list) or arguments.get("previous_response_id") or arguments.get("conversation"):
             return None
         with fail_open():
-            messages = await self._plug.aview(messages, format, model=arguments.get("model"))
+            messages = await self._plug.aview(messages, wire, model=arguments.get("model"))
         return {**arguments, field: messages}
 
 

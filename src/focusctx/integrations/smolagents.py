@@ -1,4 +1,4 @@
-"""smolagents: `FocusedCodeAgent(tools, model, focus=focus)`, `FocusedToolCallingAgent(…)`, and a mixin for other agents.
+"""smolagents: `FocusedCodeAgent(tools, model, focus=focus)`, `FocusedToolCallingAgent(…)`, and a mixin for others.
 
 An agent writes its memory to messages in which calls and their results are plain text, and asks its model with those.
 What is translated are the steps of the memory: the model's turn, and whatever came of it.
@@ -31,8 +31,9 @@ class FocusedAgent(MultiStepAgent):
         with fail_open():
             steps = [step.to_messages(summary_mode) for step in (self.memory.system_prompt, *self.memory.steps)]
             parts = [part for number, step in enumerate(steps) for part in _parts(step, f"step_{number}")]
-            view = self._plug.view([chat for chat, _ in parts], "chat_completions", model=self.model.model_id)
-            messages = [message for part in _chosen(parts, view) for message in part]
+            name = getattr(self.model, "model_id", None)
+            view = self._plug.view([chat for chat, _ in parts], "chat_completions", model=name)
+            messages[:] = [message for part in _chosen(parts, view) for message in part]
         return messages
 
 
@@ -48,7 +49,7 @@ def _parts(step: Sequence[ChatMessage], name: str) -> Iterator[_Part]:
     """A step of the model is a turn with one call, and all that follows is the call's result."""
     said = [message for message in step if message.role == MessageRole.ASSISTANT]
     called = [message for message in step if message.role == MessageRole.TOOL_CALL]
-    result = [message for message in step if message not in (*said, *called)]
+    result = [message for message in step if message.role not in (MessageRole.ASSISTANT, MessageRole.TOOL_CALL)]
     if not said and not called:
         yield from (({"role": _role(message), "content": _content([message])}, [message]) for message in result)
         return

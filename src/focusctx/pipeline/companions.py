@@ -10,7 +10,8 @@ from ..types import History
 
 def companions_of(history: History, chosen: Collection[int], config: FocusConfig) -> dict[int, str]:
     """The spans that have to be kept beside the chosen ones, each with the reason."""
-    neighbours = {} if config.dropped == "skeleton" else _neighbours(history, chosen)
+    concerned = history.format == "anthropic" and config.dropped == "remove"
+    neighbours = _neighbours(history, chosen) if concerned else {}
     return {**neighbours, **leaders_of(history, {*chosen, *neighbours})}
 
 
@@ -38,10 +39,9 @@ def _neighbours(history: History, chosen: Collection[int]) -> dict[int, str]:
         if stays.isdisjoint(owners):
             first_gone, last_gone = first_gone or max(owners), max(owners)
             continue
-        if history.format == "anthropic":
-            if role == "system" and last != "user" and last_gone:
-                found[last_gone] = "a system message follows it"
-            elif role == "user" and last == "system" and first_gone:
-                found[first_gone] = "it answers a system message"
+        if role == "system" and last != "user" and last_gone:
+            found[last_gone] = "a system message follows it"
+        elif role == "user" and last == "system" and first_gone:
+            found[first_gone] = "it answers a system message"
         last, first_gone, last_gone = role, 0, 0
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, aclosing
 
 import aiohttp
 from aiohttp import web
@@ -39,14 +39,14 @@ class Recalling:
             if first.content_type != "text/event-stream":
                 last, answered = await whole(self.turn, first, self._ask_again, self._recall)
                 return _response(last, answered)
-            shown = stream(self.turn, first, self._ask_again, self._recall)
-            try:
-                begun = await anext(shown, b"")
-            except Refused as refused:
-                return _response(refused.answer, refused.body)
-            response = web.StreamResponse(status=first.status, reason=first.reason, headers=headers_down(first))
-            await stream_down(request, response, _chained(begun, shown))
-            return response
+            async with aclosing(stream(self.turn, first, self._ask_again, self._recall)) as shown:
+                try:
+                    begun = await anext(shown, b"")
+                except Refused as refused:
+                    return _response(refused.answer, refused.body)
+                response = web.StreamResponse(status=first.status, reason=first.reason, headers=headers_down(first))
+                await stream_down(request, response, _chained(begun, shown))
+                return response
 
     def _ask_again(
         self, extra: list[Message], *, offer_tool: bool

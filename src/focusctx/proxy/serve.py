@@ -42,7 +42,7 @@ async def serving(focus: Focus, settings: Settings) -> AsyncIterator[tuple[Proxy
         logger=_log_of_http,
         auto_decompress=False,
         handler_cancellation=True,
-        shutdown_timeout=settings.grace,
+        shutdown_timeout=settings.grace / 2,  # aiohttp waits for it twice
         max_line_size=64 * 1024,
         max_field_size=64 * 1024,
     )

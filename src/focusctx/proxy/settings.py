@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -72,6 +73,7 @@ _IN_FILE: dict[str, type] = {
     "body_limit": int,
     "money_gate": bool,
     "log_text": bool,
+    "refuse_websockets": bool,
     "otel": bool,
     "grace": float,
     "upstreams": dict,
@@ -116,14 +118,15 @@ def check(content: dict[str, Any], kinds: Mapping[str, type], where: str = "") -
             raise ConfigError(f"{where}{name} must be {_KINDS[kind]}, not {value!r}")
 
 
+_ADDRESS = re.compile(r"(\[(?P<six>[^\]\s]+)\]|(?P<host>[^:/\[\]\s]*))(:(?P<port>[0-9]+))?")
+
+
 def address(text: str) -> tuple[str, int]:
     """`HOST:PORT`, `HOST` or `:PORT`; IPv6 in brackets."""
-    host, colon, port = text.rpartition(":")
-    if not colon or text.endswith("]"):
-        host, port = text, str(PORT)
-    if not port.isdecimal():
-        raise ConfigError(f"{text!r} is no address: HOST:PORT")
-    return host.strip("[]") or "127.0.0.1", int(port)
+    parts = _ADDRESS.fullmatch(text)
+    if not parts or not text:
+        raise ConfigError(f"{text!r} is no address: HOST:PORT, IPv6 in brackets")
+    return parts["six"] or parts["host"] or "127.0.0.1", int(parts["port"] or PORT)
 
 
 def is_loopback(host: str) -> bool:

@@ -30,6 +30,8 @@ class Guarded:
     def __init__(self, store: Store, *, patience: float = _PATIENCE, rest: float = _REST) -> None:
         self._store = store
         self.quick = getattr(store, "quick", False)
+        self._is_open = False
+        """Whether a quick store has answered since it was last in trouble: to open a file may take time."""
         self.trouble: str | None = None
         """What went wrong last; None while all is well."""
         self._patience = patience
@@ -70,9 +72,10 @@ class Guarded:
         self._threads.end()
 
     def _read(self, question: Callable[[], T]) -> T:
-        return self._ask_here(question) if self.quick else self._ask(question)
-
-    def _ask_here(self, question: Callable[[], T]) -> T:
+        if not (self.quick and self._is_open):
+            answer = self._ask(question)
+            self._is_open = True
+            return answer
         if self.trouble is not None:
             raise StoreError(self.trouble)
         try:
@@ -98,7 +101,7 @@ class Guarded:
 
     def _leave_alone(self, why: str) -> None:
         with self._lock:
-            is_news, self.trouble = self.trouble is None, why
+            is_news, self.trouble, self._is_open = self.trouble is None, why, False
         if is_news:
             threading.Thread(target=self._wait_for_the_end, name="focusctx store", daemon=True).start()
 
@@ -111,7 +114,7 @@ class Guarded:
                 except Exception as error:
                     self.trouble = str(error)
                 else:
-                    self.trouble = None
+                    self.trouble, self._is_open = None, True
                     return
 
 

@@ -1,6 +1,7 @@
 """A proxy with an agent behind it that takes one step at a time, and a browser to look at them with."""
 
 import json
+import re
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -9,6 +10,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+import pytest_asyncio
 
 import task
 from focusctx import Focus
@@ -109,3 +111,53 @@ def chromium() -> str:
     if found is None:
         pytest.skip("no chromium on PATH (scripts/browser installs it)")
     return found
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser(chromium: str) -> AsyncIterator[Any]:
+    from playwright.async_api import async_playwright
+
+    flags = ["--no-sandbox", "--headless=new", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=chromium, args=flags)
+        yield browser
+        await browser.close()
+
+
+class Window:
+    """A page in the browser. Whatever it complains of, and every request it makes to elsewhere, is remembered."""
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+        self.complaints: list[str] = []
+        page.set_default_timeout(10_000)
+        page.on("console", lambda line: line.type in ("error", "warning") and self.complaints.append(line.text))
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("dialog", lambda dialog: self.complaints.append(dialog.message))
+        page.on("request", lambda request: self._heed(request.url))
+
+    def _heed(self, url: str) -> None:
+        if not re.match(r"http://127\.0\.0\.1:\d+/ui(/|$|#)", url):
+            self.complaints.append(f"asked for {url}")
+
+    def heading(self, text: str | re.Pattern[str]) -> Any:
+        return self.page.get_by_role("heading", level=1, name=text)
+
+    async def opened(self, stage: Stage, *, event: int | None = None) -> Any:
+        """Shows the only session, or the event that dropped this span of it."""
+        (live,) = stage.proxy.sessions
+        place = f"#/sessions/{live.id}"
+        if event is not None:
+            dropped = [it.result.dropped if it.result else () for it in live.session.events]
+            place += f"/events/{next(number for number, spans in enumerate(dropped, 1) if event in spans)}"
+        await self.page.goto(f"{stage.url}/ui{place}")
+        return self.page
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def window(browser: Any) -> AsyncIterator[Window]:
+    context = await browser.new_context(viewport={"width": 1200, "height": 900})
+    window = Window(await context.new_page())
+    yield window
+    await context.close()
+    assert window.complaints == []

@@ -159,3 +159,13 @@ def test_the_raw_events_can_be_iterated_too() -> None:
     kinds = [json.loads(line[6:])["type"] for line in body.split(b"\n") if line.startswith(b"data: ")]
     assert kinds.count("response.created") == kinds.count("response.completed") == 1
     assert kinds.count("response.output_item.added") == kinds.count("response.output_item.done") == 2
+
+
+def test_a_stream_out_of_order_is_not_asked_again() -> None:
+    """The end of the call stands before its beginning, so the agent has seen it: nobody could pair it any more."""
+    events = [part + b"\n\n" for part in stream(MESSAGE, CALL).split(b"\n\n")[:-1]]
+    call_ends = next(place for place, each in enumerate(events) if b"item.done" in each and b"fc_1" in each)
+    events.insert(3, events.pop(call_ends))
+    turn = turn_for("responses")
+    assert b"fc_1" in turn.feed(b"".join(events))
+    assert turn.end().queries == ()

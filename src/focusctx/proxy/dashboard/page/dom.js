@@ -59,7 +59,8 @@ export class Keyed {
     const wanted = new Map();
     for (const [key, item] of items) {
       const entry = this.known.get(key) ?? this.make(item);
-      entry.update(item);
+      if (entry.item !== item) entry.update(item);
+      entry.item = item;
       wanted.set(key, entry);
     }
     for (const [key, entry] of this.known) if (!wanted.has(key)) entry.node.remove();
@@ -71,12 +72,11 @@ export class Keyed {
   }
 }
 
-// An element that is moved loses the focus, so the others are moved around the one that has it.
+// What already stands in its place is not touched: an element that is moved loses the focus.
 function arrange(parent, nodes) {
   let next = null;
   for (const node of nodes.reverse()) {
-    const holdsFocus = node.parentElement === parent && node.contains(document.activeElement);
-    if (!holdsFocus && (node.nextSibling !== next || node.parentElement !== parent)) parent.insertBefore(node, next);
+    if (node.nextSibling !== next || node.parentElement !== parent) parent.insertBefore(node, next);
     next = node;
   }
 }

@@ -48,7 +48,7 @@ function build(main, event, id, about) {
   const unreal = about.dry_run || event.cause !== "compressed";
   main.append(summary(event, about), neighbours(event, id));
   if (!result) return null;
-  main.append(...notices(result), tiles(event), facts(event));
+  main.append(...notices(result), tiles(event, unreal), facts(event));
   const spans = spanList({ event, id, unreal, about });
   const drawn = picture(event, unreal, spans.goTo);
   if (drawn) main.append(drawn);
@@ -59,7 +59,7 @@ function build(main, event, id, about) {
 function summary(event, about) {
   const sentences = [`${event.why[0]?.toUpperCase() ?? ""}${event.why.slice(1)}.`];
   if (event.repeated > 1) sentences.push(`So it was for ${event.repeated} requests in a row.`);
-  if (event.money)
+  if (event.money && event.happened)
     sentences.push(
       `Expected to gain ${count(event.money.gain)} and to cost ${count(event.money.cost)} input tokens' worth.`,
     );
@@ -68,7 +68,7 @@ function summary(event, about) {
   if (!event.happened && event.result) sentences.push("Nothing was left out; below is what the sketches said.");
   if (event.cause === "restored")
     sentences.push(
-      `The history ${about.dry_run ? "would grow" : "grew"} from ${count(event.before)} to ${count(event.after)} tokens.`,
+      `What ${about.dry_run ? "would be" : "is"} sent grew from ${count(event.before)} to ${count(event.after)} tokens.`,
     );
   const when = event.request ? [` At request ${count(event.request)}, `, moment(event.time), "."] : [];
   return el("p", { class: "verdict" }, sentences.join(" "), ...when);
@@ -99,7 +99,7 @@ function notices(result) {
   return failure ? [failure, ...warnings] : warnings;
 }
 
-function tiles(event) {
+function tiles(event, unreal) {
   const fates = Object.groupBy(event.result.spans, (span) => span.fate);
   const number = (fate) => fates[fate]?.length ?? 0;
   const lost = number("skeleton") ? "skeleton" : "dropped";
@@ -109,7 +109,7 @@ function tiles(event) {
     "tokens after",
     "saved",
     "spans kept",
-    `spans ${lost === "dropped" ? "dropped" : "left as skeletons"}`,
+    `spans ${unreal ? "that would be " : ""}${lost === "dropped" ? "dropped" : "left as skeletons"}`,
   ]);
   drawn.set([
     [count(event.before), "of history"],

@@ -33,16 +33,18 @@ function sketches(result) {
 function certificate(found) {
   if (!found) return null;
   const upper = Math.min(1, found.set_utility + found.radius);
-  const words =
-    `${percent(found.set_utility)} of ${many(found.rollouts, "sketch", "sketches")} cite any of the dropped spans. At ` +
-    `${percent(found.confidence)} confidence the true share is at most ${percent(upper)} (radius ${found.radius.toFixed(2)}), so the ` +
-    `drop changes the agent's decision by at most ${found.bound.toFixed(2)}, where the most it could change is ${found.m_max}. ` +
-    "More rollouts make the radius smaller.";
+  const words = [
+    `${percent(found.set_utility)} of ${many(found.rollouts, "sketch", "sketches")} cite any of the dropped spans.`,
+    `At ${percent(found.confidence)} confidence the true share is at most ${percent(upper)}`,
+    `(radius ${found.radius.toFixed(2)}), so the drop changes the agent's decision by at most`,
+    `${found.bound.toFixed(2)}, where the most it could change is ${found.m_max}.`,
+    "More rollouts make the radius smaller.",
+  ];
   return el(
     "section",
     { class: "certificate" },
     el("h2", {}, "Certificate"),
-    el("p", {}, words),
+    el("p", {}, words.join(" ")),
     el("p", {}, "This holds if:"),
     el(
       "ul",

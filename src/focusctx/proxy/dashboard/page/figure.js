@@ -55,11 +55,13 @@ export function figure(session, about, href) {
     const which = now.steps.length >= now.steps_limit ? "the last " : "";
     const does = about.dry_run ? "would be sent" : "were sent";
     const marked = now.log.filter((event) => event.happened && event.request).length;
-    say(
-      caption,
-      `Tokens of the history at ${which}${many(now.steps.length, "request")}. At the newest, the agent had ${count(now.full)} and ` +
-        `${count(now.sent)} ${does}. ${marked ? `${many(marked, "event")} marked: the list below says which and why.` : now.events ? "" : "No event yet."}`,
-    );
+    const sentences = [
+      `Tokens of the history at ${which}${many(now.steps.length, "request")}.`,
+      `At the newest, the agent had ${count(now.full)} and ${count(now.sent)} ${does}.`,
+    ];
+    if (marked) sentences.push(`${many(marked, "event")} marked: the list below says which and why.`);
+    else if (!now.events) sentences.push("No event yet.");
+    say(caption, sentences.join(" "));
     draw();
     fill();
   };

@@ -44,7 +44,9 @@ function bar(name, segments, tokens, scale, goTo) {
   const drawn = segments
     .filter((segment) => segment.tokens)
     .map((segment) => {
-      const title = `${segment.name === "user" ? "the task and the user's words" : segment.name}: ${segment.fate === "user" ? "always kept" : segment.fate}, ${count(segment.tokens)} tokens`;
+      const [what, became] =
+        segment.fate === "user" ? ["the task and the user's words", "always kept"] : [segment.name, segment.fate];
+      const title = `${what}: ${became}, ${count(segment.tokens)} tokens`;
       const label = segment.tokens >= LABELLED * scale && el("span", {}, segment.name);
       const node = el(
         "div",

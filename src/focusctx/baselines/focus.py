@@ -1,0 +1,47 @@
+"""FOCUS, as the paper has it: over budget is reason enough, nothing is asked ahead of time, dropped turns are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..compressor import Focus
+from ..config import FocusConfig
+from ..types import Message, Usage
+from .ask import Writer
+from .method import Compressed
+
+_FAILURES = frozenset({"draft", "illegal", "store"})
+
+
+class FocusMethod:
+    """`focus-d`, or `focus-o` where `defensive` is False."""
+
+    def __init__(
+        self,
+        draft: Writer,
+        budget: int = 4096,
+        *,
+        rollouts: int = 3,
+        threshold: float = 0.3,
+        defensive: bool = True,
+        deadline: float = 30.0,
+    ) -> None:
+        self.name = "focus-d" if defensive else "focus-o"
+        config = FocusConfig.paper(
+            budget=budget, rollouts=rollouts, threshold=threshold, defensive=defensive, deadline=deadline
+        )
+        # Its own Focus, not one for all runs: a draft that fails in one run is left alone for a while in that run only.
+        self._session = Focus(draft, config=config).session(money_gate=False, ahead=1.0, growth=0.0)
+
+    async def compress(self, messages: Sequence[Message]) -> Compressed:
+        self._session.events.clear()
+        view = await self._session.aview(messages, format="chat_completions")
+        events = list(self._session.events)
+        happened = any(event.happened for event in events)
+        failures = [event.why for event in events if event.cause in _FAILURES]
+        return Compressed(
+            view,
+            happened=happened,
+            usage=sum((event.result.usage for event in events if event.result), Usage()),
+            failure=failures[0] if failures and not happened else None,
+        )

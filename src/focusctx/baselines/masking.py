@@ -1,0 +1,29 @@
+"""Observation masking: the newest observations stay, older ones become a placeholder; thoughts and actions all stay.
+
+No budget, no model. What stands where an observation was is `focusctx.wire.part.PLACEHOLDER`, unless the observation
+is shorter than that.
+"""
+
+from __future__ import annotations
+
+from ..errors import ConfigError
+from ..types import History, Span
+from .turnwise import Choice, Turnwise
+
+
+class Masking(Turnwise):
+    def __init__(self, keep: int = 10) -> None:
+        super().__init__()
+        if keep < 1:
+            raise ConfigError(f"keep must be 1 or more, got {keep!r}")
+        self.name = f"masking-{keep}"
+        self._keep = keep
+
+    async def choose(self, history: History) -> Choice | None:
+        observing = [span.index for span in history.spans if _has_observation(span)]
+        masked = frozenset(observing[: -self._keep])
+        return Choice([span.index for span in history.spans if span.index not in masked], dropped="skeleton")
+
+
+def _has_observation(span: Span) -> bool:
+    return any(message.get("role") != "assistant" for message in span.messages)

@@ -1,0 +1,62 @@
+"""Retrieval: of the older turns, those most like the newest one stay, in their order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ..errors import ConfigError
+from ..types import History, Span, Usage
+from .embedders import Embed
+from .render import turn_as_text
+from .turnwise import Choice, NoChoice, Turnwise, droppable, problem_of
+
+
+class Retrieval(Turnwise):
+    """Chooses anew at every step at which the older turns have more tokens than the budget."""
+
+    name = "retrieval"
+
+    def __init__(self, embed: Embed, budget: int = 4096, *, top: int = 5) -> None:
+        super().__init__()
+        if budget < 0 or top < 1:
+            raise ConfigError(f"budget must be 0 or more and top 1 or more, got {budget!r} and {top!r}")
+        self._embed = embed
+        self._budget = budget
+        self._top = top
+        self._vectors: dict[str, list[float]] = {}
+
+    async def choose(self, history: History) -> Choice | None:
+        older = droppable(history)
+        if sum(span.tokens for span in older) <= self._budget or len(older) <= self._top:
+            return None
+        usage = await self._learn([*older, history.spans[-1]])
+        query = self._vectors[turn_as_text(history.spans[-1])]
+        # Of turns that are alike, the newer one.
+        ranked = sorted(older, key=lambda span: (_dot(query, self._vectors[turn_as_text(span)]), span.index))
+        return Choice([span.index for span in ranked[-self._top :]], usage=usage)
+
+    async def _learn(self, spans: Sequence[Span]) -> Usage:
+        """Embed what was not embedded before."""
+        new = list(dict.fromkeys(text for span in spans if (text := turn_as_text(span)) not in self._vectors))
+        if not new:
+            return Usage()
+        try:
+            embedded = await self._embed(new)
+            vectors = [_unit(vector) for vector in embedded.vectors]
+            if len(vectors) != len(new) or len({len(vector) for vector in vectors}) != 1:
+                raise ValueError("the embedder gave vectors of other numbers or lengths than were asked for")
+        except Exception as error:  # an embedder is anyone's code: whatever it raises, the agent goes on
+            raise NoChoice(problem_of(error)) from error
+        self._vectors.update(zip(new, vectors, strict=True))
+        return embedded.usage
+
+
+def _unit(vector: Sequence[float]) -> list[float]:
+    """The vector with length 1, so that a product is a cosine. One with no direction, of no words, is like nothing."""
+    length = math.sqrt(math.fsum(float(value) ** 2 for value in vector))
+    return [float(value) / length if 0 < length < math.inf else 0.0 for value in vector]
+
+
+def _dot(one: Sequence[float], other: Sequence[float]) -> float:
+    return math.fsum(map(float.__mul__, one, other))

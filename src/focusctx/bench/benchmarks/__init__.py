@@ -1,0 +1,1 @@
+"""The benchmarks, one adapter per file; `registry.py` knows them by name."""

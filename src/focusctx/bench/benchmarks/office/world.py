@@ -1,0 +1,96 @@
+"""The state of one office: what is in it, and what was done in it. Nothing here knows the agent."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+APPS = ("mail", "files", "contacts", "pay", "calendar")
+"""Apps with an account. Notes and the desk are open."""
+
+MOST_WRONG = 3
+"""The wrong password with this number locks the account."""
+
+FEE = "5.00"
+
+
+class Person(NamedTuple):
+    name: str
+    address: str
+    handles: tuple[str, ...]
+    """Where payments may go; at most one is open."""
+    closed: str = ""
+
+
+class Mail(NamedTuple):
+    number: int
+    sender: str
+    about: str
+    date: str
+    text: str
+
+
+class Payment(NamedTuple):
+    to: str
+    amount: str
+    note: str
+
+
+class Sent(NamedTuple):
+    to: str
+    about: str
+    text: str
+
+
+class Meeting(NamedTuple):
+    day: str
+    time: str
+    title: str
+
+
+@dataclass(slots=True)
+class Effects:
+    """What changed for good. Payments, mails and meetings cannot be taken back; of a file the last version counts."""
+
+    payments: Counter[Payment] = field(default_factory=Counter)
+    sent: Counter[Sent] = field(default_factory=Counter)
+    meetings: Counter[Meeting] = field(default_factory=Counter)
+    written: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class World:
+    passwords: dict[str, str] = field(default_factory=dict)
+    tokens: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+    mails: list[Mail] = field(default_factory=list)
+    outbox: dict[str, list[str]] = field(default_factory=dict)
+    """By subject: the addresses that were written to before the task began."""
+    files: dict[str, str] = field(default_factory=dict)
+    people: dict[str, Person] = field(default_factory=dict)
+    codes: dict[str, str] = field(default_factory=dict)
+    """Approval codes by purpose."""
+
+    issued: set[str] = field(default_factory=set)
+    wrong: Counter[str] = field(default_factory=Counter)
+    """Wrong passwords given, by app."""
+    bounced: Counter[str] = field(default_factory=Counter)
+    """Fees paid for payments to closed handles, by handle."""
+    done: Effects = field(default_factory=Effects)
+    wanted: Effects = field(default_factory=Effects)
+    """What the user asked for, exactly."""
+
+    def complaints(self) -> list[str]:
+        """What is not as the user wanted it."""
+        found = [f"account locked: {app}" for app, wrong in self.wrong.items() if wrong >= MOST_WRONG]
+        found += [f"fee paid {fees} times for {handle}" for handle, fees in self.bounced.items() if fees > 1]
+        for kind in ("payments", "sent", "meetings"):
+            done: Counter[tuple[str, ...]] = getattr(self.done, kind)
+            wanted: Counter[tuple[str, ...]] = getattr(self.wanted, kind)
+            found += [f"{kind}, missing: {' | '.join(one)}" for one in (wanted - done).elements()]
+            found += [f"{kind}, not wanted: {' | '.join(one)}" for one in (done - wanted).elements()]
+        for path in sorted(self.wanted.written.keys() | self.done.written.keys()):
+            if self.wanted.written.get(path) != self.done.written.get(path):
+                found.append(f"file not as wanted: {path}")
+        return found

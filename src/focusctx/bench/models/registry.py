@@ -1,0 +1,26 @@
+"""From what a user writes, `openai:gpt-4.1`, to the agent's model. Names are those of drafts."""
+
+from __future__ import annotations
+
+from ...drafts.anthropic import AnthropicDraft
+from ...drafts.openai_compatible import OpenAICompatibleDraft
+from ...drafts.registry import draft_from
+from ...errors import ConfigError
+from ..agent import SEED, TEMPERATURE
+from ..seams import Model
+from .anthropic import AnthropicModel
+from .openai_compatible import OpenAICompatibleModel
+
+
+def model_from(name: str, *, temperature: float = TEMPERATURE, seed: int = SEED) -> Model:
+    """`openai:MODEL`, `openai:MODEL@URL`, `azure:DEPLOYMENT`, `anthropic:MODEL`, `deepseek:MODEL` and so on."""
+    try:
+        known = draft_from(name)
+    except ConfigError as error:
+        raise ConfigError(f"no model {name!r} for the agent: {error}") from error
+    # A draft of that name already knows the server, its URL and its key.
+    if isinstance(known, OpenAICompatibleDraft):
+        return OpenAICompatibleModel(known.model, known.name, known._endpoint, temperature=temperature, seed=seed)
+    if isinstance(known, AnthropicDraft):
+        return AnthropicModel(known.model, known.name, known._endpoint, temperature=temperature)
+    raise ConfigError(f"{name!r} can be a draft but not the agent's model: name one behind an API")

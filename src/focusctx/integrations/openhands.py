@@ -1,0 +1,104 @@
+"""OpenHands SDK: `Agent(llm=…, tools=…, condenser=FocusCondenser(focus=focus))`.
+
+A condenser may answer with a `Condensation`, an event that stays in the conversation and takes steps out of it for good,
+or with a `View` for the one call that is to be made. This one makes views: the conversation stays whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+from ..types import Message
+from .plug import Plug, Source, fail_open, needs, places
+
+with needs("openhands"):
+    from openhands.sdk.context.condenser.base import PipelinableCondenserBase
+    from openhands.sdk.context.view import View
+    from openhands.sdk.event import ActionEvent, LLMConvertibleEvent
+    from openhands.sdk.event.types import SourceType
+    from openhands.sdk.llm import LLM, TextContent
+    from openhands.sdk.llm import Message as LLMMessage
+    from pydantic import Field, PrivateAttr
+
+_FORMAT = "chat_completions"
+_Part = tuple[dict[str, Any], list[LLMConvertibleEvent]]
+"""A chat message, and the events it comes from."""
+
+
+class FocusCondenser(PipelinableCondenserBase):
+    """The model is called with the view; the conversation keeps every event. Without `focus`, as one that was saved
+    and loaded has none, all events are sent."""
+
+    focus: Any = Field(default=None, exclude=True)
+    _plug: Plug | None = PrivateAttr(default=None)
+
+    def model_post_init(self, context: Any) -> None:
+        super().model_post_init(context)
+        self._plug = None if self.focus is None else Plug(self.focus)
+
+    def condense(self, view: View, agent_llm: LLM | None = None) -> View:
+        with fail_open():
+            if self._plug:
+                parts = list(_parts(view.events))
+                found = self._plug.view([chat for chat, _ in parts], _FORMAT, model=agent_llm and agent_llm.model)
+                view = view.model_copy(update={"events": list(_chosen(parts, found))})
+        return view
+
+    async def acondense(self, view: View, agent_llm: LLM | None = None) -> View:
+        with fail_open():
+            if self._plug:
+                parts = list(_parts(view.events))
+                found = await self._plug.aview([chat for chat, _ in parts], _FORMAT, model=agent_llm and agent_llm.model)
+                view = view.model_copy(update={"events": list(_chosen(parts, found))})
+        return view
+
+
+class ShownInstead(LLMConvertibleEvent):
+    """What a view says in the place of events: a placeholder, or the line about missing steps."""
+
+    message: LLMMessage
+    source: SourceType = "environment"
+
+    def to_llm_message(self) -> LLMMessage:
+        return self.message
+
+
+def _parts(events: Sequence[LLMConvertibleEvent]) -> Iterator[_Part]:
+    """One chat message for each event, and one for all actions of a turn."""
+    for response, group in groupby(events, key=lambda one: one.llm_response_id if isinstance(one, ActionEvent) else None):
+        together = list(group)
+        for batch in [together] if response else [[event] for event in together]:
+            (message,) = LLMConvertibleEvent.events_to_messages(batch)
+            yield _chat(message), batch
+
+
+def _chat(message: LLMMessage) -> dict[str, Any]:
+    texts = [part.text for part in message.content if isinstance(part, TextContent)]
+    chat: dict[str, Any] = {"role": message.role, "content": "\n".join(texts)}
+    if len(texts) < len(message.content):
+        chat["content"] = [part.model_dump(mode="json") for part in message.content]
+    if message.tool_calls:
+        chat["tool_calls"] = [_call(call) for call in message.tool_calls]
+    if message.tool_call_id:
+        chat["tool_call_id"] = message.tool_call_id
+    if hidden := message.reasoning_content:
+        chat["reasoning_content"] = hidden
+    return chat
+
+
+def _call(call: Any) -> dict[str, Any]:
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+
+
+def _chosen(parts: Sequence[_Part], view: Sequence[Message]) -> Iterator[LLMConvertibleEvent]:
+    found = zip(view, places([chat for chat, _ in parts], view), strict=True)
+    for chat, place in found:
+        if place is None:
+            yield ShownInstead(message=LLMMessage(role="user", content=[TextContent(text=chat["content"])]))
+        elif chat is parts[place][0]:
+            yield from parts[place][1]
+        else:
+            message = parts[place][1][0].to_llm_message()
+            yield ShownInstead(message=message.model_copy(update={"content": [TextContent(text=chat["content"])]}))

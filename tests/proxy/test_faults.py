@@ -1,0 +1,602 @@
+"""Whatever breaks around the proxy: what would have worked without it works with it, nothing hangs, nothing is left."""
+
+import asyncio
+import json
+import os
+import resource
+import signal
+import socket
+import sqlite3
+import subprocess
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from agents import NOTHING, Draft
+from focusctx import Focus
+from focusctx.proxy.app import Proxy
+from histories import Messages, run
+from raw_http import (
+    OK,
+    STREAM,
+    Head,
+    Line,
+    Raw,
+    connect,
+    eventually,
+    exchange,
+    proxy,
+    raw_upstream,
+    request,
+)
+from stored import redis_binary, redis_server
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+CHAT = "/v1/chat/completions"
+
+
+def eager(**settings: Any) -> Focus:
+    return Focus(Draft(), budget=50, **settings)
+
+
+def history(steps: int = 12, name: str = "") -> bytes:
+    messages = run(steps)
+    messages[1] = {"role": "user", "content": f"Do the task {name}."}
+    return json.dumps({"model": "m", "messages": messages}).encode()
+
+
+def sent(up: Raw, place: int = -1) -> Messages:
+    messages: Messages = json.loads(up.got[place].body)["messages"]
+    return messages
+
+
+async def post(url: str, body: bytes) -> int:
+    return (await exchange(url, "POST", CHAT, [("authorization", "Bearer k")], body)).status
+
+
+# The provider
+
+
+async def _reset(line: Line) -> None:
+    await asyncio.sleep(0.02)
+    line.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    line.reset()
+
+
+async def _half_a_chunk(line: Line) -> None:
+    await line.send(b"ff\r\ndata: and then")
+
+
+async def _half_a_size(line: Line) -> None:
+    await line.send(b"f")
+
+
+async def _nonsense(line: Line) -> None:
+    await asyncio.sleep(0.02)
+    await line.send(b"this is no size\r\nhello")
+
+
+async def _end(line: Line) -> None:
+    """The last chunk is missing."""
+
+
+@pytest.mark.parametrize("how", [_reset, _half_a_chunk, _half_a_size, _nonsense, _end])
+async def test_a_stream_that_breaks_off_breaks_off(how: Any) -> None:
+    """The agent has what there was, and must not take it for all there is."""
+
+    async def answer(line: Line, head: Head) -> bool:
+        await line.body(head)
+        if head.target == "/fine":
+            await line.send(OK)
+            return False
+        await line.send(STREAM)
+        await line.chunk(b"data: 1\n\n")
+        await arrived.wait()
+        await how(line)
+        return True
+
+    arrived = asyncio.Event()
+    async with raw_upstream(answer) as up, proxy(up.url) as (_, url):
+        async with await connect(url) as line:
+            await line.send(request("POST", CHAT, [], history(2)))
+            assert (await line.head()).status == 200
+            assert await line.read_chunk() == b"data: 1\n\n"
+            arrived.set()
+            rest = await asyncio.wait_for(line.ended(), 2)
+            assert not rest.endswith(b"0\r\n\r\n")
+        assert (await exchange(url, "GET", "/fine")).status == 200
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [
+        (b"", 502),
+        (b"HTTP/1.1 200 OK\r\ncontent-le", 502),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", 502),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: -5\r\n\r\n", 502),
+    ],
+)
+async def test_no_answer_is_told_in_the_form_of_an_error(answer: bytes, status: int) -> None:
+    async def broken(line: Line, head: Head) -> bool:
+        await line.body(head)
+        await line.send(answer)
+        return True
+
+    async with raw_upstream(broken) as up, proxy(up.url) as (_, url):
+        got = await exchange(url, "POST", CHAT + "?key=sk-secret", [], history(2))
+    assert got.status == status
+    error = json.loads(got.body)["error"]
+    assert error["message"].startswith("focusctx: up0 did not answer: ")
+    assert "sk-secret" not in error["message"]
+
+
+async def test_a_body_that_ends_too_early_is_cut_off() -> None:
+    async def answer(line: Line, head: Head) -> bool:
+        await line.send(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhello")
+        return True
+
+    async with raw_upstream(answer) as up, proxy(up.url) as (_, url), await connect(url) as line:
+        await line.send(request())
+        await line.head()
+        assert await asyncio.wait_for(line.ended(), 2) == b"hello"
+
+
+async def test_nobody_there() -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    async with proxy(f"http://127.0.0.1:{port}") as (_, url):
+        got = await exchange(url, "POST", CHAT, [], history())
+    assert got.status == 502
+    assert "Connect call failed" in got.body.decode() or "refused" in got.body.decode()
+
+
+async def test_a_silent_stream_is_waited_for() -> None:
+    """Longer than any of the waits inside the proxy."""
+
+    async def answer(line: Line, head: Head) -> None:
+        await line.body(head)
+        await asyncio.sleep(1.2)
+        await line.send(STREAM)
+        await asyncio.sleep(1.2)
+        await line.chunk(b"data: at last\n\n")
+        await line.send(b"0\r\n\r\n")
+
+    async with raw_upstream(answer) as up, proxy(up.url) as (_, url):
+        assert (await exchange(url, "POST", CHAT, [], history())).body == b"data: at last\n\n"
+
+
+async def test_a_reader_who_stops_reading_holds_up_the_provider_and_no_memory() -> None:
+    written = 0
+
+    async def answer(line: Line, head: Head) -> None:
+        nonlocal written
+        await line.send(STREAM)
+        for _ in range(2000):
+            await line.chunk(b"x" * 100_000)
+            written += 100_000
+
+    async with raw_upstream(answer) as up, proxy(up.url) as (_, url), await connect(url, limit=1 << 16) as line:
+        await line.send(request())
+        await line.head()
+        seen = -1
+        while seen != written:
+            seen = written
+            await asyncio.sleep(0.3)
+        assert written < 60_000_000, "sockets hold some, the proxy next to nothing"
+        line.reset()
+        assert await eventually(lambda: up.open == 0, 1.0)
+
+
+# The agent
+
+
+@pytest.mark.parametrize("when", ["before the answer", "in the middle", "by reset"])
+async def test_an_agent_who_leaves_cancels_the_request_above(when: str) -> None:
+    async def answer(line: Line, head: Head) -> None:
+        await line.body(head)
+        asked.set()
+        if when == "before the answer":
+            await line.reader.read()
+            return
+        await line.send(STREAM)
+        while True:
+            await line.chunk(b"data: x\n\n")
+            await asyncio.sleep(0.01)
+
+    asked = asyncio.Event()
+    async with raw_upstream(answer) as up, proxy(up.url) as (served, url):
+        line = await connect(url)
+        await line.send(request("POST", CHAT, [], history(2)))
+        await asyncio.wait_for(asked.wait(), 2)
+        if when != "before the answer":
+            await line.head()
+            await line.read_chunk()
+        if when == "by reset":
+            line.reset()
+        else:
+            await line.close()
+        assert await eventually(lambda: up.open == 0, 1.0)
+        assert b'focusctx_requests_total{status="499",upstream="up0"} 1.0' in served.metrics.text() or (
+            when != "before the answer"
+        )
+
+
+async def test_an_agent_who_leaves_in_the_middle_of_an_upload() -> None:
+    async with raw_upstream() as up, proxy(up.url) as (_, url):
+        for path, size in ((CHAT, 10_000), ("/v1/files", 9_000_000)):
+            line = await connect(url)
+            await line.send(request("POST", path, [("Content-Length", str(size))]) + b"{" * 5000)
+            await asyncio.sleep(0.05)
+            await line.close()
+        assert await eventually(lambda: up.open == 0, 1.0)
+    assert up.got == []
+
+
+async def test_an_agent_who_leaves_during_an_event_stops_the_draft() -> None:
+    draft = Draft(seconds=20)
+    async with raw_upstream() as up, proxy(up.url, focus=Focus(draft, budget=50)) as (_, url):
+        line = await connect(url)
+        await line.send(request("POST", CHAT, [], history()))
+        assert await eventually(lambda: draft.under_way == 1)
+        await line.close()
+        assert await eventually(lambda: draft.under_way == 0, 1.0)
+        assert up.got == []
+
+
+async def test_two_at_once_on_one_conversation() -> None:
+    """An agent's impatient retry: both get an answer, and the same history goes up."""
+    async with raw_upstream() as up, proxy(up.url, focus=Focus(Draft(seconds=0.1), budget=50)) as (_, url):
+        assert await asyncio.gather(*(post(url, history()) for _ in range(5))) == [200] * 5
+    assert len({got.body for got in up.got}) == 1
+    assert len(sent(up)) < len(run(12))
+
+
+async def test_an_agent_whose_chunks_make_no_sense() -> None:
+    """The provider never takes it for a request, and when the agent gives up all of it is gone."""
+    async with raw_upstream() as up, proxy(up.url) as (_, url):
+        for path in (CHAT, "/v1/files"):
+            async with await connect(url) as line:
+                await line.send(request("POST", path, [("Transfer-Encoding", "chunked")]) + b"5\r\nhello\r\n")
+                await asyncio.sleep(0.05)
+                await line.send(b"what?\r\n")
+                await asyncio.sleep(0.05)
+        assert await eventually(lambda: up.open == 0, 1.0)
+    assert up.got == []
+
+
+async def test_ten_megabytes() -> None:
+    text = "word " * 2000
+    messages = run(1000)
+    for message in messages:
+        if message["role"] == "tool":
+            message["content"] = text
+    body = json.dumps({"model": "m", "messages": messages}).encode()
+    assert len(body) > 10_000_000
+    async with raw_upstream() as up, proxy(up.url, focus=eager()) as (_, url):
+        started = time.monotonic()
+        assert await post(url, body) == 200
+        assert time.monotonic() - started < 10
+        assert len(up.got[0].body) < 100_000
+        assert await post(url, json.dumps({"model": "m", "messages": messages[:-2]}).encode()) == 200
+    async with raw_upstream() as up, proxy(up.url, focus=eager(), body_limit=1_000_000) as (_, url):
+        assert await post(url, body) == 200
+        assert up.got[0].body == body
+
+
+@pytest.fixture
+def many_files() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 8192:
+        pytest.skip("not enough file descriptors allowed")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (8192, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+async def test_a_thousand_streams_held_open(many_files: None) -> None:
+    count = 1000
+    go_on = asyncio.Event()
+
+    async def answer(line: Line, head: Head) -> None:
+        await line.body(head)
+        await line.send(STREAM)
+        await line.chunk(b"data: 1\n\n")
+        await go_on.wait()
+        await line.chunk(b"data: 2\n\n")
+        await line.send(b"0\r\n\r\n")
+
+    async with raw_upstream(answer) as up, proxy(up.url) as (_, url):
+
+        async def stream(number: int) -> bytes:
+            async with await connect(url, limit=1 << 14) as line:
+                await line.send(request("POST", CHAT, [], history(1, str(number))))
+                await line.head()
+                first = await line.read_chunk()
+                held.append(number)
+                return first + await line.read_chunk() + await line.read_chunk()
+
+        held: list[int] = []
+        streams = [asyncio.create_task(stream(number)) for number in range(count)]
+        assert await eventually(lambda: len(held) == count, 15)
+        assert up.open == count
+        assert (await exchange(url, "GET", "/healthz")).status == 200
+        go_on.set()
+        assert set(await asyncio.gather(*streams)) == {b"data: 1\n\ndata: 2\n\n"}
+
+
+# The draft
+
+
+@pytest.mark.parametrize("plan", ["", "I'd rather not.", "Step: x | Depends on: [s_9999]", "\0" * 10_000, NOTHING[:9]])
+async def test_a_draft_that_talks_nonsense(plan: str) -> None:
+    async with raw_upstream() as up, proxy(up.url, focus=Focus(Draft(plan), budget=50)) as (_, url):
+        for steps in (12, 13, 14):
+            assert await post(url, history(steps)) == 200
+    assert [sent(up, place)[-1] for place in range(3)] == [run(steps)[-1] for steps in (12, 13, 14)]
+
+
+async def test_a_draft_that_is_down() -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    focus = Focus(f"openai:m@http://127.0.0.1:{port}/v1", budget=50, deadline=1.0, breaker_failures=2)
+    async with raw_upstream() as up, proxy(up.url, focus=focus) as (_, url):
+        took = []
+        for steps in range(12, 18):
+            started = time.monotonic()
+            assert await post(url, history(steps)) == 200
+            took.append(time.monotonic() - started)
+    assert [got.body for got in up.got] == [history(steps) for steps in range(12, 18)]
+    assert max(took) < 2
+    assert max(took[-2:]) < 0.3, "after a few failures it is left alone"
+
+
+async def test_a_slow_draft_is_waited_for_until_its_deadline() -> None:
+    focus = Focus(Draft(seconds=20), budget=50, deadline=0.4, breaker_failures=1)
+    async with raw_upstream() as up, proxy(up.url, focus=focus) as (_, url):
+        started = time.monotonic()
+        assert await post(url, history(12)) == 200
+        assert time.monotonic() - started < 1.5
+        started = time.monotonic()
+        assert await post(url, history(13)) == 200
+        assert time.monotonic() - started < 0.3
+    assert [got.body for got in up.got] == [history(12), history(13)]
+
+
+# The store
+
+
+@asynccontextmanager
+async def silent() -> AsyncIterator[str]:
+    """Takes every connection and never says a word on it."""
+    held: list[asyncio.StreamWriter] = []
+    server = await asyncio.start_server(lambda _, writer: held.append(writer), "127.0.0.1", 0)
+    try:
+        yield f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}/0"
+    finally:
+        server.close()
+        for writer in held:
+            writer.transport.abort()
+
+
+async def _took(url: str, body: bytes) -> float:
+    started = time.monotonic()
+    assert await post(url, body) == 200
+    return time.monotonic() - started
+
+
+async def test_a_store_that_never_answers_costs_two_seconds_once() -> None:
+    async with silent() as store, raw_upstream() as up, proxy(up.url, focus=eager(), store=store) as (_, url):
+        first = await asyncio.gather(*(_took(url, history(12, str(number))) for number in range(40)))
+        assert max(first) < 2.5, "for all who came before anybody knew"
+        later = [await _took(url, history(12 + number)) for number in range(10)]
+        assert max(later) < 0.2
+        assert (await exchange(url, "GET", "/readyz")).status == 200
+        started = time.monotonic()
+    assert time.monotonic() - started < 3, "nor does it hold up the end"
+    assert [len(sent(up, place)) for place in range(-10, 0)] == [len(run(12 + number)) for number in range(10)]
+
+
+@pytest.fixture
+def own_redis(tmp_path: Path) -> Iterator[str]:
+    if redis_binary() is None:
+        pytest.skip("no redis-server on PATH (scripts/redis installs it)")
+    with redis_server(tmp_path) as url:
+        yield url
+
+
+def _pid(url: str) -> int:
+    with redis.Redis.from_url(url) as client:
+        return int(client.info("server")["process_id"])
+
+
+async def _compresses(up: Raw, url: str, name: str) -> bool:
+    assert await post(url, history(12, name)) == 200
+    return len(sent(up)) < len(run(12))
+
+
+def _quicker(served: Proxy) -> None:
+    served.store._rest = 0.2  # not to wait for seconds until a store is looked at again
+
+
+async def test_redis_stops_for_good_while_serving(own_redis: str) -> None:
+    async with raw_upstream() as up, proxy(up.url, focus=eager(), store=own_redis) as (_, url):
+        assert await _compresses(up, url, "before")
+        before = sent(up)
+        os.kill(_pid(own_redis), signal.SIGKILL)
+        assert await post(url, history(13, "before")) == 200
+        assert sent(up)[: len(before)] == before, "what was decided stays so"
+        assert sent(up)[-2:] == run(13)[-2:]
+        for number in range(5):
+            assert await _took(url, history(12, f"after {number}")) < 1.0
+            assert sent(up) == json.loads(history(12, f"after {number}"))["messages"]
+
+
+async def test_redis_hangs_for_a_while(own_redis: str) -> None:
+    """Stopped in the middle of everything: the kernel still takes connections for it."""
+    pid = _pid(own_redis)
+    async with raw_upstream() as up, proxy(up.url, focus=eager(), store=own_redis) as (served, url):
+        _quicker(served)
+        assert await _compresses(up, url, "before")
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            assert await _took(url, history(12, "during")) < 2.5
+            assert await _took(url, history(13, "during")) < 0.3
+            assert len(sent(up)) == len(run(13))
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        assert await eventually(lambda: served.store.trouble is None, 5)
+        assert await _compresses(up, url, "after")
+
+
+async def test_redis_comes_back(tmp_path: Path) -> None:
+    if redis_binary() is None:
+        pytest.skip("no redis-server on PATH (scripts/redis installs it)")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    async with raw_upstream() as up, proxy(up.url, focus=eager(), store=f"redis://127.0.0.1:{port}/0") as (served, url):
+        _quicker(served)
+        assert not await _compresses(up, url, "before")
+        server = subprocess.Popen(
+            [redis_binary() or "", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path)],
+            stdout=subprocess.DEVNULL,
+        )
+        try:
+            assert await eventually(lambda: served.store.trouble is None, 10)
+            assert await _compresses(up, url, "after")
+        finally:
+            server.kill()
+            server.wait()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(disk)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("no small disk can be mounted here")
+    yield disk
+    subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+async def test_a_full_disk(small_disk: Path) -> None:
+    store = f"sqlite:///{small_disk / 'focus.db'}"
+    async with raw_upstream() as up, proxy(up.url, focus=eager(), store=store) as (served, url):
+        _quicker(served)
+        assert await _compresses(up, url, "before")
+        before = sent(up)
+        filler = small_disk / "filler"
+        _fill(filler)
+        for number in range(4):
+            assert await _took(url, history(12, f"full {number} {'x' * 3000}")) < 0.5
+            assert len(sent(up)) == len(run(12)), "what cannot be kept is not dropped"
+        assert await post(url, history(13, "before")) == 200
+        assert sent(up)[: len(before)] == before
+        filler.unlink()
+        assert await eventually(lambda: served.store.trouble is None, 5)
+        assert await _compresses(up, url, "after")
+    with sqlite3.connect(small_disk / "focus.db") as file:
+        assert file.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    file.close()
+
+
+def _fill(path: Path) -> None:
+    with path.open("wb", buffering=0) as file:
+        for size in (4096, 1):
+            while True:
+                try:
+                    if not file.write(b"x" * size):
+                        break
+                except OSError:
+                    break
+
+
+async def test_a_file_that_another_program_writes_to_for_long(tmp_path: Path) -> None:
+    path = tmp_path / "focus.db"
+    async with raw_upstream() as up, proxy(up.url, focus=eager(), store=f"sqlite:///{path}") as (served, url):
+        _quicker(served)
+        assert await _compresses(up, url, "before")
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        assert await _took(url, history(12, "during")) < 2.0
+        assert await _took(url, history(13, "during")) < 0.3
+        assert len(sent(up)) == len(run(13))
+        other.execute("COMMIT")
+        other.close()
+        assert await eventually(lambda: served.store.trouble is None, 5)
+        assert await _compresses(up, url, "after")
+
+
+async def test_a_file_that_another_program_has_for_itself(tmp_path: Path) -> None:
+    """Not even to open it can hold up anybody for long, nor those who have nothing to do with it."""
+    path = tmp_path / "focus.db"
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("PRAGMA locking_mode = EXCLUSIVE")
+    other.execute("BEGIN EXCLUSIVE")
+    async with raw_upstream() as up, proxy(up.url, focus=eager(), store=f"sqlite:///{path}") as (served, url):
+        _quicker(served)
+        assert await _took(url, history(12, "during")) < 2.0
+        assert await _took(url, history(13, "during")) < 0.3
+        assert len(sent(up)) == len(run(13))
+        other.close()
+        assert await eventually(lambda: served.store.trouble is None, 5)
+        assert await _compresses(up, url, "after")
+
+
+async def test_a_file_that_is_taken_away(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "focus.db"
+    path.parent.mkdir()
+    async with raw_upstream() as up, proxy(up.url, focus=eager(), store=f"sqlite:///{path}") as (_, url):
+        assert await _compresses(up, url, "before")
+        path.write_bytes(b"this is no database any more" * 1000)
+        for number in range(3):
+            assert await _took(url, history(12, f"after {number}")) < 1.0
+
+
+# The end
+
+
+async def test_the_end_waits_for_streams_and_no_longer_than_it_should() -> None:
+    go_on = asyncio.Event()
+
+    async def answer(line: Line, head: Head) -> None:
+        await line.send(STREAM)
+        await line.chunk(b"data: 1\n\n")
+        if head.target == "/short":
+            await go_on.wait()
+            await line.chunk(b"data: 2\n\n")
+            await line.send(b"0\r\n\r\n")
+        else:
+            await line.reader.read()
+
+    async with raw_upstream(answer) as up:
+        async with proxy(up.url, grace=10.0) as (_, url):
+            line = await connect(url)
+            await line.send(request("GET", "/short"))
+            await line.head()
+            await line.read_chunk()
+            asyncio.get_running_loop().call_later(0.3, go_on.set)
+        assert await line.read_chunk() == b"data: 2\n\n"
+        assert await line.read_chunk() == b""
+        await line.close()
+
+        async with proxy(up.url, grace=0.5) as (_, url):
+            line = await connect(url)
+            await line.send(request("GET", "/endless"))
+            await line.head()
+            await line.read_chunk()
+            started = time.monotonic()
+        assert 0.4 < time.monotonic() - started < 0.8
+        assert not (await line.ended()).endswith(b"0\r\n\r\n")
+        await line.close()

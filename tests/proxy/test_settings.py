@@ -1,0 +1,229 @@
+"""What the proxy can be told, and what it says when it is told something wrong."""
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from focusctx.cli.options import DEFAULTS
+from focusctx.errors import ConfigError
+from focusctx.proxy.settings import File, Settings, address, is_loopback
+from focusctx.proxy.upstream import Upstream, Upstreams
+
+TOKEN = "a token of more than 16 characters"
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port"),
+    [
+        ("127.0.0.1:9000", "127.0.0.1", 9000),
+        ("0.0.0.0:80", "0.0.0.0", 80),
+        (":9000", "127.0.0.1", 9000),
+        ("localhost", "localhost", 8400),
+        ("[::1]:9000", "::1", 9000),
+        ("[::]", "::", 8400),
+        ("proxy.lan:0", "proxy.lan", 0),
+    ],
+)
+def test_addresses(text: str, host: str, port: int) -> None:
+    assert address(text) == (host, port)
+
+
+@pytest.mark.parametrize("text", ["", "localhost:", "localhost:http", ":-1", "::1", "a b:80", "http://x:80", "x:٣"])
+def test_what_is_no_address(text: str) -> None:
+    with pytest.raises(ConfigError, match="HOST:PORT"):
+        address(text)
+
+
+def test_loopback() -> None:
+    assert all(map(is_loopback, ["127.0.0.1", "127.255.0.1", "::1", "localhost"]))
+    assert not any(map(is_loopback, ["0.0.0.0", "::", "10.0.0.1", "localhost.evil.example", "", "example.com"]))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["openai", "anthropic", "deepseek", "gemini", "groq", "mistral", "openrouter", "ollama", "vllm"],
+)
+def test_known_upstreams(text: str) -> None:
+    upstream = Upstream.named(text)
+    assert upstream.name == text
+    assert upstream.at("/v1/models").startswith(upstream.url)
+
+
+def test_where_known_upstreams_have_their_models() -> None:
+    def at(name: str) -> str:
+        return Upstream.named(name).at("/v1/chat/completions")
+
+    assert at("openai") == "https://api.openai.com/v1/chat/completions"
+    assert at("groq") == "https://api.groq.com/openai/v1/chat/completions"
+    assert at("gemini") == "https://generativelanguage.googleapis.com/v1beta/openai/chat/completions"
+    assert at("openrouter") == "https://openrouter.ai/api/v1/chat/completions"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "=",
+        "nobody",
+        "mine=",
+        "openai=",
+        "mine=ftp://x",
+        "mine=example.com",
+        "mine=http://",
+        "mine=http://x:port",
+        "mine=http://x:99999",
+        "mine=http://x?y",
+        "mine=http://x#y",
+        "mine=http://user:pass@x",
+        "mine=http://[x",
+        "mine=http://a b",
+        "a/b=http://x",
+        "a b=http://x",
+        "v1=http://x",
+        "ui=http://x",
+        "metrics=http://x",
+        "healthz=http://x",
+        "-x=http://x",
+        "?=http://x",
+    ],
+)
+def test_what_is_no_upstream(text: str) -> None:
+    with pytest.raises(ConfigError, match="upstream"):
+        Upstream.named(text)
+
+
+def test_a_password_in_an_address_is_not_repeated() -> None:
+    with pytest.raises(ConfigError) as error:
+        Upstream.named("mine=http://user:secret@x")
+    assert "secret" not in str(error.value)
+
+
+def test_names_are_needed_and_told_apart() -> None:
+    with pytest.raises(ConfigError, match="no upstream"):
+        Upstreams(())
+    with pytest.raises(ConfigError, match="same name"):
+        Upstreams((Upstream.named("openai"), Upstream.named("openai=http://x")))
+
+
+@pytest.mark.parametrize("wrong", [{"port": -1}, {"port": 65536}, {"body_limit": -1}, {"grace": -0.1}])
+def test_numbers_have_their_range(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        Settings((Upstream.named("openai"),), **wrong)
+
+
+EVERYTHING = """
+listen = "0.0.0.0:9999"
+token = "env:TOKEN"
+store = "redis://127.0.0.1/0"
+recall = true
+dry_run = true
+body_limit = 1000
+money_gate = false
+log_text = true
+refuse_websockets = true
+otel = true
+grace = 5
+
+[upstreams.anthropic]
+
+[upstreams.gate]
+url = "https://gate.example/llm/v1"
+key = "env:GATE"
+
+[compress]
+draft = "openai:gpt-4.1-mini"
+budget = 20000
+rollouts = 5
+threshold = 0.4
+optimistic = true
+dropped = "skeleton"
+deadline = 10
+"""
+
+
+def read(tmp_path: Path, text: str) -> File:
+    file = tmp_path / "focusctx.toml"
+    file.write_text(text)
+    return File.read(file)
+
+
+def test_a_file_with_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKEN", TOKEN)
+    monkeypatch.setenv("GATE", "sk-gate")
+    file = read(tmp_path, EVERYTHING)
+    settings = Settings(**file.serve)
+    assert settings == Settings(
+        (Upstream("anthropic", "https://api.anthropic.com"), Upstream("gate", "https://gate.example/llm", "sk-gate")),
+        host="0.0.0.0",
+        port=9999,
+        token=TOKEN,
+        store="redis://127.0.0.1/0",
+        recall=True,
+        dry_run=True,
+        body_limit=1000,
+        money_gate=False,
+        log_text=True,
+        refuse_websockets=True,
+        otel=True,
+        grace=5,
+    )
+    assert {field.name for field in fields(Settings) if getattr(settings, field.name) == field.default} == set()
+    assert set(file.compress) == set(DEFAULTS)
+    assert file.compress["draft"] == "openai:gpt-4.1-mini"
+
+
+def test_an_empty_file(tmp_path: Path) -> None:
+    assert read(tmp_path, "") == File()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("listen = ", "Invalid value"),
+        ("lisen = 'x'", "unknown lisen; known: body_limit, compress, dry_run"),
+        ("listen = 8400", "listen must be a text"),
+        ("listen = 'x:y'", "HOST:PORT"),
+        ("token = 'in the open'", "env:NAME"),
+        ("token = 'env:NOT_SET'", "NOT_SET is not set"),
+        ("token = 5", "token must be a text"),
+        ("recall = 'yes'", "recall must be true or false"),
+        ("recall = 1", "recall must be true or false"),
+        ("body_limit = 1.5", "body_limit must be a whole number"),
+        ("body_limit = true", "body_limit must be a whole number"),
+        ("grace = 'long'", "grace must be a number"),
+        ("upstreams = 'openai'", "upstreams must be a table"),
+        ("upstreams = ['openai']", "upstreams must be a table"),
+        ("compress = 3", "compress must be a table"),
+        ("[upstreams]\nopenai = 'x'", r"\[upstreams.openai\] must be a table"),
+        ("[upstreams]\nopenai = true", r"\[upstreams.openai\] must be a table"),
+        ("[upstreams.mine]", "names no upstream"),
+        ("[upstreams.mine]\nurl = 5", r"\[upstreams.mine\] url must be a text"),
+        ("[upstreams.mine]\nurl = 'x'", "no http"),
+        ("[upstreams.mine]\nhost = 'x'", r"\[upstreams.mine\] unknown host; known: key, url"),
+        ("[upstreams.openai]\nkey = 'sk-in-the-open'", "env:NAME"),
+    ],
+)
+def test_what_is_wrong_with_a_file(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says) as error:
+        read(tmp_path, text)
+    assert str(error.value).startswith(str(tmp_path))
+    assert "in-the-open" not in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+    file = tmp_path / "focusctx.toml"
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="decode"):
+        File.read(file)
+
+
+def test_where_decisions_last_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    upstreams = (Upstream.named("openai"),)
+    assert Settings(upstreams).store_url == f"sqlite:///{tmp_path}/focusctx/proxy.db"
+    assert (tmp_path / "focusctx").stat().st_mode & 0o777 == 0o700
+    assert Settings(upstreams, dry_run=True).store_url == "memory"
+    assert Settings(upstreams, store="memory").store_url == "memory"
