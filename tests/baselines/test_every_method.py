@@ -31,7 +31,11 @@ from strategies import HISTORIES
 
 FORMAT = "chat_completions"
 DOWN = DraftUnavailable("the server is down")
-PLANS = ["Step: go on | Depends on: [s_1]\nRescued Spans: [s_2] | Reason: it failed", "no plan", "Step: end | Depends on: []"]
+PLANS = [
+    "Step: go on | Depends on: [s_1]\nRescued Spans: [s_2] | Reason: it failed",
+    "no plan",
+    "Step: end | Depends on: []",
+]
 
 
 def flaky(texts: Sequence[str]) -> list[list[float]]:
@@ -149,7 +153,8 @@ async def test_usage_is_that_of_the_questions_asked(messages: list[Message]) -> 
 async def test_a_history_the_provider_would_refuse_passes_through(name: str) -> None:
     call = {"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
     messages: list[Message] = [{"role": "user", "content": "Do it."}]
-    messages += [{"role": "assistant", "content": "x" * 200, "tool_calls": [call]}, {"role": "user", "content": "?"}] * 5
+    unanswered = {"role": "assistant", "content": "word " * 200, "tool_calls": [call]}
+    messages += [unanswered, {"role": "user", "content": "?"}] * 5
     compressed = await METHODS[name]().compress(messages)
     assert list(compressed.messages) == messages
     assert compressed.failure is not None

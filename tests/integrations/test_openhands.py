@@ -1,6 +1,7 @@
 """OpenHands SDK: a conversation with a condenser, run, run async, and streamed."""
 
 import asyncio
+import itertools
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,13 +11,14 @@ from uuid import UUID
 import pytest
 
 import task
-from integrations.conformance import Conformance, compressing
-from provider import Provider, Received, Say
+from integrations.conformance import Conformance, compressing, moved
+from provider import Provider, Say
 
 os.environ |= {"OPENHANDS_SUPPRESS_BANNER": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 pytest.importorskip("openhands.sdk", reason="scripts/test-integrations openhands")
 
 from openhands.sdk import LLM, Action, Agent, Conversation, Observation, Tool, ToolDefinition, register_tool
+from openhands.sdk.context.view import View
 from openhands.sdk.event import ConversationStateUpdateEvent
 from openhands.sdk.tool import ToolExecutor
 
@@ -111,12 +113,20 @@ def said(conversation: Any) -> list[dict[str, Any]]:
 
 
 def test_a_saved_conversation_goes_on_with_the_same_view(tmp_path: Path) -> None:
+    calls = itertools.count(1)
     session = compressing().session()
-    half = []
+    with Provider(lambda received: Say("Wait.") if next(calls) == 20 else task.model(received)) as provider:
+        for words in (task.TASK, "Go on."):
+            conversation = opened(provider.url, session, persistence_dir=tmp_path)
+            conversation.send_message(words)
+            conversation.run()
+            conversation.close()
+        assert said(conversation)[-1]["content"][0]["text"] == task.FINAL
+        assert len(said(conversation)) == 1 + 2 + 39 + 39 + 2
+        assert moved(provider.received) == sum(event.happened for event in session.events) > 0
 
-    def model(received: Received) -> Say:
-        half.append(len(half))
-        return Say("Wait.") if len(half) == 20 else task.model(received)
 
-    with Provider(model) as provider:
-        opened(provider.url, session, persistence_dir=tmp_path)
+def test_a_condenser_without_focus_sends_all() -> None:
+    saved = FocusCondenser(focus=compressing()).model_dump()
+    view = View(events=[])
+    assert FocusCondenser.model_validate(saved).condense(view) is view

@@ -107,8 +107,11 @@ def problem_of(error: Exception) -> str:
 def _rebuilt(history: History, choice: Choice) -> list[Message]:
     kept = {*choice.kept, *pinned_spans(history, None)}
     kept |= leaders_of(history, kept).keys()
+    if choice.dropped == "skeleton":
+        skeleton = rebuild(history, kept, "skeleton")  # a copy of a very short observation is that observation
+        return [old if old == new else new for old, new in zip(history.messages, skeleton, strict=True)]
     if choice.made is None or choice.made.turn in kept:
-        return rebuild(history, kept, choice.dropped)
+        return rebuild(history, kept)
     place = history.owners.index(choice.made.turn)
     before = replace(history, messages=history.messages[:place], owners=history.owners[:place])
     after = replace(history, messages=history.messages[place:], owners=history.owners[place:])
