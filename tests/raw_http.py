@@ -1,6 +1,7 @@
 """HTTP by hand, on both sides of the proxy: what an HTTP library would put right, repair or hide shows here."""
 
 import asyncio
+import ssl
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Future
@@ -128,7 +129,7 @@ class Raw:
 
 
 @asynccontextmanager
-async def raw_upstream(answer: bytes | Answer = OK) -> AsyncIterator[Raw]:
+async def raw_upstream(answer: bytes | Answer = OK, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[Raw]:
     """Answers every request with the same bytes, or as the function does with the rest of the request."""
     raw = Raw()
     tasks: set[asyncio.Task[None]] = set()
@@ -158,8 +159,8 @@ async def raw_upstream(answer: bytes | Answer = OK) -> AsyncIterator[Raw]:
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
-    server = await asyncio.start_server(start, "127.0.0.1", 0, limit=1 << 20, backlog=2048)
-    raw.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    server = await asyncio.start_server(start, "127.0.0.1", 0, limit=1 << 20, backlog=2048, ssl=tls)
+    raw.url = f"{'https' if tls else 'http'}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
         yield raw
     finally:

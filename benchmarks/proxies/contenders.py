@@ -17,8 +17,7 @@ from pathlib import Path
 from .plan import SIZES, WORKLOADS, Size
 
 HERE = Path(__file__).resolve().parent
-DISTRIBUTIONS = {"LiteLLM": ("litellm", "litellm"), "headroom": ("headroom", "headroom-ai")}
-"""Its folder among the contenders, and its distribution."""
+DISTRIBUTIONS = {"litellm": "litellm", "headroom": "headroom-ai"}
 LITELLM_CONFIG = """\
 model_list:
   - model_name: gpt-4.1
@@ -29,7 +28,7 @@ litellm_settings: {{telemetry: false, request_timeout: 600}}
 
 @dataclass(frozen=True)
 class Contender:
-    """One server: what it is called in the tables, how it is started, and what it is measured on."""
+    """One server: its name, how it is started, and what it is measured on."""
 
     name: str
     command: tuple[str, ...]
@@ -42,9 +41,17 @@ class Contender:
     """Whether less must go up than came."""
 
 
-FAR, NEAR = "focusctx, far below the budget", "focusctx, near the budget"
-AFTER, APPLIES, AT_ONCE = "focusctx, after a decision", "focusctx, applies a decision", "focusctx, drafts and applies"
-NAMES = ("direct", "floor", "LiteLLM", "headroom", FAR, NEAR, AFTER, APPLIES, AT_ONCE)
+TITLES = {
+    "direct": "direct",
+    "floor": "floor",
+    "litellm": "LiteLLM",
+    "headroom": "headroom",
+    "focusctx-far": "focusctx, far below the budget",
+    "focusctx-near": "focusctx, near the budget",
+    "focusctx-after": "focusctx, after a decision",
+    "focusctx-applies": "focusctx, applies a decision",
+    "focusctx-at-once": "focusctx, asks the draft and applies",
+}
 
 
 @dataclass(frozen=True)
@@ -60,11 +67,11 @@ class Stage:
         """Those of focusctx that decide have a process for each size: their budgets differ."""
         if name == "floor":
             return Contender(name, (sys.executable, str(HERE / "floor.py"), str(port), self.upstream))
-        if name == "LiteLLM":
+        if name == "litellm":
             return self._litellm(port)
         if name == "headroom":
             return self._headroom(port)
-        if name == FAR:
+        if name == "focusctx-far":
             return self._far(port)
         return self._decides(name, port, size)
 
@@ -78,7 +85,7 @@ class Stage:
             "LITELLM_LOG": "ERROR",
             "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
         }
-        return Contender("LiteLLM", (*command, "--host", "127.0.0.1"), environment, WORKLOADS[:2], slow=True)
+        return Contender("litellm", (*command, "--host", "127.0.0.1"), environment, WORKLOADS[:2], slow=True)
 
     def _headroom(self, port: int) -> Contender:
         program = self.folder / "headroom/bin/headroom"
@@ -96,27 +103,28 @@ class Stage:
     def _far(self, port: int) -> Contender:
         serve = (str(Path(sys.executable).with_name("focusctx")), "serve", "--upstream", f"openai={self.upstream}")
         options = ("--listen", f"127.0.0.1:{port}", "--budget", "1000000", "--store", self._store("far"))
-        return Contender(FAR, (*serve, *options), workloads=WORKLOADS[:2])
+        return Contender("focusctx-far", (*serve, *options), workloads=WORKLOADS[:2])
 
     def _decides(self, name: str, port: int, size: Size) -> Contender:
-        when = "at-once" if name == AT_ONCE else "ahead"
-        store = self._store(f"{NAMES.index(name)}-{size.name}")
-        budget = size.higher if name == NEAR else size.budget
-        numbers = (str(budget), str(size.keep_every), when)
-        command = (sys.executable, str(HERE / "ours.py"), str(port), self.upstream, store, *numbers)
-        workloads = WORKLOADS[2:] if name in (APPLIES, AT_ONCE) else WORKLOADS[:2]
-        return Contender(name, command, workloads=workloads, sizes=(size,), shrinks=name != NEAR)
+        when = "at-once" if name == "focusctx-at-once" else "ahead"
+        store = self._store(f"{name}-{size.name}")
+        budget = size.higher if name == "focusctx-near" else size.budget
+        command = (sys.executable, str(HERE / "ours.py"), str(port), self.upstream, store, str(budget))
+        workloads = WORKLOADS[:2] if name in ("focusctx-near", "focusctx-after") else WORKLOADS[2:]
+        shrinks = name != "focusctx-near"
+        return Contender(
+            name, (*command, str(size.keep_every), when), workloads=workloads, sizes=(size,), shrinks=shrinks
+        )
 
     def _store(self, name: str) -> str:
         return f"sqlite:///{self.scratch / name}.db"
 
     def is_here(self, name: str) -> bool:
-        return name not in DISTRIBUTIONS or (self.folder / DISTRIBUTIONS[name][0]).is_dir()
+        return name not in DISTRIBUTIONS or (self.folder / name).is_dir()
 
     def version(self, name: str) -> str:
         if name not in DISTRIBUTIONS:
-            return version("aiohttp" if name == "floor" else "focusctx")
-        folder, distribution = DISTRIBUTIONS[name]
-        code = f"from importlib.metadata import version; print(version('{distribution}'))"
-        python = self.folder / folder / "bin/python"
+            return f"aiohttp {version('aiohttp')}" if name == "floor" else version("focusctx")
+        code = f"from importlib.metadata import version; print(version('{DISTRIBUTIONS[name]}'))"
+        python = self.folder / name / "bin/python"
         return subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()

@@ -1,4 +1,4 @@
-"""The floor: the least a proxy can do. It reads the request, sends it on over a pool, and passes chunks back as they come.
+"""The floor: the least a proxy can do. It reads a request, sends it on over a pool and passes chunks back at once.
 
 python floor.py PORT UPSTREAM
 """

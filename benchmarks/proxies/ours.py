@@ -36,16 +36,17 @@ class AtOnce(Focus):
     """Asks for sketches when they are needed and not before."""
 
     def session(self, store: str | Store = "memory", **options: Unpack[SessionOptions]) -> Session:
-        return super().session(store, **{**options, "ahead": 1.0})
+        options["ahead"] = 1.0
+        return super().session(store, **options)
 
 
-def main(port: int, upstream: str, store: str, budget: int, keep_every: int, when: str) -> None:
-    draft = ScriptedDraft([plan([*range(1, budget // STEP, keep_every)] if keep_every else [])])
-    focus = (AtOnce if when == "at-once" else Focus)(draft, budget=budget)
-    settings = Settings((Upstream.named(f"openai={upstream}"),), port=port, store=store, money_gate=False)
+def main(port: str, upstream: str, store: str, budget: str, *draft: str) -> None:
+    keep_every, when = draft
+    cited = [*range(1, int(budget) // STEP, int(keep_every))] if int(keep_every) else []
+    focus = (AtOnce if when == "at-once" else Focus)(ScriptedDraft([plan(cited)]), budget=int(budget))
+    settings = Settings((Upstream.named(f"openai={upstream}"),), port=int(port), store=store, money_gate=False)
     asyncio.run(serve(focus, settings, lambda _address: None))
 
 
 if __name__ == "__main__":
-    _, port, upstream, store, budget, keep_every, when = sys.argv
-    main(int(port), upstream, store, int(budget), int(keep_every), when)
+    main(*sys.argv[1:])

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 
 from focusctx import Focus
 from focusctx.drafts import ScriptedDraft
@@ -30,13 +31,13 @@ class Size:
     budget: int
     higher: int
     """A budget that they come near and do not reach."""
-    rounds: int
-    """How often 32 conversations are measured in a full run: short requests need more of them."""
+    weight: int
+    """Short requests are measured so many times as often."""
     keep_every: int
     """Of the steps before the crossing, every such one is kept; 0 for none, where few steps fill the budget again."""
 
 
-SIZES = (Size("2k", 1400, 3400, 16, 0), Size("30k", 29_500, 40_000, 8, 2))
+SIZES = (Size("2k", 1400, 3400, 2, 0), Size("30k", 29_500, 40_000, 1, 2))
 
 
 @dataclass(frozen=True)
@@ -60,16 +61,17 @@ class Requests:
     measured: list[bytes]
 
 
+@lru_cache(maxsize=1)  # the contenders get the same ones, in turns
 def conversations(cell: Cell, number: int, seed: str) -> list[Requests]:
-    """Distinct ones for every seed; a proxy that knows conversations has not seen them."""
+    """Distinct ones for every cell and seed: a proxy that knows conversations has not seen them."""
     if cell.workload == "same":
-        (one,) = conversations(Cell(cell.size, cell.stream, "growing"), 1, seed)
-        return [Requests(one.before[:1], one.measured[:1] * 8) for _ in range(number)]
+        one = _conversation(cell, seed)
+        return [Requests(one.before, one.measured[:1] * STEPS) for _ in range(number)]
     return [_conversation(cell, f"{seed}-{place}") for place in range(number)]
 
 
 def _conversation(cell: Cell, seed: str) -> Requests:
-    history = Conversation(f"{cell.name} {seed}")
+    history = Conversation(f"{cell.name} {cell.workload} {seed}")
     below = b""
     while tokens(history) <= cell.size.budget:
         below = history.body(stream=cell.stream)

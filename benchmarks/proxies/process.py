@@ -25,7 +25,7 @@ def free_port() -> int:
 class Server:
     """`with Server(...)` ends the process and its children, whatever happens."""
 
-    def __init__(self, command: Sequence[str], port: int, log: Path, environment: Mapping[str, str] | None = None):
+    def __init__(self, command: Sequence[str], port: int, log: Path, environment: Mapping[str, str]) -> None:
         self.port = port
         self.log = log
         with log.open("wb") as output:
@@ -34,7 +34,7 @@ class Server:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
-                env={**os.environ, **(environment or {})},
+                env={**os.environ, **environment},
                 cwd=log.parent,
                 start_new_session=True,
             )

@@ -73,12 +73,13 @@ class Focus:
         return event if isinstance(event, Result) else self._finish(event, await self.sketch(event.history))
 
     async def sketch(self, history: History) -> Drafted:
-        """The draft's N replies about a history: all of an event that takes time."""
+        """The draft's N sketches for a history: all of an event that takes time."""
         started = time.perf_counter()
         prompt = build_prompt(history, self.config)
         replies, problem = await sample(self.draft, prompt, self.config.rollouts, self.config.deadline)
         seen = frozenset(span.index for span in history.spans)
-        return Drafted(tuple(replies), problem, seen, time.perf_counter() - started, self._usage(replies))
+        sketches = tuple(read_sketch(reply.text, seen, truncated=reply.truncated) for reply in replies)
+        return Drafted(sketches, problem, seen, time.perf_counter() - started, self._usage(replies))
 
     def pause(self) -> str | None:
         """Why the draft is not to be asked now; None when it may be."""
@@ -128,9 +129,7 @@ class Focus:
         """Everything after the draft: cite, score, keep, rebuild."""
         history = event.history
         event.usage = drafted.usage
-        event.sketches = tuple(
-            read_sketch(reply.text, drafted.seen, truncated=reply.truncated) for reply in drafted.replies
-        )
+        event.sketches = drafted.sketches
         plans = [sketch for sketch in event.sketches if sketch.problem is None]
         if len(plans) <= self.config.rollouts // 2:
             self._breaker.failed()
@@ -195,7 +194,7 @@ class Focus:
 class Drafted:
     """What came back from the draft."""
 
-    replies: tuple[Reply, ...]
+    sketches: tuple[Sketch, ...]
     problem: str | None
     seen: frozenset[int]
     """The spans the draft was shown: it can only judge those."""

@@ -96,7 +96,7 @@ def position(message: Message, history: Sequence[Message]) -> int | None:
 
 @pytest.mark.parametrize("name", METHODS)
 @given(st.one_of(HISTORIES["chat_completions"], HISTORIES["react"]))
-@settings(max_examples=60)
+@settings(max_examples=40)
 async def test_what_is_sent_is_legal_and_keeps_the_users_words(name: str, messages: list[Message]) -> None:
     steps = steps_of(messages)
     for history, compressed in zip(steps, await follow(METHODS[name], steps), strict=True):
@@ -132,7 +132,7 @@ async def test_an_event_is_a_step_that_sends_less_of_what_was_sent(name: str, me
 
 @pytest.mark.parametrize("name", METHODS)
 @given(HISTORIES["chat_completions"])
-@settings(max_examples=25)
+@settings(max_examples=15)
 async def test_same_answers_same_messages(name: str, messages: list[Message]) -> None:
     steps = steps_of(messages)
     first, second = await follow(METHODS[name], steps), await follow(METHODS[name], steps)

@@ -15,8 +15,8 @@ from focusctx.baselines.method import Compressed
 from focusctx.bench.agent import Agent
 from focusctx.bench.models.scripted import FunctionModel, Say
 from focusctx.bench.record import Record, Step
-from focusctx.bench.recorder import size
 from focusctx.bench.seams import ContextTooLong, Model, Task, Turn
+from focusctx.bench.sizes import size
 from focusctx.errors import ModelError
 from focusctx.invariants import violations
 from focusctx.types import Message, Usage

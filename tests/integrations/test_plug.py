@@ -18,7 +18,7 @@ from focusctx.session.session import Session
 
 CHAT = "chat_completions"
 FOLDER = Path(focusctx.integrations.__file__).parent
-SHARED = {"__init__", "plug", "langchain_messages"}
+SHARED = {"__init__", "plug", "parts", "langchain_messages"}
 INTEGRATIONS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in SHARED)
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 

@@ -122,7 +122,7 @@ HOPS = [
 
 async def test_headers_on_the_way_up() -> None:
     async with raw_upstream() as up, proxy(up.url) as (_, url):
-        ours = [("x-focusctx-session", "run 7"), ("x-focusctx-anything", "1"), ("expect", "100-continue")]
+        ours = [("x-focusctx-session", "run 7"), ("x-focusctx-token", "t"), ("expect", "100-continue")]
         async with await connect(url) as line:
             await line.send(request("POST", "/v1/embeddings", [*UP, *HOPS, *ours], b"{}"))
             assert (await line.head()).first == "HTTP/1.1 100 Continue"
@@ -256,6 +256,30 @@ async def test_an_answer_that_ends_with_the_connection() -> None:
 
     async with raw_upstream(answer) as up, proxy(up.url) as (_, url):
         assert (await exchange(url)).body == b"until the end"
+
+
+@pytest.mark.parametrize("breaks", [False, True])
+async def test_the_oldest_of_clients_can_tell_an_end_from_a_break(breaks: bool) -> None:
+    """HTTP/1.0 knows no chunks; some balancers still speak it."""
+
+    async def answer(line: Line, head: Head) -> bool:
+        await line.send(STREAM)
+        await line.chunk(b"data: 1\n\n")
+        await asyncio.sleep(0.05)
+        if not breaks:
+            await line.send(b"0\r\n\r\n")
+        return True
+
+    async with raw_upstream(answer) as up, proxy(up.url) as (_, url), await connect(url) as line:
+        await line.send(b"GET / HTTP/1.0\r\n\r\n")
+        head = await line.head()
+        assert "transfer-encoding" not in head
+        assert await line.reader.readexactly(9) == b"data: 1\n\n"
+        if breaks:
+            with pytest.raises(ConnectionResetError):
+                await line.reader.read()
+        else:
+            assert await line.reader.read() == b""
 
 
 async def test_connections_are_kept_on_both_sides() -> None:
@@ -482,6 +506,14 @@ async def test_a_refused_websocket_is_refused_in_the_provider_s_words(sockets: s
         assert (got["x-why"], got.body) == ("full", b"use SSE")
         await line.send(request("GET", "/v1/responses?refuse", [*key, ("Sec-WebSocket-Version", "13")]))
         assert (await line.whole()).status == 426, "and the connection goes on"
+
+
+async def test_websockets_can_be_refused_here(sockets: str) -> None:
+    key = [("Connection", "Upgrade"), ("Upgrade", "websocket"), ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")]
+    async with proxy(sockets, refuse_websockets=True) as (_, url):
+        got = await exchange(url, "GET", "/v1/responses", [*key, ("Sec-WebSocket-Version", "13")])
+    assert got.status == 426
+    assert got["x-focusctx-error"] == "1"
 
 
 async def test_a_websocket_passes_on_what_came_with_the_handshake() -> None:

@@ -15,6 +15,7 @@ from raw_http import OK, Head, Line, Raw, connect, exchange, proxy, raw_upstream
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
+
 LONG = 12
 """Steps of a history that is over the budget below."""
 

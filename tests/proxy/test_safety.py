@@ -107,6 +107,13 @@ async def test_health_needs_no_token_and_says_nothing() -> None:
     assert up.connections == 0
 
 
+async def test_what_is_wrong_with_the_store_is_told_to_those_who_may_know() -> None:
+    async with raw_upstream() as up, proxy(up.url, token=TOKEN, store="redis://127.0.0.1:1/0") as (_, url):
+        assert json.loads((await exchange(url, "GET", "/readyz")).body)["store"] == "in trouble"
+        told = json.loads((await exchange(url, "GET", "/readyz", [("x-focusctx-token", TOKEN)])).body)
+        assert "127.0.0.1:1" in told["store"]
+
+
 async def test_one_s_own_cookies_go_on() -> None:
     async with raw_upstream() as up, proxy(up.url, token=TOKEN) as (_, url):
         cookies = [("cookie", f"a=1; focusctx_token={TOKEN}; b=2"), ("cookie", "c=3")]

@@ -5,8 +5,10 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import sqlite3
+import ssl
 import subprocess
 import sys
 import time
@@ -178,6 +180,50 @@ async def test_it_starts_without_its_store_and_says_so(tmp_path: Path, nothing_l
             assert "secret-word" not in said
             assert "Traceback" not in said
     assert up.got[0].body == history(40)
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> tuple[Path, ssl.SSLContext]:
+    """A certificate for this machine that nobody has signed, and a server that shows it."""
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl on PATH")
+    shown, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    made = ["-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1"]
+    names = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    where = ["-keyout", str(key), "-out", str(shown)]
+    subprocess.run(["openssl", "req", *made, *names, *where], check=True, capture_output=True)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(shown, key)
+    return shown, context
+
+
+async def test_a_provider_over_tls(
+    tmp_path: Path, certificate: tuple[Path, ssl.SSLContext], nothing_left: None
+) -> None:
+    """As strict as agents are: an unknown certificate is refused, one that the environment vouches for is not."""
+    shown, context = certificate
+
+    async def answer(line: Line, head: Head) -> None:
+        await line.body(head)
+        await line.send(STREAM)
+        for number in range(5):
+            await line.chunk(b"data: %d\n\n" % number)
+            await asyncio.sleep(0.01)
+        await line.send(b"0\r\n\r\n")
+
+    async with raw_upstream(answer, tls=context) as up:
+        options = ["--upstream", f"one={up.url}", "--listen", "127.0.0.1:0", "--store", "memory"]
+        async with serve(tmp_path, *options) as served:
+            refused = await exchange(served.url, "POST", CHAT, [], history(2))
+            assert refused.status == 502
+            assert "self-signed certificate" in refused.body.decode()
+            assert await served.end() == 0
+        async with serve(tmp_path, *options, SSL_CERT_FILE=str(shown)) as served:
+            for _ in range(3):
+                got = await exchange(served.url, "POST", CHAT, [], history(2))
+                assert got.body == b"".join(b"data: %d\n\n" % number for number in range(5))
+            assert up.connections == 1
+            assert await served.end() == 0
 
 
 WRONG: list[tuple[list[str], str]] = [

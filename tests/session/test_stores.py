@@ -53,6 +53,16 @@ def test_an_event_that_dropped_nothing_is_stored_too(store):
     assert store.version("t", "r") > 0
 
 
+def test_the_newest_events_come_first(store):
+    assert store.recent("t", 5) == []
+    made = [event(f"e{number}", when=1700000000.0 + number) for number in range(4)]
+    for number, one in enumerate(made):
+        store.commit("t", f"r{number % 2}", one, [])
+    store.commit("another", "r0", event("e9", when=1800000000.0), [])
+    assert store.recent("t", 3) == [made[3], made[2], made[1]]
+    assert store.recent("t", 9) == made[::-1]
+
+
 def test_the_first_event_under_a_key_stands(store):
     first = store.commit("t", "r", event("e1", "a"), [span("a")])
     before = store.version("t", "r")

@@ -28,7 +28,7 @@ class Run:
 
     messages: Sequence[Message]
     """The whole history, as it stood at the end."""
-    memories: Sequence[Memory] = ()
+    memories: tuple[Memory, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def _run(record: Recorded[S]) -> Run:
         for message in record.sent(step):
             if any(message is made for made in record.made):
                 first_seen.setdefault(str(message.get("content")), step.reply)
-    return Run(record.messages, [Memory(text, reply) for text, reply in first_seen.items()])
+    return Run(record.messages, tuple(Memory(text, reply) for text, reply in first_seen.items()))
 
 
 def run_as_text(run: Run) -> str:

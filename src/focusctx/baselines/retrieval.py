@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import mul
 
 from ..errors import ConfigError
 from ..types import History, Span, Usage
@@ -59,4 +60,4 @@ def _unit(vector: Sequence[float]) -> list[float]:
 
 
 def _dot(one: Sequence[float], other: Sequence[float]) -> float:
-    return math.fsum(map(float.__mul__, one, other))
+    return sum(map(mul, one, other))

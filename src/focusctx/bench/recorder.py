@@ -6,15 +6,13 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from functools import cache
 from typing import Any
 
 from ..baselines.method import Compressed
-from ..tokens import Counter
 from ..types import Message
-from ..wire import wire_named
 from .record import Event, Piece, Record, Step
 from .seams import Turn
+from .sizes import size
 
 
 class Recorder:
@@ -83,20 +81,3 @@ class Recorder:
         if message not in self._made:
             self._made.append(json.loads(json.dumps(message)))  # a method may go on to change what it made
         return -1 - self._made.index(message)
-
-
-def size(messages: Sequence[Message], *, with_system: bool = False) -> int:
-    """cl100k tokens of Chat Completions messages, by default without the system prompt, as a budget counts them."""
-    parts = [part for place, message in enumerate(messages) for part in _wire().read(message, place)]
-    counted = [part for part in parts if with_system or not part.static]
-    return sum(sum(map(_counter().count, part.counted)) + part.extra_tokens for part in counted)
-
-
-@cache
-def _wire() -> Any:
-    return wire_named("chat_completions")
-
-
-@cache
-def _counter() -> Counter:
-    return Counter("cl100k_base")

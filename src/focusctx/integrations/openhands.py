@@ -1,7 +1,7 @@
 """OpenHands SDK: `Agent(llm=…, tools=…, condenser=FocusCondenser(focus=focus))`.
 
-A condenser may answer with a `Condensation`, an event that stays in the conversation and takes steps out of it for good,
-or with a `View` for the one call that is to be made. This one makes views: the conversation stays whole.
+A condenser answers with a `Condensation`, an event that takes others out of the conversation for good, or with a
+`View` for the call that is about to be made. This one makes views: the conversation stays whole.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from ..types import Message
-from .plug import Plug, Source, fail_open, needs, places
+from .plug import Plug, fail_open, needs, places
 
 with needs("openhands"):
     from openhands.sdk.context.condenser.base import PipelinableCondenserBase
@@ -28,8 +28,8 @@ _Part = tuple[dict[str, Any], list[LLMConvertibleEvent]]
 
 
 class FocusCondenser(PipelinableCondenserBase):
-    """The model is called with the view; the conversation keeps every event. Without `focus`, as one that was saved
-    and loaded has none, all events are sent."""
+    """The model is called with the view; the conversation keeps every event. One that was saved and loaded has no
+    `focus` any more, and sends all events."""
 
     focus: Any = Field(default=None, exclude=True)
     _plug: Plug | None = PrivateAttr(default=None)
@@ -41,16 +41,16 @@ class FocusCondenser(PipelinableCondenserBase):
     def condense(self, view: View, agent_llm: LLM | None = None) -> View:
         with fail_open():
             if self._plug:
-                parts = list(_parts(view.events))
-                found = self._plug.view([chat for chat, _ in parts], _FORMAT, model=agent_llm and agent_llm.model)
+                given, parts = _read(view)
+                found = self._plug.view(given, _FORMAT, model=agent_llm and agent_llm.model)
                 view = view.model_copy(update={"events": list(_chosen(parts, found))})
         return view
 
     async def acondense(self, view: View, agent_llm: LLM | None = None) -> View:
         with fail_open():
             if self._plug:
-                parts = list(_parts(view.events))
-                found = await self._plug.aview([chat for chat, _ in parts], _FORMAT, model=agent_llm and agent_llm.model)
+                given, parts = _read(view)
+                found = await self._plug.aview(given, _FORMAT, model=agent_llm and agent_llm.model)
                 view = view.model_copy(update={"events": list(_chosen(parts, found))})
         return view
 
@@ -65,13 +65,18 @@ class ShownInstead(LLMConvertibleEvent):
         return self.message
 
 
-def _parts(events: Sequence[LLMConvertibleEvent]) -> Iterator[_Part]:
-    """One chat message for each event, and one for all actions of a turn."""
-    for response, group in groupby(events, key=lambda one: one.llm_response_id if isinstance(one, ActionEvent) else None):
-        together = list(group)
-        for batch in [together] if response else [[event] for event in together]:
-            (message,) = LLMConvertibleEvent.events_to_messages(batch)
-            yield _chat(message), batch
+def _read(view: View) -> tuple[list[Message], list[_Part]]:
+    parts: list[_Part] = []
+    for _, group in groupby(view.events, key=_turn):
+        events = list(group)
+        (message,) = LLMConvertibleEvent.events_to_messages(events)
+        parts.append((_chat(message), events))
+    return [chat for chat, _ in parts], parts
+
+
+def _turn(event: LLMConvertibleEvent) -> str:
+    """All actions of a turn are one message; any other event is one by itself."""
+    return str(event.llm_response_id if isinstance(event, ActionEvent) else event.id)
 
 
 def _chat(message: LLMMessage) -> dict[str, Any]:

@@ -7,13 +7,13 @@ shapes one request only.
 from __future__ import annotations
 
 import json
-import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..types import Message
-from .plug import Plug, Source, fail_open, needs, places
+from .parts import FORMAT, Piece, is_whole, kept
+from .plug import Plug, Source, fail_open, needs
 
 with needs("pydantic-ai"):
     from pydantic_ai.capabilities import AbstractCapability
@@ -47,56 +47,35 @@ class FocusHistory(AbstractCapability[Any]):
         with fail_open():
             pieces = [piece for place, message in enumerate(messages) for piece in _pieces(place, message)]
             given = [piece.chat for piece in pieces]
-            view = await self._plug.aview(given, "chat_completions", model=request_context.model.model_name)
-            messages = _chosen(messages, pieces, view)
+            view = await self._plug.aview(given, FORMAT, model=request_context.model.model_name)
+            messages = [_sent(messages, place, parts) for place, parts in kept(pieces, view).items()]
         return replace(request_context, messages=messages)
 
 
-class _Piece(NamedTuple):
-    """Some parts of a message that stay or go together, as a chat message."""
-
-    place: int
-    parts: tuple[int, ...]
-    chat: Message
-
-
-def _pieces(place: int, message: ModelMessage) -> Iterator[_Piece]:
+def _pieces(place: int, message: ModelMessage) -> Iterator[Piece]:
     """A response is one piece, but for what a provider compacted; in a request every part is one.
 
     Of a request, the tools' results come first, right behind the calls they answer.
     """
     if isinstance(message, ModelRequest):
         parts = sorted(enumerate(message.parts), key=lambda entry: not _is_result(entry[1]))
-        yield from (_Piece(place, (number,), _request_part(part)) for number, part in parts)
+        yield from (Piece(place, (number,), _request_part(part)) for number, part in parts)
         return
     summaries = tuple(number for number, part in enumerate(message.parts) if isinstance(part, CompactionPart))
     if summaries:
-        yield _Piece(place, summaries, {"role": "system", "content": "what came before, compacted"})
+        yield Piece(place, summaries, {"role": "system", "content": "what came before, compacted"})
     turn = tuple(number for number in range(len(message.parts)) if number not in summaries)
-    yield _Piece(place, turn, _turn([message.parts[number] for number in turn]))
+    yield Piece(place, turn, _turn([message.parts[number] for number in turn]))
 
 
-def _chosen(messages: Sequence[ModelMessage], pieces: Sequence[_Piece], view: Sequence[Message]) -> list[ModelMessage]:
-    """The messages of a view: one that is there with all its parts is the run's own object."""
-    kept: dict[int | None, dict[int, Any]] = {}
-    for chat, found in zip(view, places([piece.chat for piece in pieces], view), strict=True):
-        if found is None:
-            kept[None] = {0: UserPromptPart(chat["content"])}
-            continue
-        place, numbers, given = pieces[found]
-        for number in numbers:
-            part = messages[place].parts[number]
-            part = part if chat is given else replace(part, content=chat["content"])
-            kept.setdefault(place, {})[number] = part
-    return [
-        _with(ModelRequest([]) if place is None else messages[place], [parts[number] for number in sorted(parts)])
-        for place, parts in kept.items()
-    ]
-
-
-def _with(message: ModelMessage, parts: list[Any]) -> ModelMessage:
-    same = len(parts) == len(message.parts) and all(map(operator.is_, parts, message.parts))
-    return message if same else replace(message, parts=parts)
+def _sent(messages: Sequence[ModelMessage], place: int | None, parts: dict[int, str | None]) -> ModelMessage:
+    if place is None:
+        return ModelRequest([UserPromptPart(str(parts[0]))])
+    message = messages[place]
+    if is_whole(parts, len(message.parts)):
+        return message
+    own = ((message.parts[number], text) for number, text in parts.items())
+    return replace(message, parts=[part if text is None else replace(part, content=text) for part, text in own])
 
 
 def _is_result(part: Any) -> bool:

@@ -67,7 +67,7 @@ class Proxy:
         self._tracing = _tracing() if settings.otel else None
 
     def app(self) -> web.Application:
-        app = web.Application(client_max_size=self.settings.body_limit)
+        app = web.Application(client_max_size=0)  # `_body` decides what is held
         app.cleanup_ctx.append(self._run)
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
@@ -166,6 +166,8 @@ class Proxy:
         length = request.content_length
         if (route is None and length is None) or (length or 0) > limit:
             return request.content.iter_any()
+        if length is not None:
+            return await request.read()
         read = bytearray()
         while len(read) <= limit:
             chunk = await request.content.readany()
@@ -177,14 +179,15 @@ class Proxy:
     async def _healthz(self, _request: web.Request) -> web.Response:
         return web.json_response({"status": "ok"})
 
-    async def _readyz(self, _request: web.Request) -> web.Response:
+    async def _readyz(self, request: web.Request) -> web.Response:
         """Whether to send traffic here. A store in trouble stops compression, not forwarding: it is only told."""
         if self.stopping:
             return web.json_response({"status": "stopping"}, status=503)
         try:
             await asyncio.wait_for(asyncio.to_thread(self.store.version, "", ""), 2)
         except (StoreError, TimeoutError) as error:
-            return web.json_response({"status": "ok", "store": f"in trouble: {error}"})
+            why = "" if self.access.refuses_admin(request) else f": {error}"  # it may name hosts and files
+            return web.json_response({"status": "ok", "store": f"in trouble{why}"})
         return web.json_response({"status": "ok", "store": "ok"})
 
     async def _metrics(self, request: web.Request) -> web.Response:

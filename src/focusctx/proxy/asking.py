@@ -85,7 +85,7 @@ def told(error: Exception) -> tuple[int, str]:
         case TimeoutError():
             return 504, "no connection in time"
         case aiohttp.ClientConnectorError():
-            return 502, f"no connection to {error.host}: {error.os_error.strerror or error.os_error}"
+            return 502, f"no connection to {error.host}: {error.__cause__ or error.os_error}"
         case aiohttp.ClientResponseError() | aiohttp.ClientPayloadError():
             return 502, "its answer makes no sense"
         case _:

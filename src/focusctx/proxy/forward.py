@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+import socket
+import struct
 from collections.abc import AsyncIterator, Callable, Iterable
 
 import aiohttp
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 
 from .headers import headers_down
 
@@ -49,7 +52,15 @@ async def stream_down(request: web.BaseRequest, response: web.StreamResponse, ch
     except aiohttp.ClientError as error:
         _log.warning("stream broken off: %s", error)
         if request.transport is not None:
-            request.transport.close()
+            _cut(request.transport, looks_finished=request.version < HttpVersion11)
+
+
+def _cut(transport: asyncio.Transport, *, looks_finished: bool) -> None:
+    """To the oldest clients the end of a connection is the end of an answer: theirs has to end with an error."""
+    if looks_finished and (end := transport.get_extra_info("socket")) is not None:
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        transport.abort()
+    transport.close()
 
 
 def refusal(status: int, why: str, headers: Iterable[tuple[str, str]] = ()) -> web.Response:

@@ -6,12 +6,22 @@ import aiohttp
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from .access import COOKIE
+from .access import HEADER as TOKEN
+from .caller import SESSION
+from .upstream import HEADER as UPSTREAM
 from .upstream import Upstream
 
-_HOP_BY_HOP = frozenset(
-    (
-        *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te"),
-        *("trailer", "transfer-encoding", "upgrade", "host", "expect"),
+_BETWEEN_NEIGHBOURS = (
+    *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te"),
+    *("trailer", "transfer-encoding", "upgrade", "host", "expect"),
+    *(TOKEN, SESSION, UPSTREAM),
+)
+"""HTTP's own, and what callers tell the proxy."""
+_FOR_PAGES = tuple(
+    f"access-control-{name}"
+    for name in (
+        *("allow-origin", "allow-credentials", "allow-headers", "allow-methods", "allow-private-network"),
+        *("expose-headers", "max-age"),
     )
 )
 _KEYS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
@@ -31,18 +41,19 @@ def headers_down(answer: aiohttp.ClientResponse) -> CIMultiDict[str]:
     """The provider's headers; whether a page in a browser may read the answer is not for the provider to say."""
     kept = _end_to_end(answer.headers)
     kept.popall("content-length", None)
-    for name in [name for name in kept if name.lower().startswith("access-control-")]:
+    for name in _FOR_PAGES:
         kept.popall(name, None)
     return kept
 
 
 def _end_to_end(headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:
-    named = ",".join(headers.getall("connection", ())).lower().replace(" ", "").split(",")
-    return CIMultiDict(
-        (name, value if value.isascii() else _spelled(value))
-        for name, value in headers.items()
-        if (low := name.lower()) not in _HOP_BY_HOP and low not in named and not low.startswith("x-focusctx-")
-    )
+    kept = CIMultiDict(headers)
+    named = [name.strip() for value in headers.getall("connection", ()) for name in value.split(",")]
+    for name in (*_BETWEEN_NEIGHBOURS, *named):
+        kept.popall(name, None)
+    if not "".join(kept.values()).isascii():
+        return CIMultiDict((name, _spelled(value)) for name, value in kept.items())
+    return kept
 
 
 def _spelled(value: str) -> str:

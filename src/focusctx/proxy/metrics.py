@@ -38,9 +38,10 @@ class Metrics:
         self._draft_failures = Counter(
             "focusctx_draft_failures", "Events that failed because of the draft", registry=registry
         )
-        self._tokens = Counter(
+        tokens = Counter(
             "focusctx_tokens", "Tokens of histories, as received and as sent", ["side"], registry=registry
         )
+        self._received, self._sent = tokens.labels("received"), tokens.labels("sent")
         self._saved = Counter("focusctx_tokens_saved", "Input tokens that did not have to go up", registry=registry)
         self._money = Gauge(
             "focusctx_net_saved_usd",
@@ -64,10 +65,12 @@ class Metrics:
 
     def stepped(self, step: Step, events: list[SessionEvent], net: float) -> None:
         self._added.observe(step.added)
-        self._tokens.labels("received").inc(step.full)
-        self._tokens.labels("sent").inc(step.sent)
-        self._saved.inc(max(step.full - step.sent, 0))
-        self._money.inc(net)
+        self._received.inc(step.full)
+        self._sent.inc(step.sent)
+        if step.full > step.sent:
+            self._saved.inc(step.full - step.sent)
+        if net:
+            self._money.inc(net)
         for event in events:
             self._events.labels(event.cause).inc()
             if event.cause == "draft":

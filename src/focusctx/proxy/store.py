@@ -50,6 +50,9 @@ class Guarded:
     def events(self, tenant: str, keys: Sequence[str]) -> dict[str, StoredEvent]:
         return self._read(lambda: self._store.events(tenant, keys))
 
+    def recent(self, tenant: str, most: int) -> list[StoredEvent]:
+        return self._read(lambda: self._store.recent(tenant, most))
+
     def commit(self, tenant: str, root: str, event: StoredEvent, archived: Sequence[Archived]) -> StoredEvent:
         return self._ask(lambda: self._store.commit(tenant, root, event, archived))
 

@@ -88,6 +88,9 @@ class Store(Protocol):
     def events(self, tenant: str, keys: Sequence[str]) -> dict[str, StoredEvent]:
         """The events that happened at these chain keys."""
 
+    def recent(self, tenant: str, most: int) -> list[StoredEvent]:
+        """The tenant's newest events, in all its conversations, the newest first."""
+
     def commit(self, tenant: str, root: str, event: StoredEvent, archived: Sequence[Archived]) -> StoredEvent:
         """Store the event, its decisions and the originals, all or nothing.
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...types import Message, Usage
-from ..recorder import size
 from ..seams import Turn
+from ..sizes import size
 
 _NUMBERED = re.compile(r"call_(\d+)$")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 from ..store import Archived, StoredEvent, Totals
 from .encoding import pack, unpack
@@ -34,6 +35,11 @@ class MemoryStore(ForkSafe):
         with self._lock:
             found = {key: self._events[tenant, key] for key in keys if (tenant, key) in self._events}
         return {key: unpack(StoredEvent, data) for key, data in found.items()}
+
+    def recent(self, tenant: str, most: int) -> list[StoredEvent]:
+        with self._lock:
+            found = (data for (owner, _), data in reversed(self._events.items()) if owner == tenant)
+            return [unpack(StoredEvent, data) for data in islice(found, most)]
 
     def commit(self, tenant: str, root: str, event: StoredEvent, archived: Sequence[Archived]) -> StoredEvent:
         data = pack(event)

@@ -141,6 +141,15 @@ class RedisStore(ForkSafe):
                 self._renew([*spans, _key(tenant, "event", event.key)], [self._ttl])
         return events
 
+    def recent(self, tenant: str, most: int) -> list[StoredEvent]:
+        events: list[StoredEvent] = []
+        with self._calling():
+            keys = list(set(self._client.scan_iter(_key(tenant, "event", "*"), count=_BATCH)))
+            for start in range(0, len(keys), _BATCH):
+                found = self._client.mget(keys[start : start + _BATCH])
+                events += [unpack(StoredEvent, data) for data in found if data]
+        return sorted(events, key=lambda event: event.time, reverse=True)[:most]
+
     def commit(self, tenant: str, root: str, event: StoredEvent, archived: Sequence[Archived]) -> StoredEvent:
         keys = [_key(tenant, "event", event.key), _key(tenant, "version", root)]
         keys += [_key(tenant, "span", span.key) for span in archived]

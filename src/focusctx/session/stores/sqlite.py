@@ -81,6 +81,10 @@ class SQLiteStore:
         found = dict(self._reader.rows(f"SELECT key, record FROM events WHERE {_AMONG}", scope(tenant), _listed(keys)))
         return {key: unpack(StoredEvent, found[key]) for key in keys if key in found}
 
+    def recent(self, tenant: str, most: int) -> list[StoredEvent]:
+        query = "SELECT record FROM events WHERE tenant = ? ORDER BY rowid DESC LIMIT ?"
+        return [unpack(StoredEvent, data) for (data,) in self._reader.rows(query, scope(tenant), most)]
+
     def commit(self, tenant: str, root: str, event: StoredEvent, archived: Sequence[Archived]) -> StoredEvent:
         owner, data = scope(tenant), pack(event)
         originals = [(owner, span.key, pack(span)) for span in archived]
@@ -132,7 +136,7 @@ class _Connection(ForkSafe):
         self._path = path
         self._db: sqlite3.Connection | None = None
 
-    def rows(self, query: str, *values: str) -> list[Any]:
+    def rows(self, query: str, *values: str | int) -> list[Any]:
         with self._open() as db:
             return db.execute(query, values).fetchall()
 

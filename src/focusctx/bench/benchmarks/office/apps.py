@@ -5,12 +5,19 @@ What one tool says can be understood without the call that asked for it: facts a
 
 from __future__ import annotations
 
-from .filler import banner, prose, token
+from .filler import banner, manual, prose, token
 from .tool import tool
 from .world import APPS, FEE, MOST_WRONG, Meeting, Payment, Sent, World
 
 PAGE = 5
 """Mails on one page of a list."""
+
+
+@tool("Read how an app is used.")
+def help_read(world: World, app: str) -> str:
+    if app not in world.passwords:
+        return f"Error: no app {app!r}. Apps: {', '.join(APPS)}."
+    return f"Help for {app}.\n{manual(app)}"
 
 
 @tool("Read a note of the user. No account is needed.")
@@ -51,7 +58,9 @@ def mail_list(world: World, about: str, page: int) -> str:
     if not 1 <= page <= pages:
         return f"Error: the list about '{about}' has {pages} pages."
     shown = found[(page - 1) * PAGE : page * PAGE]
-    lines = [f"- m-{mail.number} about '{about}' from {mail.sender}, {mail.date}: {prose(mail.text, 9)}" for mail in shown]
+    lines = [
+        f"- m-{mail.number} about '{about}' from {mail.sender}, {mail.date}: {prose(mail.text, 9)}" for mail in shown
+    ]
     return "\n".join([f"Mails about '{about}', page {page} of {pages}.", *lines])
 
 
@@ -99,8 +108,8 @@ def files_write(world: World, path: str, text: str) -> str:
 
 @tool("Find people in the contacts by a name or a part of it.", "contacts")
 def contacts_find(world: World, name: str) -> str:
-    first = name.split(" ")[0]
-    found = [person for person in world.people.values() if person.name.split(" ")[0] == first]
+    first = name.partition(" ")[0]
+    found = [person for person in world.people.values() if person.name.startswith(f"{first} ")]
     if not found:
         return f"Error: nobody called {name}."
     return "\n".join(

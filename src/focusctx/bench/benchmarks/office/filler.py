@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import random
 
-FIRST = (
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+FIRST = _words(
     "Ada Ben Clara Dov Edith Farid Greta Hugo Iris Jonas Kaya Liam Mona Nils Olga Pablo Quinn Rosa Sven Tara Umar "
     "Vera Wanda Xenia Yusuf Zoe"
-).split()
-LAST = (
-    "Abbott Brook Cole Dahl Ekdal Fisk Grant Holm Ivers Joyce Kern Lund Marsh Nagel Ostrow Penn Quist Rowe Stern Thorne "
-    "Ulrich Voss Wick Young Zeller"
-).split()
-TOPICS = (
+)
+LAST = _words(
+    "Abbott Brook Cole Dahl Ekdal Fisk Grant Holm Ivers Joyce Kern Lund Marsh Nagel Ostrow Penn Quist Rowe Stern "
+    "Thorne Ulrich Voss Wick Young Zeller"
+)
+TOPICS = _words(
     "cabin picnic garden regatta concert workshop reunion marathon harvest gallery seminar festival bakery orchard "
     "lantern quartet archive harbour"
-).split()
-FIRMS = "Alder Birch Cedar Dogwood Elm Fir Ginkgo Hazel".split()
+)
+FIRMS = _words("Alder Birch Cedar Dogwood Elm Fir Ginkgo Hazel")
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")
 
-_NOUNS = (
+_NOUNS = _words(
     "train window ladder kettle meadow bridge letter season engine corner basket ticket winter market pencil "
     "river carpet signal garage morning cousin blanket island planet"
-).split()
-_VERBS = "passes finds leaves carries follows meets turns keeps opens misses paints answers".split()
-_ADJECTIVES = "old quiet green early heavy narrow bright common distant plain late warm".split()
+)
+_VERBS = _words("passes finds leaves carries follows meets turns keeps opens misses paints answers")
+_ADJECTIVES = _words("old quiet green early heavy narrow bright common distant plain late warm")
 
 
 def prose(key: str, words: int) -> str:
@@ -46,7 +51,13 @@ def around(key: str, fact: str, words: int) -> str:
 
 
 def banner(app: str, key: str) -> str:
-    return f"Welcome to {app}. {prose(f'banner {app} {key}', 35)}"
+    return f"Welcome to {app}. {prose(f'banner {app} {key}', 70)}"
+
+
+def manual(app: str) -> str:
+    """A long text that is of use once, if at all."""
+    topics = ("Accounts", "Lists", "Limits", "Errors", "Privacy")
+    return "\n".join(f"{topic}: {prose(f'manual {app} {topic}', 60)}" for topic in topics)
 
 
 def token(app: str, key: str) -> str:

@@ -42,7 +42,9 @@ class Tool:
         if self.app and given.pop("token") != world.tokens.get(self.app):
             return f"Error: no valid token for {self.app}. Log in first."
         try:
-            texts = {name: int(value) if self.parameters[name] == "integer" else str(value) for name, value in given.items()}
+            texts = {
+                name: int(value) if self.parameters[name] == "integer" else str(value) for name, value in given.items()
+            }
         except (TypeError, ValueError):
             return f"Error: {self.name} wants whole numbers where they are asked for."
         return self.handler(world, **texts)

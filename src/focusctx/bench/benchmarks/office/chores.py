@@ -1,0 +1,178 @@
+"""The chores a task is made of. Each puts what it needs into the world, says what is wanted, and gives the words.
+
+The hard kinds are in here: sets whose members are listed early (`pay_group`, `pay_writers`, `announce`), facts that
+a later mail replaces (`tally`, `meetings`), a fact in two places (`invoice`), a fact that is shown once and used at
+the very end (`approval`); closed pay handles and doubtful passwords make calls fail that must not be repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import NamedTuple
+
+from .builder import Builder
+from .filler import DAYS
+from .world import Meeting, Payment, Person, Sent
+
+
+class Chore(NamedTuple):
+    """What the user says: at one place in the list, or at two places with other chores between."""
+
+    first: str
+    last: str = ""
+
+
+Make = Callable[[Builder, int], Chore]
+"""From a size: how many people, files or mails it is about."""
+
+
+def pay_group(builder: Builder, size: int) -> Chore:
+    topic, people = builder.topic(), builder.people(size + 3)
+    members, settled, others = people[:size], people[size], people[size + 1 :]
+    listed = builder.chance.sample([*members, settled], size + 1)
+    builder.file(f"/groups/{topic}.txt", f"Members of {topic}: {_names(listed)}.", 120)
+    not_to_be_paid = [
+        (person, f"{person.name} is owed {builder.amount()} for {topic}.") for person in [settled, *others]
+    ]
+    _pay(builder, topic, members, not_to_be_paid)
+    return Chore(
+        f"Pay every member of '{topic}' what I owe them. The file /groups/{topic}.txt has the members, and each wrote "
+        f"me a mail about '{topic}' with the amount. Payment note: {topic}. Pay nobody else, and "
+        f"not {settled.name}: that is settled."
+    )
+
+
+def pay_writers(builder: Builder, size: int) -> Chore:
+    topic = builder.topic()
+    _pay(builder, topic, builder.people(size), [])
+    return Chore(
+        f"Pay everyone who wrote me a mail about '{topic}' what I owe them. Each mail has the amount. "
+        f"Payment note: {topic}."
+    )
+
+
+def _pay(builder: Builder, topic: str, people: list[Person], others: list[tuple[Person, str]]) -> None:
+    first = others
+    for person in people:
+        amount = builder.amount()
+        first.append((person, f"{person.name} is owed {amount} for {topic}."))
+        builder.world.wanted.payments[Payment(_open(person), amount, f"{topic} {builder.suffix}")] += 1
+    builder.mails(topic, first)
+
+
+def tally(builder: Builder, size: int) -> Chore:
+    topic, guests = builder.topic(), builder.people(size + 2)
+    answers = {guest: builder.chance.choice(("yes", "no")) for guest in guests}
+    changed = builder.chance.sample(guests, 1 + size // 3)
+    first = [
+        (guest, f"{guest.name} answers {_other(answer) if guest in changed else answer} to {topic}.")
+        for guest, answer in answers.items()
+    ]
+    builder.mails(topic, first, [(guest, f"{guest.name} answers {answers[guest]} to {topic}.") for guest in changed])
+    builder.file(f"/events/{topic}.txt", f"Guests of {topic}: {_names(guests)}.", 120)
+    lines = "\n".join(f"{guest.name}: {answers[guest]}" for guest in guests)
+    builder.world.wanted.written[f"/events/{topic}-answers.txt"] = lines
+    return Chore(
+        f"Gather the answers to '{topic}'. The file /events/{topic}.txt has the guests, and each wrote me a mail about "
+        f"'{topic}', some twice: the newest counts. Write /events/{topic}-answers.txt, a line 'Name: answer' for each "
+        "guest in the order of the file."
+    )
+
+
+def receipts(builder: Builder, size: int) -> Chore:
+    topic = builder.topic()
+    total = Decimal(0)
+    for number in range(1, 2 * size + 1):
+        amount, path = builder.amount(), f"/receipts/{topic}/r{number}.txt"
+        total += Decimal(amount)
+        builder.file(path, f"Receipt {path}: total {amount} after a discount of {builder.amount()}.", 130)
+    builder.world.wanted.written[f"/reports/{topic}.txt"] = f"Total: {total}"
+    return Chore(
+        f"Add up the totals of all receipts in the folder /receipts/{topic} and write the sum to /reports/{topic}.txt "
+        "as 'Total: 12.34'."
+    )
+
+
+def meetings(builder: Builder, size: int) -> Chore:
+    topic, team = builder.topic(), builder.people(size)
+    first, later = [], []
+    for place, person in enumerate(team):
+        wishes = [_wish(builder) for _ in range(2)]
+        facts = [f"{person.name} asks for {day} at {time} about {topic}." for day, time in wishes]
+        if place == 0:
+            first.append((person, facts[0]))
+            later.append((person, facts[1]))
+        else:
+            first.append((person, facts[1]))
+        day, time = wishes[1]
+        day = builder.instead if day == builder.blocked else day
+        builder.world.wanted.meetings[Meeting(day, time, f"{topic} with {person.name}")] += 1
+    builder.mails(topic, first, later)
+    builder.file(f"/teams/{topic}.txt", f"Team of {topic}: {_names(team)}.", 120)
+    return Chore(
+        f"Plan the talks about '{topic}'. The file /teams/{topic}.txt has the team, and each wrote me a mail about "
+        f"'{topic}' with a day and a time, some twice: the newest counts. Put '{topic} with Name' into the calendar "
+        "for each of them."
+    )
+
+
+def announce(builder: Builder, size: int) -> Chore:
+    topic, members = builder.topic(), builder.people(size + 1)
+    told, untold = members[0], members[1:]
+    builder.world.outbox[topic] = [told.address]
+    builder.file(f"/lists/{topic}.txt", f"Readers of {topic}: {_names(builder.chance.sample(members, size + 1))}.", 120)
+    for person in untold:
+        builder.world.wanted.sent[Sent(person.address, topic, f"The {topic} is on. {builder.closing}")] += 1
+    return Chore(
+        f"Write a mail about '{topic}' with the text 'The {topic} is on.' to every reader in the file "
+        f"/lists/{topic}.txt, but not to those whom I have written to about '{topic}' already."
+    )
+
+
+def approval(builder: Builder) -> Chore:
+    topic = builder.topic()
+    code = f"AC-{builder.chance.randrange(10**6, 10**7)}"
+    builder.world.codes[topic] = code
+    builder.world.wanted.written[f"/reports/{topic}-approval.txt"] = f"Approved: {code}"
+    return Chore(
+        f"Ask the desk for the approval code for '{topic}'. It is shown once; you need it later.",
+        f"Write the approval code for '{topic}' to /reports/{topic}-approval.txt as 'Approved: code'.",
+    )
+
+
+def invoice(builder: Builder) -> Chore:
+    firm = builder.firm()
+    person = builder.person(f"{firm} Works")
+    number, amount = f"N-{builder.chance.randrange(10**5, 10**6)}", builder.amount()
+    fact = f"The invoice of {firm} has the number {number} and the amount {amount}."
+    builder.mails(firm, [(person, fact)])
+    builder.file(f"/invoices/{firm}.txt", fact, 140)
+    builder.world.wanted.payments[Payment(_open(person), amount, f"{number} {builder.suffix}")] += 1
+    return Chore(
+        f"Read the invoice of '{firm}' in its mail about '{firm}' and in /invoices/{firm}.txt and see that both agree.",
+        f"Pay the invoice of '{firm}' to {firm} Works. Payment note: the invoice's number.",
+    )
+
+
+CHORES: tuple[Make, ...] = (pay_group, pay_writers, tally, receipts, meetings, announce)
+"""Those that stand at one place."""
+
+PAIRS: tuple[Callable[[Builder], Chore], ...] = (approval, invoice)
+"""Those that stand at two."""
+
+
+def _names(people: list[Person]) -> str:
+    return ", ".join(person.name for person in people)
+
+
+def _open(person: Person) -> str:
+    return next(handle for handle in person.handles if handle != person.closed)
+
+
+def _other(answer: str) -> str:
+    return "no" if answer == "yes" else "yes"
+
+
+def _wish(builder: Builder) -> tuple[str, str]:
+    return builder.chance.choice(DAYS), f"{builder.chance.randrange(9, 17)}:{builder.chance.choice(('00', '30'))}"

@@ -1,0 +1,205 @@
+"""The paper's figures for one study, drawn by matplotlib: trade-off over δ, events by step, cost."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...errors import MissingExtraError
+from .choose import main_lines, varied_lines
+from .collect import Line, Study
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+class Theme(NamedTuple):
+    ink: str
+    soft: str
+    grid: str
+    ground: str
+    colours: tuple[str, ...]
+
+
+LIGHT = Theme(
+    "#1b1f24", "#57606a", "#d5dae0", "#ffffff",
+    ("#0b66a8", "#c8442c", "#00735a", "#8a3f8f", "#a86200", "#3d4450", "#0093a8", "#b0307a"),
+)  # fmt: skip
+DARK = Theme(
+    "#e6e9ed", "#a3adb8", "#343b44", "#1d2126",
+    ("#5ab0ee", "#ff8a70", "#3cc79f", "#d18ad6", "#eba83a", "#b9c2cd", "#4fd0e0", "#f287bd"),
+)  # fmt: skip
+_MARKERS = "oDs^vPX*"
+_COLOURED = ("focus-d", "focus-o", "acon-utco", "acon-ut", "prompting", "none", "llmlingua", "retrieval")
+_WIDTH, _HEIGHT = 7.2, 4.2
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    key: str
+    title: str
+    note: str
+    draw: Callable[[Axes, Theme], None]
+    height: float = _HEIGHT
+
+
+def figures(study: Study) -> list[Figure]:
+    lines = main_lines(study)
+    made = [_trade_off(study, lines), _events(study, lines), _cost(lines)]
+    return [figure for figure in made if figure is not None]
+
+
+def drawn(figure: Figure, theme: Theme = LIGHT, form: str = "svg") -> bytes:
+    """The picture as a file of that form."""
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure as Canvas
+    except ImportError as error:
+        raise MissingExtraError("a figure", "bench") from error
+    look = {
+        "font.size": 10,
+        "font.family": "DejaVu Sans",
+        "svg.hashsalt": "focusctx",
+        "text.color": theme.ink,
+        "axes.labelcolor": theme.soft,
+        "axes.edgecolor": theme.grid,
+        "axes.facecolor": theme.ground,
+        "figure.facecolor": theme.ground,
+        "xtick.color": theme.soft,
+        "ytick.color": theme.soft,
+        "grid.color": theme.grid,
+        "legend.frameon": False,
+    }
+    with mpl.rc_context(look):
+        canvas = Canvas(figsize=(_WIDTH, figure.height), layout="constrained")
+        axes = canvas.add_subplot()
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.set_axisbelow(True)
+        axes.grid(linewidth=0.7)
+        figure.draw(axes, theme)
+        file = io.BytesIO()
+        # No date: the same records make the same file.
+        metadata = {"Date": None} if form == "svg" else {"Software": None}
+        canvas.savefig(file, format=form, dpi=200, metadata=metadata)
+        return file.getvalue()
+
+
+def _trade_off(study: Study, lines: Sequence[Line]) -> Figure | None:
+    """One point per method, and a path over δ for those that were run at several."""
+    swept = varied_lines(study, "budget")
+    paths = [list(group) for _, group in groupby(swept, key=lambda line: line.method)]
+    several = {line.method for line in swept}
+    paths += [[line] for line in lines if line.method not in several]
+    if len(paths) + len(swept) < 2:
+        return None
+
+    def draw(axes: Axes, theme: Theme) -> None:
+        for path in paths:
+            colour, marker = _look(path[0], theme)
+            x = [line.summary.peak.mean / 1000 for line in path]
+            y = [100 * line.summary.accuracy.mean for line in path]
+            below = [100 * (line.summary.accuracy.mean - line.summary.accuracy.low) for line in path]
+            above = [100 * (line.summary.accuracy.high - line.summary.accuracy.mean) for line in path]
+            axes.errorbar(
+                x, y, yerr=[below, above], color=colour, marker=marker, markersize=7, linewidth=1.6,
+                elinewidth=0.9, capsize=2.5, label=path[0].name,
+            )  # fmt: skip
+            if len(path) > 1:
+                for line, place in zip(path, zip(x, y, strict=True), strict=True):
+                    told = f"δ = {line.settings['budget']:,}"
+                    axes.annotate(told, place, xytext=(6, 6), textcoords="offset points", fontsize=8, color=theme.soft)
+        axes.set_xlabel("peak tokens of a task, mean (thousands)")
+        axes.set_ylabel("accuracy (%)")
+        axes.set_xlim(left=0)
+        axes.set_ylim(-3, 105)
+        axes.legend(fontsize=8.5, ncols=2 if len(paths) > 6 else 1, loc="center left", bbox_to_anchor=(1.0, 0.5))
+
+    note = "Further left is cheaper, further up is better. Bars: 95 % confidence."
+    return Figure("trade-off", "Accuracy against peak tokens", note, draw)
+
+
+def _events(study: Study, lines: Sequence[Line]) -> Figure | None:
+    """How often a run that got to a step was compressed there; over δ where it was varied."""
+    swept = [line for line in varied_lines(study, "budget") if line.method == "focus-d"]
+    shown = swept or [line for line in lines if "budget" in line.settings]
+    shown = [line for line in shown if any(events for _, events in line.events.values())]
+    if not shown:
+        return None
+
+    def draw(axes: Axes, theme: Theme) -> None:
+        for place, line in enumerate(shown):
+            runs = line.events[1][0]
+            steps = [step for step in sorted(line.events) if line.events[step][0] >= max(3, 0.1 * runs)]
+            shares = [100 * line.events[step][1] / line.events[step][0] for step in steps]
+            colour, marker = _look(line, theme)
+            if swept:
+                colour, marker = theme.colours[place % len(theme.colours)], _MARKERS[place % len(_MARKERS)]
+            name = f"δ = {line.settings['budget']:,}" if swept else line.name
+            axes.plot(
+                steps, shares, color=colour, marker=marker, markersize=3.5, linewidth=1.3, label=name,
+                markevery=max(1, len(steps) // 25),
+            )  # fmt: skip
+        axes.set_xlabel("step")
+        axes.set_ylabel("runs compressed at that step (%)")
+        axes.set_xlim(left=1)
+        axes.set_ylim(bottom=0)
+        axes.legend(fontsize=9)
+
+    note = "Of the runs that got to a step; steps that fewer than a tenth of the runs reached are not drawn."
+    return Figure("events", "Compression events by step" + (", FOCUS-D" if swept else ""), note, draw)
+
+
+def _cost(lines: Sequence[Line]) -> Figure | None:
+    """Agent and draft, per task: in dollars, or in tokens where nothing has a price."""
+    if len(lines) < 2:
+        return None
+    costs = [(line.summary.agent.cost, line.summary.draft.cost) for line in lines]
+    priced = all(agent is not None and draft is not None for agent, draft in costs) and any(map(any, costs))
+
+    def bars() -> list[tuple[float, float]]:
+        if priced:
+            return [
+                ((agent or 0.0) / line.summary.tasks, (draft or 0.0) / line.summary.tasks)
+                for line, (agent, draft) in zip(lines, costs, strict=True)
+            ]
+        usages = [(line.summary.agent, line.summary.draft, 1000 * line.summary.tasks) for line in lines]
+        return [
+            ((agent.input_tokens + agent.output_tokens) / scale, (draft.input_tokens + draft.output_tokens) / scale)
+            for agent, draft, scale in usages
+        ]
+
+    def draw(axes: Axes, theme: Theme) -> None:
+        heights = bars()
+        places = list(range(len(lines)))
+        agent = [height[0] for height in heights]
+        draft = [height[1] for height in heights]
+        axes.barh(places, agent, color=theme.colours[0], label="agent", height=0.66)
+        if any(draft):
+            axes.barh(places, draft, left=agent, color=theme.colours[4], label="draft", height=0.66)
+            axes.legend(fontsize=9, loc="lower right")
+        most = max(map(sum, heights)) or 1.0
+        for place, height in zip(places, heights, strict=True):
+            told = f"${sum(height):,.3f}" if priced else f"{sum(height):,.0f}"
+            axes.text(sum(height) + 0.01 * most, place, told, va="center", fontsize=8.5, color=theme.soft)
+        axes.set_yticks(places, [line.name for line in lines])
+        axes.invert_yaxis()
+        axes.grid(visible=False, axis="y")
+        axes.set_xlim(0, 1.12 * most)
+        axes.set_xlabel("USD per task, at list prices" if priced else "thousand tokens read and written per task")
+
+    title = "Cost per task" if priced else "Tokens per task"
+    note = "" if priced else "Nothing here has a price: tokens in place of dollars."
+    return Figure("cost", title, note, draw, height=1.2 + 0.34 * len(lines))
+
+
+def _look(line: Line, theme: Theme) -> tuple[str, str]:
+    """A method's colour and mark; methods that only cut by rule share the soft colour and differ in marks."""
+    if line.method in _COLOURED:
+        place = _COLOURED.index(line.method)
+        return theme.colours[place], _MARKERS[place]
+    rules = ("fifo", "masking-10", "masking-5", "masking-3")
+    place = rules.index(line.method) if line.method in rules else 0
+    return theme.soft, "<>12"[place]

@@ -1,0 +1,92 @@
+"""A table before it has a form: what Markdown, LaTeX, HTML and the terminal are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Better: TypeAlias = Literal["more", "less"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+    better: Better | None = None
+    """Which way is good, where one is: the best of such a column is marked."""
+    group: str = ""
+    """A heading over several columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    value: float
+    digits: int = 2
+    low: float | None = None
+    high: float | None = None
+    """Where the mean lies with 95 % confidence."""
+    paper: float | None = None
+    """The paper's figure for the same setting."""
+    signed: bool = False
+
+    @property
+    def text(self) -> str:
+        return self._written(self.value)
+
+    @property
+    def interval(self) -> str | None:
+        if self.low is None or self.high is None:
+            return None
+        return f"{self._written(self.low)}, {self._written(self.high)}"
+
+    @property
+    def in_paper(self) -> str | None:
+        return None if self.paper is None else self._written(self.paper)
+
+    def _written(self, value: float) -> str:
+        written = f"{value:{'+' if self.signed else ''},.{self.digits}f}"
+        return written.replace("-", "−") if float(written.replace(",", "")) else written.lstrip("+-")
+
+
+Cell: TypeAlias = Number | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    name: str
+    cells: Sequence[Cell]
+    ours: bool = False
+    """Whether this is FOCUS."""
+    baseline: bool = False
+    """Whether this is what the others are measured against; it is never the best."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    key: str
+    title: str
+    note: str
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+    stub: str = "Method"
+    """What the first column names."""
+
+    def best(self) -> set[tuple[int, int]]:
+        """Row and column of the best number of each column that has one, ties included."""
+        found = set()
+        for place, column in enumerate(self.columns):
+            numbers = {
+                at: cell
+                for at, row in enumerate(self.rows)
+                if not row.baseline and isinstance(cell := row.cells[place], Number)
+            }
+            if column.better is None or len({number.text for number in numbers.values()}) < 2:
+                continue
+            choose = max if column.better == "more" else min
+            winner = choose(numbers.values(), key=lambda number: number.value)
+            found |= {(at, place) for at, number in numbers.items() if number.text == winner.text}
+        return found
+
+    @property
+    def has_paper(self) -> bool:
+        return any(isinstance(cell, Number) and cell.paper is not None for row in self.rows for cell in row.cells)

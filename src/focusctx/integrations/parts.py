@@ -1,0 +1,50 @@
+"""For frameworks whose messages are lists of parts, of which some may go and others stay.
+
+A tool's result and the user's words can stand in one message. Each becomes a chat message of its own, a piece, that
+remembers which parts it stands for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..types import Message
+from .plug import places
+
+FORMAT = "chat_completions"
+
+
+class Piece(NamedTuple):
+    """Parts of one message that stay or go together, as a chat message."""
+
+    place: int
+    """Of the message."""
+    parts: tuple[int, ...]
+    """The places of the parts in it."""
+    chat: Message
+
+
+Kept = dict[int | None, dict[int, str | None]]
+"""For each message that is to be sent, its parts, each with the text that takes its place, or None.
+
+The line about missing steps has no message: it is the one part of None.
+"""
+
+
+def kept(pieces: Sequence[Piece], view: Sequence[Message]) -> Kept:
+    """What to send, in order, for a view of the pieces' chat messages."""
+    messages: Kept = {}
+    for chat, found in zip(view, places([piece.chat for piece in pieces], view), strict=True):
+        if found is None:
+            messages[None] = {0: str(chat["content"])}
+            continue
+        place, parts, given = pieces[found]
+        text = None if chat is given else str(chat["content"])
+        messages.setdefault(place, {}).update(dict.fromkeys(parts, text))
+    return {place: dict(sorted(parts.items())) for place, parts in messages.items()}
+
+
+def is_whole(parts: dict[int, str | None], count: int) -> bool:
+    """Whether a message of so many parts is sent as it is."""
+    return len(parts) == count and not any(parts.values())

@@ -1,0 +1,140 @@
+"""Strands Agents: `Agent(model, tools=tools, plugins=[FocusPlugin(focus)])`.
+
+A conversation manager would edit the agent's messages in place. A model's call can be changed without that, by
+middleware, which is given copies.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..types import Message
+from .parts import FORMAT, Piece, kept
+from .plug import Plug, Source, fail_open, needs
+
+with needs("strands"):
+    from strands.middleware import InvokeModelStage
+    from strands.plugins import Plugin
+
+if TYPE_CHECKING:
+    from strands import Agent
+    from strands.middleware import InvokeModelContext
+
+Native = Mapping[str, Any]
+"""A message, `{"role": …, "content": [block, …]}`, or a block, whose one key says what it is."""
+
+
+class FocusPlugin(Plugin):
+    """The model is sent the view; `agent.messages` stays whole."""
+
+    name = "focusctx"
+
+    def __init__(self, focus: Source) -> None:
+        super().__init__()
+        self._plug = Plug(focus)
+
+    def init_agent(self, agent: Agent) -> None:
+        agent.add_middleware(InvokeModelStage.Input, self._with_view)
+
+    async def _with_view(self, context: InvokeModelContext) -> InvokeModelContext:
+        messages: list[Any] = context.messages
+        if context.model.stateful:
+            return context  # the server holds the history
+        with fail_open():
+            pieces = [piece for place, message in enumerate(messages) for piece in _pieces(place, message)]
+            view = await self._plug.aview([piece.chat for piece in pieces], FORMAT, model=_name(context.model))
+            messages = _merged(_sent(messages, place, parts) for place, parts in kept(pieces, view).items())
+        return context.replace(messages=messages)
+
+
+def _name(model: Any) -> str | None:
+    name = model.get_config().get("model_id")
+    return name if isinstance(name, str) else None
+
+
+def _pieces(place: int, message: Native) -> list[Piece]:
+    """A turn of the model is one piece; of a user's message, every tool's result is one, and all the rest."""
+    blocks = message["content"]
+    if message["role"] == "assistant":
+        return [Piece(place, tuple(range(len(blocks))), _turn(blocks))]
+    results: list[list[int]] = []
+    words: list[int] = []
+    last = words
+    for number, block in enumerate(blocks):
+        if "toolResult" in block:
+            last = [number]
+            results.append(last)
+        elif "cachePoint" in block:
+            last.append(number)  # a mark belongs to what stands before it
+        else:
+            last = words
+            words.append(number)
+    pieces = [Piece(place, tuple(numbers), _result(blocks[numbers[0]]["toolResult"])) for numbers in results]
+    if words:
+        chat = {"role": "user", "content": _blocks(blocks[number] for number in words)}
+        pieces.append(Piece(place, tuple(words), chat))
+    return pieces
+
+
+def _sent(messages: Sequence[Native], place: int | None, parts: dict[int, str | None]) -> dict[str, Any]:
+    if place is None:
+        return {"role": "user", "content": [{"text": parts[0]}]}
+    message = messages[place]
+    return {**message, "content": [_changed(message["content"][number], text) for number, text in parts.items()]}
+
+
+def _changed(block: Native, text: str | None) -> Native:
+    if text is None or "cachePoint" in block:
+        return block
+    if "toolResult" in block:
+        return {"toolResult": {**block["toolResult"], "content": [{"text": text}]}}
+    return {"text": text}
+
+
+def _merged(messages: Iterable[dict[str, Any]]) -> list[Any]:
+    """Some providers want the roles to take turns: what the user says in a row is one message."""
+    merged: list[dict[str, Any]] = []
+    for message in messages:
+        if merged and merged[-1]["role"] == message["role"] == "user":
+            merged[-1] = {**message, "content": [*merged[-1]["content"], *message["content"]]}
+        else:
+            merged.append(message)
+    return merged
+
+
+def _turn(blocks: Sequence[Native]) -> Message:
+    chat: dict[str, Any] = {"role": "assistant"}
+    chat["content"] = _blocks(block for block in blocks if not {"toolUse", "reasoningContent"} & block.keys())
+    hidden = [block["reasoningContent"].get("reasoningText", {}) for block in blocks if "reasoningContent" in block]
+    if thought := "\n".join(reasoning.get("text", "") for reasoning in hidden):
+        chat["reasoning_content"] = thought
+    if calls := [block["toolUse"] for block in blocks if "toolUse" in block]:
+        chat["tool_calls"] = [
+            {
+                "id": call["toolUseId"],
+                "type": "function",
+                "function": {"name": call["name"], "arguments": json.dumps(call["input"], default=str)},
+            }
+            for call in calls
+        ]
+    return chat
+
+
+def _result(result: Native) -> Message:
+    return {"role": "tool", "tool_call_id": result["toolUseId"], "content": _blocks(result["content"])}
+
+
+def _blocks(blocks: Iterable[Native]) -> list[dict[str, Any]]:
+    return [_block(block) for block in blocks if "cachePoint" not in block]
+
+
+def _block(block: Native) -> dict[str, Any]:
+    """Texts, data and citations are text; anything else is a file, known by what is in it."""
+    if isinstance(text := block.get("text"), str):
+        return {"type": "text", "text": text}
+    if said := {"json", "citationsContent", "guardContent"} & block.keys():
+        return {"type": "text", "text": json.dumps(block[said.pop()], default=str)}
+    return {"type": "file", "file": hashlib.sha256(repr(block).encode()).hexdigest()}

@@ -1,0 +1,54 @@
+"""Asking a model through the drafts there are."""
+
+import pytest
+
+from focusctx.baselines.ask import ask_from
+from focusctx.drafts import ScriptedDraft
+from focusctx.errors import ConfigError, DraftError, DraftRefused
+from focusctx.prices import cost_of
+from focusctx.types import Reply, Usage
+
+
+class Priced(ScriptedDraft):
+    name = "openai:gpt-4.1-mini"
+
+
+async def test_one_question_one_answer_with_its_cost() -> None:
+    draft = Priced([Reply("Yes.", Usage(1, 1000, 100))])
+    reply = await ask_from(draft)("You answer.", "Is it so?")
+    assert reply.text == "Yes."
+    assert reply.usage == Usage(1, 1000, 100, cost_of(Priced.name, 1000, 100))
+    assert reply.usage.cost == pytest.approx(0.00056)
+    assert [(prompt.system, prompt.user, prompt.temperature, prompt.seed) for prompt in draft.prompts] == [
+        ("You answer.", "Is it so?", 0.0, 42)
+    ]
+
+
+async def test_a_model_without_a_price_has_an_unknown_cost() -> None:
+    reply = await ask_from(ScriptedDraft([Reply("Yes.", Usage(1, 1000, 100))]))("", "?")
+    assert reply.usage.cost is None
+
+
+async def test_any_function_is_a_model() -> None:
+    assert (await ask_from(lambda prompt: prompt.user.upper())("", "so?")).text == "SO?"
+
+
+async def test_seeds_differ_only_where_they_matter() -> None:
+    for temperature, seeds in ((0.0, [42, 42]), (1.0, [42, 43])):
+        draft = ScriptedDraft(["Yes."])
+        ask = ask_from(draft, temperature=temperature)
+        await ask("", "?")
+        await ask("", "?")
+        assert [prompt.seed for prompt in draft.prompts] == seeds
+
+
+async def test_a_failure_is_an_error() -> None:
+    with pytest.raises(DraftError, match="bad key"):
+        await ask_from(ScriptedDraft([DraftRefused("bad key")]))("", "?")
+    with pytest.raises(DraftError, match=r"within 0\.01 s"):
+        await ask_from(ScriptedDraft(["Yes."], delay=5), deadline=0.01)("", "?")
+
+
+def test_the_offline_draft_writes_nothing() -> None:
+    with pytest.raises(ConfigError, match="offline"):
+        ask_from("offline")
