@@ -19,6 +19,7 @@ import argparse
 import asyncio
 import os
 import platform
+import signal
 import sys
 import tempfile
 import time
@@ -127,6 +128,7 @@ def main() -> int:
     wanted = tuple(arguments.only.split(",")) if arguments.only else ("",)
     names = [name for name in TITLES if name.startswith(wanted)]
     tables = Tables()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the servers are ended, too
     print(f"Python {platform.python_version()}, {platform.system()}, {os.cpu_count()} cores.")
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
         port = free_port()

@@ -81,10 +81,12 @@ async def measure(
 
 
 async def settle(server: Server) -> None:
-    """Until what a proxy does after its answers is done: logs, totals, files."""
-    before = server.cpu()
-    for _ in range(100):
+    """Until what a proxy does after its answers is done: logs, totals, files. A short rest may be the scheduler's."""
+    idle, before = 0, server.cpu()
+    for _ in range(200):
         await asyncio.sleep(0.05)
-        if (now := server.cpu()) - before < 0.002:
+        now = server.cpu()
+        idle = idle + 1 if now - before < 0.002 else 0
+        if idle == 3:
             return
         before = now

@@ -1,8 +1,9 @@
 """Asking a model through the drafts there are."""
 
 import pytest
+from aiohttp import web
 
-from focusctx.baselines.ask import ask_from
+from focusctx.baselines.ask import ask_from, patient
 from focusctx.drafts import ScriptedDraft
 from focusctx.errors import ConfigError, DraftError, DraftRefused
 from focusctx.prices import cost_of
@@ -52,3 +53,30 @@ async def test_a_failure_is_an_error() -> None:
 def test_the_offline_draft_writes_nothing() -> None:
     with pytest.raises(ConfigError, match="offline"):
         ask_from("offline")
+
+
+async def test_a_busy_server_is_waited_for() -> None:
+    asked = 0
+
+    async def handle(request: web.Request) -> web.Response:
+        nonlocal asked
+        asked += 1
+        if asked < 6:  # a draft that an agent waits for gives up after the third
+            return web.json_response({"error": {"message": "busy"}}, status=429, headers={"Retry-After": "0"})
+        return web.json_response({"choices": [{"message": {"content": "Yes."}, "finish_reason": "stop"}]})
+
+    app = web.Application()
+    app.router.add_post("/v1/chat/completions", handle)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+        assert (await ask_from(f"openai:some-model@{url}")("You answer.", "?")).text == "Yes."
+    finally:
+        await runner.cleanup()
+
+
+def test_a_model_that_was_given_as_an_object_is_left_as_it_is() -> None:
+    given = ScriptedDraft(["Yes."])
+    assert patient(given) is given

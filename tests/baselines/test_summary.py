@@ -51,7 +51,7 @@ async def test_the_summary_before_counts_and_is_part_of_the_next() -> None:
     assert second.messages == [*run(0), made("It went on."), *long_run(5)[-2:]]
     assert second.happened
     question = ask.asked[1][1]
-    assert ("It went well " * 12).strip() in question
+    assert f"\n\nMemory so far:\n{'It went well ' * 12}".rstrip() + "\n\nSteps since:\n" in question
     assert "Step 4" in question
     assert "Step 3" not in question
     assert "Step 5" not in question
@@ -75,7 +75,7 @@ async def test_what_the_model_is_shown() -> None:
     assert "Reasoning:" in system
     assert "Completed:" in system
     assert user == (
-        "Task:\nDo the task.\n\nMemory so far:\n(nothing yet)\n\nSteps since:\n"
+        "Task:\nDo the task.\n\nSteps since:\n"
         f"Step 1\nThought: thought 1\nAction: look({{}})\nObservation: {LONG}\n\n"
         "The user:\nBe quick about it.\n\n"
         f"Step 2\nThought: thought 2\nAction: look({{}})\nObservation: {LONG}"

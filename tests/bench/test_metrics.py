@@ -38,11 +38,11 @@ def naive(record: Record) -> dict[str, Any]:
             draft_out += step.event.usage.output_tokens
             draft_requests += step.event.usage.requests
             costs.append(step.event.usage.cost)
-            if step.event.happened:
-                events += 1
-                waiting += step.event.seconds
             if step.event.failure is not None:
                 failures += 1
+            else:
+                events += 1
+                waiting += step.event.seconds
     return {
         "steps": len(record.steps),
         "peak": peak,
@@ -140,7 +140,7 @@ def test_events_by_step(many: list[Record]) -> None:
     assert sorted(found) == list(range(1, longest + 1))
     for number, (runs, events) in found.items():
         reached = [record.steps[number - 1] for record in many if len(record.steps) >= number]
-        assert (runs, events) == (len(reached), sum(1 for step in reached if step.event and step.event.happened))
+        assert (runs, events) == (len(reached), sum(1 for step in reached if step.event and step.event.failure is None))
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=40), st.floats(0, 1))

@@ -18,9 +18,9 @@ os.environ |= {"OPENHANDS_SUPPRESS_BANNER": "1", "LITELLM_LOCAL_MODEL_COST_MAP":
 pytest.importorskip("openhands.sdk", reason="scripts/test-integrations openhands")
 
 from openhands.sdk import LLM, Action, Agent, Conversation, Observation, Tool, ToolDefinition, register_tool
-from openhands.sdk.context.view import View
 from openhands.sdk.event import ConversationStateUpdateEvent
 from openhands.sdk.tool import ToolExecutor
+from pydantic import Field
 
 from focusctx.integrations.openhands import FocusCondenser
 from focusctx.integrations.plug import Source
@@ -40,27 +40,27 @@ class VerifyBalanceAction(Action):
     expected: int
 
 
-class Found(Observation):
+class Entry(Observation):
     pass
 
 
-class Executor(ToolExecutor[Action, Found]):
+class Executor(ToolExecutor[Action, Entry]):
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __call__(self, action: Action, conversation: Any = None) -> Found:
+    def __call__(self, action: Action, conversation: Any = None) -> Entry:
         try:
-            return Found.from_text(task.run_tool(self.name, action.model_dump()))
+            return Entry.from_text(task.run_tool(self.name, action.model_dump()))
         except task.ToolFailure as failure:
             raise ValueError(str(failure)) from failure
 
 
-class LedgerTool(ToolDefinition[Action, Found]):
+class LedgerTool(ToolDefinition[Action, Entry]):
     takes: ClassVar[type[Action]]
 
     @classmethod
     def create(cls, *_: Any, **__: Any) -> Sequence[Self]:
-        what = {"description": "Look into the ledger.", "action_type": cls.takes, "observation_type": Found}
+        what = {"description": "Look into the ledger.", "action_type": cls.takes, "observation_type": Entry}
         return [cls(executor=Executor(cls.name), **what)]
 
 
@@ -86,7 +86,8 @@ class TestOpenHands(Conformance):
     imports = ("openhands.sdk",)
 
     def run(self, mode: str, url: str, focus: Source | None) -> tuple[str, list[Any]]:
-        conversation = opened(url, focus, stream=mode == "stream")
+        condenser = None if focus is None else FocusCondenser(focus=focus)
+        conversation = opened(url, condenser, stream=mode == "stream")
         conversation.send_message(task.TASK)
         if mode == "arun":
             asyncio.run(conversation.arun())
@@ -96,10 +97,9 @@ class TestOpenHands(Conformance):
         return messages[-1]["content"][0]["text"], messages
 
 
-def opened(url: str, focus: Source | None, *, stream: bool = False, **more: Any) -> Any:
+def opened(url: str, condenser: FocusCondenser | None, *, stream: bool = False, **more: Any) -> Any:
     """The conversation of an agent on that provider."""
     llm = LLM(model="openai/scripted", base_url=f"{url}/v1", api_key="none", stream=stream)
-    condenser = None if focus is None else FocusCondenser(focus=focus)
     tools = [Tool(name=tool.name) for tool in task.TOOLS]
     agent = Agent(llm=llm, tools=tools, include_default_tools=[], condenser=condenser)
     settings = {"visualizer": None, "token_callbacks": [lambda _: None], "conversation_id": UUID(int=1)}
@@ -117,7 +117,7 @@ def test_a_saved_conversation_goes_on_with_the_same_view(tmp_path: Path) -> None
     session = compressing().session()
     with Provider(lambda received: Say("Wait.") if next(calls) == 20 else task.model(received)) as provider:
         for words in (task.TASK, "Go on."):
-            conversation = opened(provider.url, session, persistence_dir=tmp_path)
+            conversation = opened(provider.url, FocusCondenser(focus=session), persistence_dir=tmp_path)
             conversation.send_message(words)
             conversation.run()
             conversation.close()
@@ -126,7 +126,20 @@ def test_a_saved_conversation_goes_on_with_the_same_view(tmp_path: Path) -> None
         assert moved(provider.received) == sum(event.happened for event in session.events) > 0
 
 
-def test_a_condenser_without_focus_sends_all() -> None:
-    saved = FocusCondenser(focus=compressing()).model_dump()
-    view = View(events=[])
-    assert FocusCondenser.model_validate(saved).condense(view) is view
+class Found(FocusCondenser):
+    """Has its focus wherever it is made."""
+
+    focus: Any = Field(default_factory=compressing, exclude=True)
+
+
+@pytest.mark.parametrize(("condenser", "compressed"), [(FocusCondenser(focus=compressing()), False), (Found(), True)])
+def test_a_fork_goes_on(condenser: FocusCondenser, compressed: bool) -> None:
+    """A fork's agent is made again from what can be written down."""
+    with Provider(task.model) as provider:
+        conversation = opened(provider.url, condenser)
+        conversation.send_message(task.TASK)
+        fork = conversation.fork()
+        fork.send_message("Go on.")
+        fork.run()
+        assert said(fork)[-1]["content"][0]["text"] == task.FINAL
+        assert bool(moved(provider.received)) is compressed

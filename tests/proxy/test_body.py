@@ -187,7 +187,8 @@ ODD: dict[str, bytes | str] = {
 def test_odd_bodies_arrive_as_they_were_sent(
     wire: tuple[Raw, str], what: str, path: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    body = ODD[what] if isinstance(ODD[what], bytes) else str(ODD[what]).encode()
+    odd = ODD[what]
+    body = odd if isinstance(odd, bytes) else odd.encode()
     assert arrives(wire, path, body) == body
     assert [record for record in caplog.records if record.exc_info] == [], "nothing that was not expected"
 

@@ -8,7 +8,7 @@ import json
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -138,7 +138,7 @@ def plan(prompt: Prompt) -> str:
 @pytest.mark.parametrize("dropped", ["remove", "skeleton"])
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 8))])
 async def test_what_goes_up_is_a_legal_part_of_what_was_sent(
-    format: str, dropped: str, seed: int, tmp_path: Path
+    format: str, dropped: Literal["remove", "skeleton"], seed: int, tmp_path: Path
 ) -> None:
     chance = random.Random(f"{format} {dropped} {seed}")
     agent = Agent(format, chance)

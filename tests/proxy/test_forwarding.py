@@ -3,13 +3,9 @@
 import asyncio
 import gzip
 import os
-import socket
-import struct
 from collections.abc import Iterator
 
-import aiohttp
 import pytest
-from aiohttp import web
 
 from focusctx.proxy import asking
 from raw_http import (
@@ -18,7 +14,6 @@ from raw_http import (
     Head,
     Line,
     connect,
-    eventually,
     exchange,
     proxy,
     raw_upstream,
@@ -26,9 +21,6 @@ from raw_http import (
 )
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
-
-OWN = {"date", "server", "connection", "transfer-encoding", "content-length"}
-"""Headers that each of the two connections has for itself."""
 
 
 async def test_a_stream_comes_chunk_by_chunk() -> None:
@@ -282,15 +274,6 @@ async def test_the_oldest_of_clients_can_tell_an_end_from_a_break(breaks: bool) 
             assert await line.reader.read() == b""
 
 
-async def test_connections_are_kept_on_both_sides() -> None:
-    async with raw_upstream() as up, proxy(up.url) as (_, url), await connect(url) as line:
-        for number in range(10):
-            await line.send(request("POST", f"/v1/{number}", [], b"{}"))
-            assert (await line.whole()).status == 200
-        assert up.connections == 1
-        assert len(up.got) == 10
-
-
 async def test_requests_in_a_row_are_answered_in_a_row() -> None:
     async def answer(line: Line, head: Head) -> None:
         name = head.target.encode()
@@ -300,85 +283,6 @@ async def test_requests_in_a_row_are_answered_in_a_row() -> None:
     async with raw_upstream(answer) as up, proxy(up.url) as (_, url), await connect(url) as line:
         await line.send(b"".join(request("GET", f"/{number}") for number in (1, 2, 3)))
         assert [(await line.whole()).body for _ in range(3)] == [b"/1", b"/2", b"/3"]
-
-
-class Stale:
-    """Takes one request per connection, then closes the idle connection: politely, or with a reset, or only when the
-    next request comes on it."""
-
-    def __init__(self, how: str) -> None:
-        self.how = how
-        self.served = 0
-
-    async def __call__(self, line: Line, head: Head) -> bool:
-        await line.body(head)
-        self.served += 1
-        await line.send(OK)
-        if self.how == "next request":
-            await line.reader.read(1)
-        if self.how == "end":
-            return True
-        linger = line.writer.get_extra_info("socket")
-        linger.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        line.reset()
-        return True
-
-
-@pytest.mark.parametrize("how", ["end", "reset", "next request"])
-@pytest.mark.parametrize("pause", [0.0, 0.05])
-@pytest.mark.parametrize("size", [2, 200_000, 3_000_000])
-async def test_a_connection_closed_while_idle_costs_no_request(how: str, pause: float, size: int) -> None:
-    answer = Stale(how)
-    async with raw_upstream(answer) as up, proxy(up.url) as (_, url):
-        for _ in range(8):
-            got = await exchange(url, "POST", "/v1/embeddings", [], b"x" * size)
-            assert got.status == 200
-            await asyncio.sleep(pause)
-    assert answer.served == 8
-
-
-async def test_many_stale_connections_at_once() -> None:
-    """The provider restarted: every connection in the pool is dead, and none of them may cost a request."""
-    answer = Stale("next request")
-    async with raw_upstream(answer) as up, proxy(up.url) as (_, url):
-        for _ in range(3):
-            answers = await asyncio.gather(*(exchange(url, "POST", "/x", [], b"{}") for _ in range(10)))
-            assert {got.status for got in answers} == {200}
-    assert answer.served == 30
-
-
-async def test_what_a_provider_may_have_worked_on_is_not_sent_twice() -> None:
-    """One who takes a request on a new connection and breaks off, or breaks off late, may have billed it."""
-    taken: list[str] = []
-
-    async def answer(line: Line, head: Head) -> bool:
-        await line.body(head)
-        taken.append(head.target)
-        if head.target == "/fine":
-            await line.send(OK)
-            return False
-        await asyncio.sleep(1.2 if head.target == "/late" else 0)
-        return True
-
-    async with raw_upstream(answer) as up, proxy(up.url) as (_, url):
-        assert (await exchange(url, "POST", "/new", [], b"{}")).status == 502
-        assert (await exchange(url, "POST", "/fine", [], b"{}")).status == 200
-        assert (await exchange(url, "POST", "/late", [], b"{}")).status == 502
-    assert taken == ["/new", "/fine", "/late"]
-
-
-async def test_a_provider_that_answers_before_it_has_read_all() -> None:
-    """Too large, it says at once; the agent reads that although it is still sending."""
-
-    async def answer(line: Line, head: Head) -> bool:
-        await line.send(b"HTTP/1.1 413 Too Large\r\nconnection: close\r\ncontent-length: 3\r\n\r\nno!")
-        await line.reader.read(1000)
-        return True
-
-    async with raw_upstream(answer) as up, proxy(up.url) as (_, url), await connect(url) as line:
-        await line.send(request("POST", "/v1/files", [("Content-Length", "50000000")]) + b"x" * 100_000)
-        got = await line.whole()
-        assert (got.status, got.body) == (413, b"no!")
 
 
 @pytest.fixture
@@ -401,136 +305,6 @@ async def test_the_environment_s_proxy_is_used_as_agents_would_use_it(forward_pr
     (got,) = way_out.got
     assert got.target == "http://provider.invalid/base/v1/models?a=b"
     assert got["host"] == "provider.invalid"
-
-
-async def echo(request: web.Request) -> web.StreamResponse:
-    """A WebSocket that says everything back, and does what it is told."""
-    if "refuse" in request.query:
-        return web.Response(status=426, reason="Not today", text="use SSE", headers={"x-why": "full"})
-    ws = web.WebSocketResponse(protocols=("responses", "other"), autoping=False, max_msg_size=0, compress=True)
-    ws.headers["x-codex-turn-state"] = "state 1"
-    await ws.prepare(request)
-    async for message in ws:
-        if message.type is aiohttp.WSMsgType.PING:
-            await ws.pong(message.data)
-        elif message.type is aiohttp.WSMsgType.BINARY:
-            await ws.send_bytes(message.data)
-        elif message.data == "close":
-            await ws.close(code=4001, message=b"as you wish")
-        elif message.data == "vanish":
-            assert request.transport is not None
-            request.transport.abort()
-        elif message.data == "ping me":
-            await ws.ping(b"?")
-        else:
-            await ws.send_str(f"{message.data} {request.headers.get('authorization', '')}")
-    closed.append(ws.close_code)
-    return ws
-
-
-closed: list[int | None] = []
-
-
-@pytest.fixture
-async def sockets() -> str:  # type: ignore[misc]
-    """The address of a provider of WebSockets."""
-    closed.clear()
-    app = web.Application()
-    app.router.add_get("/v1/responses", echo)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    await runner.cleanup()
-
-
-@pytest.mark.parametrize("compress", [0, 15])
-async def test_a_websocket_in_both_directions(sockets: str, compress: int) -> None:
-    headers = {"authorization": "Bearer k"}
-    async with proxy(sockets) as (_, url), aiohttp.ClientSession() as http:
-        async with http.ws_connect(
-            f"{url}/v1/responses?x=1",
-            protocols=["responses"],
-            headers=headers,
-            autoping=False,
-            compress=compress,
-            max_msg_size=0,
-        ) as ws:
-            assert ws.protocol == "responses"
-            assert ws._response.headers["x-codex-turn-state"] == "state 1"
-            assert bool(ws.compress) is bool(compress), "what the two ends agreed on, they agreed on"
-            for text in ("hello", "", "é" * 100_000):
-                await ws.send_str(text)
-                assert (await ws.receive()).data == f"{text} Bearer k"
-            blob = os.urandom(5_000_000)
-            await ws.send_bytes(blob)
-            assert (await ws.receive()).data == blob
-            await ws.ping(b"!")
-            pong = await ws.receive()
-            assert (pong.type, pong.data) == (aiohttp.WSMsgType.PONG, b"!")
-            await ws.send_str("ping me")
-            ping = await ws.receive()
-            assert (ping.type, ping.data) == (aiohttp.WSMsgType.PING, b"?")
-            await ws.close(code=4002)
-        assert await eventually(lambda: closed == [4002])
-
-
-async def test_a_websocket_that_the_provider_closes(sockets: str) -> None:
-    async with proxy(sockets) as (_, url), aiohttp.ClientSession() as http:
-        async with http.ws_connect(f"{url}/v1/responses", autoclose=False) as ws:
-            await ws.send_str("close")
-            message = await ws.receive()
-            assert (message.type, message.data, message.extra) == (aiohttp.WSMsgType.CLOSE, 4001, "as you wish")
-        async with http.ws_connect(f"{url}/v1/responses") as ws:
-            await ws.send_str("vanish")
-            assert (await ws.receive(timeout=2)).type in (aiohttp.WSMsgType.CLOSED, aiohttp.WSMsgType.ERROR)
-            assert ws.close_code == 1006
-
-
-async def test_a_websocket_whose_agent_vanishes(sockets: str) -> None:
-    async with proxy(sockets) as (_, url), aiohttp.ClientSession() as http:
-        ws = await http.ws_connect(f"{url}/v1/responses")
-        await ws.send_str("hello")
-        await ws.receive()
-        ws._response.connection.transport.abort()  # type: ignore[union-attr]
-        assert await eventually(lambda: closed == [1006], 1.0)
-        await ws.close()
-
-
-async def test_a_refused_websocket_is_refused_in_the_provider_s_words(sockets: str) -> None:
-    key = [("Connection", "Upgrade"), ("Upgrade", "websocket"), ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")]
-    async with proxy(sockets) as (_, url), await connect(url) as line:
-        await line.send(request("GET", "/v1/responses?refuse", [*key, ("Sec-WebSocket-Version", "13")]))
-        got = await line.whole()
-        assert got.first == "HTTP/1.1 426 Not today"
-        assert (got["x-why"], got.body) == ("full", b"use SSE")
-        await line.send(request("GET", "/v1/responses?refuse", [*key, ("Sec-WebSocket-Version", "13")]))
-        assert (await line.whole()).status == 426, "and the connection goes on"
-
-
-async def test_websockets_can_be_refused_here(sockets: str) -> None:
-    key = [("Connection", "Upgrade"), ("Upgrade", "websocket"), ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")]
-    async with proxy(sockets, refuse_websockets=True) as (_, url):
-        got = await exchange(url, "GET", "/v1/responses", [*key, ("Sec-WebSocket-Version", "13")])
-    assert got.status == 426
-    assert got["x-focusctx-error"] == "1"
-
-
-async def test_a_websocket_passes_on_what_came_with_the_handshake() -> None:
-    """Bytes that follow the handshake at once, from either side, in one packet with it."""
-
-    async def answer(line: Line, head: Head) -> bool:
-        await line.send(b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\nwelcome")
-        assert await line.reader.readexactly(5) == b"hello"
-        await line.send(b"bye")
-        return True
-
-    head = request("GET", "/v1/responses", [("Connection", "Upgrade"), ("Upgrade", "websocket")])
-    async with raw_upstream(answer) as up, proxy(up.url) as (_, url), await connect(url) as line:
-        await line.send(head + b"hello")
-        assert (await line.head()).first == "HTTP/1.1 101 Switching Protocols"
-        assert await line.ended() == b"welcomebye"
-    assert up.broken == []
 
 
 async def test_another_upgrade_is_left_to_the_two_ends_of_a_connection() -> None:

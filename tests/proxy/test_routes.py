@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 
@@ -58,7 +59,13 @@ HISTORIES = {
 @pytest.mark.parametrize("path", HISTORIES)
 async def test_histories_go_up_smaller(path: str) -> None:
     field, history = HISTORIES[path]
-    body = {"model": "scripted", "temperature": 1.0, field: history(), "stream": False, "metadata": {"é": "\ud83d"}}
+    body: dict[str, Any] = {
+        "model": "scripted",
+        "temperature": 1.0,
+        field: history(),
+        "stream": False,
+        "metadata": {"é": "\ud83d"},
+    }
     with Provider(task.model) as provider:
         async with proxy(provider.url, focus=eager()) as (_, url):
             answer = await exchange(url, "POST", path, [], json.dumps(body).encode())
@@ -93,7 +100,7 @@ async def test_where_the_provider_holds_the_history_nothing_is_touched(body: dic
 
 @pytest.mark.parametrize("none", [None, ""])
 async def test_an_empty_reference_is_none(none: object) -> None:
-    body = {"model": "m", "input": responses(), "previous_response_id": none, "conversation": None}
+    body: dict[str, Any] = {"model": "m", "input": responses(), "previous_response_id": none, "conversation": None}
     async with raw_upstream() as up, proxy(up.url, focus=eager()) as (_, url):
         await exchange(url, "POST", "/v1/responses", [], json.dumps(body).encode())
     sent = json.loads(up.got[0].body)

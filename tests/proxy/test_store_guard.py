@@ -66,7 +66,7 @@ def hanging() -> Iterator[Hanging]:
 def test_a_store_that_is_well_is_just_that_store(quick: bool) -> None:
     plain = BreakableStore()
     inner = BreakableStore()
-    inner.quick = quick  # type: ignore[misc]
+    inner.quick = quick
     guarded = Guarded(inner)
     assert guarded.quick is quick
     for ask in METHODS.values():
@@ -78,7 +78,7 @@ def test_a_store_that_is_well_is_just_that_store(quick: bool) -> None:
 @pytest.mark.parametrize("broken", ["version", "dropped", "events", "commit", "archived", "restore", "add"])
 def test_after_a_failure_it_is_left_alone_until_it_is_well(broken: str, quick: bool) -> None:
     inner = BreakableStore(broken)
-    inner.quick = quick  # type: ignore[misc]
+    inner.quick = quick
     guarded = Guarded(inner, rest=0.1)
     with pytest.raises(StoreError, match="disk is full"):
         METHODS[broken](guarded)
@@ -125,7 +125,7 @@ def test_many_who_ask_at_once_wait_at_once(hanging: Hanging) -> None:
 
 def test_threads_are_used_again_and_end_with_the_store() -> None:
     inner = BreakableStore()
-    inner.quick = False  # type: ignore[misc]
+    inner.quick = False
     before = threading.active_count()
     guarded = Guarded(inner)
     for _ in range(200):

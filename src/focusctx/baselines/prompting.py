@@ -30,7 +30,6 @@ class Prompting(Summary):
 
 
 def question(older: Older) -> str:
-    """The task, the memory so far and the steps since."""
-    memory = older.before or "(nothing yet)"
-    steps = told(older.history, older.spans)
-    return f"Task:\n{older.history.goal}\n\nMemory so far:\n{memory}\n\nSteps since:\n{steps}"
+    """The task, the memory so far, if there is one, and the steps since."""
+    memory = f"Memory so far:\n{older.before}\n\n" if older.before else ""
+    return f"Task:\n{older.history.goal}\n\n{memory}Steps since:\n{told(older.history, older.spans)}"

@@ -8,10 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..drafts.registry import draft_from
 from ..errors import ConfigError
 from .acon import Acon, read_guideline
-from .ask import Ask, Writer, ask_from
+from .ask import PATIENCE, Ask, Writer, ask_from, patient
 from .embedders import embedder_from
 from .fifo import Fifo
 from .focus import FocusMethod
@@ -82,11 +81,12 @@ def _focus(defensive: bool, settings: MethodSettings) -> Factory:
         raise ConfigError("focus needs a draft: a model, or `offline`, which needs none")
     return partial(
         FocusMethod,
-        draft_from(settings.draft),
+        patient(settings.draft),
         settings.budget,
         rollouts=settings.rollouts,
         threshold=settings.threshold,
         defensive=defensive,
+        deadline=PATIENCE,
     )
 
 

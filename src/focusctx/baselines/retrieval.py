@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from operator import mul
 
 from ..errors import ConfigError
 from ..types import History, Span, Usage
@@ -60,4 +59,4 @@ def _unit(vector: Sequence[float]) -> list[float]:
 
 
 def _dot(one: Sequence[float], other: Sequence[float]) -> float:
-    return sum(map(mul, one, other))
+    return sum(map(float.__mul__, one, other))

@@ -110,7 +110,7 @@ def _rebuilt(history: History, choice: Choice) -> list[Message]:
     if choice.dropped == "skeleton":
         skeleton = rebuild(history, kept, "skeleton")  # a copy of a very short observation is that observation
         return [old if old == new else new for old, new in zip(history.messages, skeleton, strict=True)]
-    if choice.made is None or choice.made.turn in kept:
+    if choice.made is None:
         return rebuild(history, kept)
     place = history.owners.index(choice.made.turn)
     before = replace(history, messages=history.messages[:place], owners=history.owners[:place])

@@ -43,6 +43,7 @@ class TaskMetrics:
     """Of whatever the method asked: a draft, a summariser, an embedder."""
     seconds: float
     events: int
+    """Compressions, those that found nothing to drop among them: their sketches were paid for, too."""
     failures: int
     """Compressions that were due and failed."""
     event_seconds: float
@@ -56,7 +57,7 @@ class TaskMetrics:
 def of_task(record: Record) -> TaskMetrics:
     steps = record.steps
     events = [step.event for step in steps if step.event is not None]
-    happened = [event for event in events if event.happened]
+    well = [event for event in events if event.failure is None]
     bills = [step.billed for step in steps]
     return TaskMetrics(
         task=record.task,
@@ -73,9 +74,9 @@ def of_task(record: Record) -> TaskMetrics:
         billed=None if None in bills else sum(bill for bill in bills if bill is not None),
         draft=sum((event.usage for event in events), Usage()),
         seconds=record.seconds,
-        events=len(happened),
-        failures=sum(event.failure is not None for event in events),
-        event_seconds=sum(event.seconds for event in happened),
+        events=len(well),
+        failures=len(events) - len(well),
+        event_seconds=sum(event.seconds for event in well),
     )
 
 
@@ -166,7 +167,7 @@ def events_by_step(records: Iterable[Record]) -> dict[int, tuple[int, int]]:
     for record in records:
         for number, step in enumerate(record.steps, 1):
             runs, events = found.get(number, (0, 0))
-            found[number] = runs + 1, events + (step.event is not None and step.event.happened)
+            found[number] = runs + 1, events + (step.event is not None and step.event.failure is None)
     return found
 
 

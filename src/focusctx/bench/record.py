@@ -30,9 +30,10 @@ Piece: TypeAlias = tuple[int, int] | int
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A compression, or one that was due and failed."""
+    """A compression: one that went well, also when it found nothing to drop, or one that was due and failed."""
 
     happened: bool
+    """Something that had been sent before was sent no more."""
     seconds: float
     """How long the agent waited for it."""
     usage: Usage

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import resource
@@ -69,6 +70,7 @@ async def serve(focus: Focus, settings: Settings, started: Callable[[str], None]
         except StoreError as error:
             _log.warning("requests go up as they come until there is a store: %s", error)
         started(address)
+        _collect_rarely()
         await stop.wait()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
@@ -81,6 +83,14 @@ async def _listen(runner: web.AppRunner, host: str, port: int) -> None:
     except OSError as error:
         why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
         raise ConfigError(f"cannot listen on {host}:{port}: {why}; choose another address with --listen") from error
+
+
+def _collect_rarely() -> None:
+    """A full collection walks all messages of all conversations, and everybody waits: half a second for some hundred
+    of them. Nothing they hold is part of a cycle."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 1000)
 
 
 def _allow_many_connections() -> None:

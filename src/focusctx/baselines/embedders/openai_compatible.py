@@ -17,6 +17,8 @@ from ...types import Usage
 from . import Embedded, Vectors
 
 _OPENAI = "https://api.openai.com/v1"
+_PATIENCE = 60.0
+_RETRIES = 10
 _LONGEST = 8000
 """Tokens of one text. OpenAI refuses more than 8,191; the beginning of a turn says what it was about."""
 _TOGETHER = 32
@@ -32,7 +34,8 @@ class OpenAICompatibleEmbedder:
         if not key and base == _OPENAI:
             raise ConfigError("OpenAI needs a key: set OPENAI_API_KEY or pass api_key")
         self._model = model
-        self._endpoint = Endpoint(f"{base}/embeddings", {"Authorization": f"Bearer {key}"} if key else {})
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._endpoint = Endpoint(f"{base}/embeddings", headers, timeout=_PATIENCE, retries=_RETRIES)
         self._price = price_of(model)
 
     @classmethod

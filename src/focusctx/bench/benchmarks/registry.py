@@ -1,4 +1,4 @@
-"""From a benchmark's name to the benchmark, and to the scripted agent that goes through it without a model."""
+"""From a benchmark's name to the benchmark, and to the scripted agent and draft that need no model."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from importlib import import_module
 from types import ModuleType
 
 from ...errors import ConfigError
+from ...types import DraftModel
 from ..seams import Benchmark, Model, Options
 
 _MODULES = {
     "office": ".office",
     "qa8": ".qa8",
+    "tau2": ".tau2",
+    "officebench": ".officebench",
 }
-"""Where each lives, below this package. A module has `benchmark(options) -> Benchmark`, and `scripted() -> Model` if
-there is an agent that can do its tasks without a model."""
+"""Where each lives, below this package. A module has `benchmark(options) -> Benchmark`; `scripted() -> Model` if there
+is an agent that can do its tasks without a model; `scripted_draft() -> DraftModel` if there is a draft for it."""
 
 
 def benchmark_names() -> list[str]:
@@ -30,6 +33,13 @@ def scripted_model(name: str) -> Model:
     make: Callable[[], Model] | None = getattr(_module(name), "scripted", None)
     if make is None:
         raise ConfigError(f"benchmark {name} has no scripted agent: name a model")
+    return make()
+
+
+def scripted_draft(name: str) -> DraftModel:
+    make: Callable[[], DraftModel] | None = getattr(_module(name), "scripted_draft", None)
+    if make is None:
+        raise ConfigError(f"benchmark {name} has no scripted draft: name one")
     return make()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -35,6 +36,8 @@ DARK = Theme(
 _MARKERS = "oDs^vPX*"
 _COLOURED = ("focus-d", "focus-o", "acon-utco", "acon-ut", "prompting", "none", "llmlingua", "retrieval")
 _WIDTH, _HEIGHT = 7.2, 4.2
+_GROUPS = 20
+"""Steps are drawn in at most so many groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +92,12 @@ def drawn(figure: Figure, theme: Theme = LIGHT, form: str = "svg") -> bytes:
 
 def _trade_off(study: Study, lines: Sequence[Line]) -> Figure | None:
     """One point per method, and a path over δ for those that were run at several."""
-    swept = varied_lines(study, "budget")
-    paths = [list(group) for _, group in groupby(swept, key=lambda line: line.method)]
-    several = {line.method for line in swept}
-    paths += [[line] for line in lines if line.method not in several]
-    if len(paths) + len(swept) < 2:
+    swept = {
+        method: list(some) for method, some in groupby(varied_lines(study, "budget"), key=lambda line: line.method)
+    }
+    paths = [swept.get(line.method, [line]) for line in lines]
+    labelled = next((path for path in reversed(paths) if len(path) > 1), [])
+    if len(paths) + len(labelled) < 2:
         return None
 
     def draw(axes: Axes, theme: Theme) -> None:
@@ -107,17 +111,22 @@ def _trade_off(study: Study, lines: Sequence[Line]) -> Figure | None:
                 x, y, yerr=[below, above], color=colour, marker=marker, markersize=7, linewidth=1.6,
                 elinewidth=0.9, capsize=2.5, label=path[0].name,
             )  # fmt: skip
-            if len(path) > 1:
-                for line, place in zip(path, zip(x, y, strict=True), strict=True):
-                    told = f"δ = {line.settings['budget']:,}"
-                    axes.annotate(told, place, xytext=(6, 6), textcoords="offset points", fontsize=8, color=theme.soft)
+        for line in labelled:
+            axes.annotate(
+                f"δ = {line.settings['budget']:,}",
+                (line.summary.peak.mean / 1000, 100 * line.summary.accuracy.mean),
+                xytext=(7, -12), textcoords="offset points", fontsize=8.5, color=theme.ink,
+                bbox={"boxstyle": "square,pad=0.1", "facecolor": theme.ground, "edgecolor": "none", "alpha": 0.8},
+            )  # fmt: skip
         axes.set_xlabel("peak tokens of a task, mean (thousands)")
         axes.set_ylabel("accuracy (%)")
-        axes.set_xlim(left=0)
+        axes.set_xlim(0, 1.08 * axes.get_xlim()[1])
         axes.set_ylim(-3, 105)
-        axes.legend(fontsize=8.5, ncols=2 if len(paths) > 6 else 1, loc="center left", bbox_to_anchor=(1.0, 0.5))
+        axes.legend(fontsize=8.5, loc="center left", bbox_to_anchor=(1.0, 0.5), labelspacing=0.9)
 
     note = "Further left is cheaper, further up is better. Bars: 95 % confidence."
+    if labelled:
+        note += f" Paths run over δ; those of {labelled[0].name} are named."
     return Figure("trade-off", "Accuracy against peak tokens", note, draw)
 
 
@@ -131,25 +140,33 @@ def _events(study: Study, lines: Sequence[Line]) -> Figure | None:
 
     def draw(axes: Axes, theme: Theme) -> None:
         for place, line in enumerate(shown):
-            runs = line.events[1][0]
-            steps = [step for step in sorted(line.events) if line.events[step][0] >= max(3, 0.1 * runs)]
-            shares = [100 * line.events[step][1] / line.events[step][0] for step in steps]
+            steps, shares = _shares(line)
             colour, marker = _look(line, theme)
             if swept:
                 colour, marker = theme.colours[place % len(theme.colours)], _MARKERS[place % len(_MARKERS)]
             name = f"δ = {line.settings['budget']:,}" if swept else line.name
-            axes.plot(
-                steps, shares, color=colour, marker=marker, markersize=3.5, linewidth=1.3, label=name,
-                markevery=max(1, len(steps) // 25),
-            )  # fmt: skip
+            axes.plot(steps, shares, color=colour, marker=marker, markersize=5, linewidth=1.5, label=name)
         axes.set_xlabel("step")
-        axes.set_ylabel("runs compressed at that step (%)")
-        axes.set_xlim(left=1)
+        axes.set_ylabel("events per 100 steps")
+        axes.set_xlim(left=0)
         axes.set_ylim(bottom=0)
         axes.legend(fontsize=9)
 
-    note = "Of the runs that got to a step; steps that fewer than a tenth of the runs reached are not drawn."
+    note = "Over the runs that got that far, in groups of steps; not drawn where fewer than a tenth did."
     return Figure("events", "Compression events by step" + (", FOCUS-D" if swept else ""), note, draw)
+
+
+def _shares(line: Line) -> tuple[list[float], list[float]]:
+    """The middle of each group of steps, and the events per 100 steps in it."""
+    runs = line.events[1][0]
+    reached = [step for step in sorted(line.events) if line.events[step][0] >= 0.1 * runs]
+    width = max(1, math.ceil(len(reached) / _GROUPS))
+    places, shares = [], []
+    for first in range(0, len(reached), width):
+        some = reached[first : first + width]
+        places.append(sum(some) / len(some))
+        shares.append(100 * sum(line.events[step][1] for step in some) / sum(line.events[step][0] for step in some))
+    return places, shares
 
 
 def _cost(lines: Sequence[Line]) -> Figure | None:

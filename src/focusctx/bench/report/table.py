@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 Better: TypeAlias = Literal["more", "less"]
@@ -16,6 +16,8 @@ class Column:
     """Which way is good, where one is: the best of such a column is marked."""
     group: str = ""
     """A heading over several columns."""
+    optional: bool = False
+    """Whether it is left out when it would hold nothing, or nothing but zeros."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,15 @@ class Table:
             found |= {(at, place) for at, number in numbers.items() if number.text == winner.text}
         return found
 
-    @property
-    def has_paper(self) -> bool:
-        return any(isinstance(cell, Number) and cell.paper is not None for row in self.rows for cell in row.cells)
+    def without_empty_columns(self) -> Table:
+        told = [
+            place
+            for place, column in enumerate(self.columns)
+            if not column.optional or any(_says_something(row.cells[place]) for row in self.rows)
+        ]
+        rows = [replace(row, cells=[row.cells[place] for place in told]) for row in self.rows]
+        return replace(self, columns=[self.columns[place] for place in told], rows=rows)
+
+
+def _says_something(cell: Cell) -> bool:
+    return bool(cell.value or cell.paper) if isinstance(cell, Number) else cell is not None

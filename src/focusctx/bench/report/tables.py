@@ -38,7 +38,7 @@ def _main(study: Study, lines: Sequence[Line]) -> Table:
     compared = base is not None and len(lines) > 1
     columns = [*_scores(lines), Column("Steps", "less"), Column("Peak", "less"), Column("Dependency", "less")]
     if compared:
-        columns.insert(1, Column("against none"))
+        columns.insert(1, Column("vs. none"))
     rows = []
     for line in lines:
         cells = _numbers(study, line, lines)
@@ -47,7 +47,7 @@ def _main(study: Study, lines: Sequence[Line]) -> Table:
         rows.append(_row(line, [*cells, f"{line.summary.tasks:,}"]))
     note = f"{_UNITS} {_INTERVALS}"
     if compared:
-        note += " Against none: the difference over tasks that both have run, in points, paired."
+        note += " Vs. none: the difference in points over the tasks that both have run, paired."
     return Table("main", "Main results", f"{_setting(lines)}{note}", [*columns, Column("Tasks")], rows)
 
 
@@ -56,9 +56,9 @@ def _difficulty(study: Study, lines: Sequence[Line]) -> Table | None:
     if len(classes) < 2:
         return None
     columns = [
-        Column(name, better, group=_class_name(lines, difficulty))
+        Column(name, "more" if name.startswith("Acc") else "less", group=_class_name(lines, difficulty))
         for difficulty in classes
-        for name, better in (("Accuracy %", "more"), ("Peak", "less"), ("Dependency", "less"))
+        for name in ("Accuracy %", "Peak", "Dependency")
     ]
     rows = []
     for line in lines:
@@ -75,7 +75,7 @@ def _varied(study: Study, setting: str, title: str, note: str) -> Table | None:
     if not lines:
         return None
     columns = [*_scores(lines), Column("Steps", "less"), Column("Peak", "less"), Column("Dependency", "less")]
-    columns += [Column("Events per task"), Column("Cost $", "less"), Column("Tasks")]
+    columns += [Column("Events per task"), Column("Cost $", "less", optional=True), Column("Tasks")]
     symbol = {"draft": "", "rollouts": "N = ", "budget": "δ = "}[setting]
     rows = []
     for line in lines:
@@ -83,7 +83,7 @@ def _varied(study: Study, setting: str, title: str, note: str) -> Table | None:
         shown = f"{value:,}" if isinstance(value, int) else value
         rest: list[Cell] = [Number(summary.events / summary.tasks, 1), _money(summary.cost), f"{summary.tasks:,}"]
         rows.append(_row(line, [*_numbers(study, line, lines), *rest], name=f"{line.name} ({symbol}{shown})"))
-    return Table(setting, title, f"{note} {_UNITS} {_INTERVALS}", columns, rows)
+    return Table(setting, title, f"{note} {_UNITS} {_INTERVALS}", columns, rows).without_empty_columns()
 
 
 def _cost(study: Study, lines: Sequence[Line]) -> Table:
@@ -92,34 +92,31 @@ def _cost(study: Study, lines: Sequence[Line]) -> Table:
         Column("In (M)", "less", "Agent tokens"),
         Column("Out (M)", "less", "Agent tokens"),
         Column("Requests", "less", "Agent tokens"),
-        Column("In (M)", group="Draft tokens"),
-        Column("Out (M)", group="Draft tokens"),
-        Column("Requests", group="Draft tokens"),
-        Column("Agent", "less", "Cost $"),
-        Column("Draft", None, "Cost $"),
-        Column("Total", "less", "Cost $"),
-        Column("Agent, billed", "less", "Cost $"),
-        Column("Count", group="Events"),
-        Column("Failed", group="Events"),
-        Column("ms each", group="Events"),
+        Column("In (M)", None, "Draft tokens", optional=True),
+        Column("Out (M)", None, "Draft tokens", optional=True),
+        Column("Requests", None, "Draft tokens", optional=True),
+        Column("Agent", "less", "Cost $", optional=True),
+        Column("Draft", None, "Cost $", optional=True),
+        Column("Total", "less", "Cost $", optional=True),
+        Column("Agent, billed", "less", "Cost $", optional=True),
+        Column("Count", None, "Events", optional=True),
+        Column("Failed", None, "Events", optional=True),
+        Column("ms each", None, "Events", optional=True),
     ]
-    cells = [_cost_cells(line.summary, paper_figures(study, line)) for line in lines]
-    told = [place for place in range(len(columns)) if any(_says_something(row[place]) for row in cells)]
-    columns = [columns[place] for place in told]
-    rows = [_row(line, [row[place] for place in told]) for line, row in zip(lines, cells, strict=True)]
+    rows = [_row(line, _cost_cells(line.summary, paper_figures(study, line))) for line in lines]
     note = (
         "Totals over all tasks; seconds are the mean of a task. Tokens as the provider counts them, costs at list "
         "prices, which know no cache, as in the paper; billed: the agent's with its cache prices. Draft: whatever "
         "model a method asks."
     )
-    return Table("cost", "Latency, tokens and cost", note, columns, rows)
+    return Table("cost", "Latency, tokens and cost", note, columns, rows).without_empty_columns()
 
 
 def _cost_cells(summary: Summary, paper: Mapping[str, float]) -> list[Cell]:
     agent, draft = summary.agent, summary.draft
     each = None if summary.event_seconds is None else 1000 * summary.event_seconds
     return [
-        Number(summary.seconds_per_task, 1, paper=paper.get("seconds")),
+        Number(summary.seconds_per_task, 2, paper=paper.get("seconds")),
         Number(agent.input_tokens / 1e6, 3, paper=paper.get("agent_in")),
         Number(agent.output_tokens / 1e6, 3, paper=paper.get("agent_out")),
         Number(agent.requests, 0, paper=paper.get("agent_requests")),
@@ -134,10 +131,6 @@ def _cost_cells(summary: Summary, paper: Mapping[str, float]) -> list[Cell]:
         Number(summary.failures, 0),
         None if each is None else Number(each, 0, paper=paper.get("event_milliseconds")),
     ]
-
-
-def _says_something(cell: Cell) -> bool:
-    return isinstance(cell, Number) and bool(cell.value or cell.paper)
 
 
 def _trajectories(study: Study, lines: Sequence[Line]) -> Table | None:

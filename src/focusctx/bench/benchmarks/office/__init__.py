@@ -9,8 +9,9 @@ from __future__ import annotations
 from ....errors import ConfigError
 from ...models.scripted import FunctionModel
 from ...seams import Options
+from .clerk import decide
+from .clerk.planner import PlannerDraft
 from .environment import DEFAULT_TASKS, Office
-from .scripted import decide
 
 
 def benchmark(options: Options) -> Office:
@@ -23,3 +24,8 @@ def benchmark(options: Options) -> Office:
 
 def scripted() -> FunctionModel:
     return FunctionModel(decide, "scripted:office")
+
+
+def scripted_draft(misses: float = 0.0) -> PlannerDraft:
+    """A draft that cites what the chores that are left need; with `misses`, one that overlooks that share of it."""
+    return PlannerDraft(misses)

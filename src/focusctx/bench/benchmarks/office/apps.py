@@ -9,7 +9,7 @@ from .filler import banner, manual, prose, token
 from .tool import tool
 from .world import APPS, FEE, MOST_WRONG, Meeting, Payment, Sent, World
 
-PAGE = 5
+PAGE = 4
 """Mails on one page of a list."""
 
 

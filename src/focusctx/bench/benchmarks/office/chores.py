@@ -45,7 +45,7 @@ def pay_group(builder: Builder, size: int) -> Chore:
 
 def pay_writers(builder: Builder, size: int) -> Chore:
     topic = builder.topic()
-    _pay(builder, topic, builder.people(size), [])
+    _pay(builder, topic, builder.people(size + 2), [])
     return Chore(
         f"Pay everyone who wrote me a mail about '{topic}' what I owe them. Each mail has the amount. "
         f"Payment note: {topic}."

@@ -9,9 +9,9 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from ....types import Message
-from .scripted.agent import decide_from
-from .scripted.knowledge import Key
-from .scripted.reader import read
+from .clerk.agent import decide_from
+from .clerk.knowledge import Key
+from .clerk.reader import read
 
 
 class Need(NamedTuple):

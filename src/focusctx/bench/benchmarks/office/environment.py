@@ -55,9 +55,9 @@ class Office:
         self._count = tasks
 
     def tasks(self) -> Sequence[Task]:
-        return [self._task(number) for number in range(self._count)]
+        return [self.task(number) for number in range(self._count)]
 
-    def _task(self, number: int) -> Task:
+    def task(self, number: int) -> Task:
         difficulty = difficulty_of(number)
         kinds = make(self._seed, number).kinds
         data = {"seed": self._seed, "number": number, "kinds": list(kinds)}

@@ -10,12 +10,12 @@ from .chores import CHORES, PAIRS, Chore
 from .world import World
 
 CLASSES = ("easy", "medium", "hard")
-"""By the steps that are needed when nothing is forgotten: 10 to 20, 21 to 35, 36 to 60."""
+"""By what a task is made of. When nothing is forgotten they take about 12 to 27, 24 to 45 and 42 to 60 steps."""
 
 STEP_LIMITS = {"easy": 40, "medium": 70, "hard": 120}
 """Twice what is needed: room to look up what is gone, not for doing so over and over."""
 
-_SIZES = {"easy": (1, 0, 3, 5), "medium": (2, 1, 3, 4), "hard": (3, 2, 4, 6)}
+_SIZES = {"easy": (1, 0, 3, 5), "medium": (2, 1, 3, 4), "hard": (3, 2, 3, 5)}
 """Chores, pairs, and the least and most that a chore is about."""
 
 _OPENING = "Please do these chores for me, in this order."

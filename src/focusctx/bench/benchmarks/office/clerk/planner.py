@@ -1,6 +1,6 @@
 """A scripted draft for the office: reads the history as the agent does and cites what the chores that are left need.
 
-What a plan rests on is cited in its steps; what went wrong before and what is done already is for the defensive check.
+What a plan rests on is cited in its steps; what went wrong before is for the defensive check.
 With `misses` each citation is left out that often, by chance, as a weaker model's would be.
 """
 
@@ -30,10 +30,8 @@ _APPS = {
 """By how a chore's words begin."""
 
 _RULES = {"pay": "payments", "contacts": "mails", "calendar": "meetings"}
-_RISKS = frozenset(
-    {"failed", "tried", "locked", "closed", "paid", "sent", "sent list", "meeting", "wrote", "complete", "done"}
-)
-"""Kinds of facts that tell what not to do again."""
+_RISKS = frozenset({"failed", "tried", "locked", "closed"})
+"""Kinds of facts that no step rests on, and that keep the agent from failing in the same way again."""
 
 
 class PlannerDraft:
@@ -61,7 +59,7 @@ class PlannerDraft:
                 if span and chance.random() >= self._misses:
                     (risky if key[0] in _RISKS else steps).add(span)
             yield f"Step: chore {number} | Depends on: {_cited(steps)}"
-        yield f"Rescued Spans: {_cited(risky)} | Reason: tells what failed or is done already"
+        yield f"Rescued Spans: {_cited(risky)} | Reason: tells what failed before"
 
 
 def _needs(known: Knowledge, words: str) -> Iterator[Key]:

@@ -16,7 +16,7 @@ class Fact(NamedTuple):
 
 
 class Used(NamedTuple):
-    """A fact that a decision rests on, and every message it could have been read from."""
+    """A fact that a decision rests on, and the messages that state it: any one of them is enough."""
 
     key: Key
     value: Any
@@ -37,7 +37,9 @@ class Knowledge:
         if not stated:
             return None
         value = max(stated, key=lambda one: one[:2])[2]
-        self.used.append(Used(key, value, frozenset(place for _, place, other in stated if other == value)))
+        last_other = max((one[:2] for one in stated if one[2] != value), default=(-1, -1))
+        sources = frozenset(place for order, place, other in stated if other == value and (order, place) > last_other)
+        self.used.append(Used(key, value, sources))
         return value
 
     def has(self, *key: str) -> bool:

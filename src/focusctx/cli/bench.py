@@ -1,0 +1,159 @@
+"""`focusctx bench`: run the benchmarks under every method, and make the paper's tables and figures of it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .options import DRAFTS
+
+if TYPE_CHECKING:
+    from .compress import Commands
+
+_RUN = """\
+Run an agent through benchmarks under compression methods, and print the table.
+
+It can be killed at any time: run the same command again, and it goes on where
+it was. Nothing is done twice. `focusctx bench run --out FOLDER` alone goes on
+with whatever FOLDER holds.
+"""
+_RUN_EPILOG = f"""\
+several values:
+  --draft, --budget and --rollouts take several values: each method runs at
+  every combination of those it looks at.
+
+{DRAFTS}
+exit codes:
+  0    every task has its record
+  3    not all have: the spending limit was reached, or tasks failed; run the
+       same command again
+  others as for all commands, see `focusctx --help`
+
+with no key, no model and no download:
+  focusctx bench run --benchmark office --methods all --draft offline
+"""
+_REPORT = """\
+Make tables and figures of everything that was run into FOLDER or below it:
+main results, by difficulty, draft model, N and budget, latency and cost, with
+confidence intervals, and the paper's figures beside them where the setting is
+the same. Figures need focusctx[bench].
+"""
+
+
+def add_to(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "bench",
+        help="rerun the paper: benchmarks, methods, tables and figures",
+        description="Rerun the paper's experiments on any model.",
+        allow_abbrev=False,
+    )
+    parser.set_defaults(run=lambda _: _help(parser))
+    parts = parser.add_subparsers(title="commands", metavar="COMMAND")
+    _add_run(parts)
+    _add_report(parts)
+    _add_tasks(parts)
+
+
+def _help(parser: argparse.ArgumentParser) -> int:
+    parser.print_help(sys.stderr)
+    return 2
+
+
+def _parser(parts: Any, name: str, help: str, description: str, epilog: str = "") -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = parts.add_parser(
+        name,
+        help=help,
+        description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    return parser
+
+
+def _add_run(parts: Any) -> None:
+    parser = _parser(parts, "run", "run benchmarks under methods", _RUN, _RUN_EPILOG)
+    _add_benchmarks(parser)
+    what = parser.add_argument_group("what to compare").add_argument
+    what("--methods", nargs="+", metavar="NAME", default=["all"], help="by name, or all that can run here (default)")
+    what("--model", help="the agent's model, named like a draft (default: the benchmark's scripted agent)")
+    what("--draft", nargs="+", metavar="DRAFT", help="who sketches plans, see below (default: MODEL, else offline)")
+    what("--compressor", metavar="DRAFT", help="who writes summaries for prompting and acon (default: the draft)")
+    what("--budget", nargs="+", type=int, metavar="TOKENS", help="δ (default: the paper's for the benchmark)")
+    what("--rollouts", nargs="+", type=int, metavar="N", default=[3], help="sketches per event (default: 3)")
+    what("--threshold", type=float, metavar="TAU", default=0.3, help="τ (default: 0.3)")
+    what("--embedder", default="words", help="for retrieval: openai:MODEL, wordllama, … (default: words, no model)")
+    what("--llmlingua-model", metavar="NAME", help="a hub name or a folder (default: the paper's)")
+    what("--guideline-ut", metavar="FILE", help="the optimised guideline of acon-ut …")
+    what("--guideline-utco", metavar="FILE", help="… and of acon-utco")
+    which = parser.add_argument_group("which tasks").add_argument
+    which("--tasks", type=int, metavar="N", help="only the first N of each benchmark")
+    which("--task", nargs="+", metavar="ID", default=[], help="only these")
+    which("--step-limit", type=int, metavar="N", help="the most turns of a task (default: the task's own)")
+    how = parser.add_argument_group("how to run").add_argument
+    how("--out", type=Path, metavar="FOLDER", help="where records go (default: below focusctx-bench, by settings)")
+    how("--concurrency", type=int, metavar="N", help="tasks at once (default: 8; 1 where no model is asked)")
+    how("--max-cost", type=float, metavar="USD", help="start no task once the run has cost this much, in all")
+    how("--engine", choices=("local", "ray"), default="local", help="ray: on a Ray cluster, with focusctx[ray]")
+    parser.set_defaults(run=run)
+
+
+def _add_report(parts: Any) -> None:
+    parser = _parser(parts, "report", "tables and figures of what was run", _REPORT)
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="of a run, or of several")
+    parser.add_argument("--format", choices=("markdown", "latex", "html", "all"), default="all")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="where the files go (default: FOLDER/report)")
+    parser.set_defaults(run=report)
+
+
+def _add_tasks(parts: Any) -> None:
+    parser = _parser(parts, "tasks", "list the tasks of a benchmark", "List the tasks, with their difficulty.")
+    _add_benchmarks(parser)
+    parser.set_defaults(run=tasks)
+
+
+def _add_benchmarks(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("benchmarks").add_argument
+    add("--benchmark", nargs="+", metavar="NAME", default=[], help="office, our testbed, needs nothing else")
+    add("--data", nargs="+", metavar="[NAME=]PATH", default=[], help="what a benchmark reads: a checkout, a data set")
+    add(
+        "--split",
+        nargs="+",
+        metavar="[NAME=]SPLIT",
+        default=[],
+        help="as the benchmark names it (default: the paper's)",
+    )
+    add("--set", nargs="+", metavar="[NAME.]KEY=VALUE", default=[], help="what only one benchmark knows, domain=retail")
+    add("--seed", type=int, default=42, help="of benchmarks and of the agent's model (default: 42)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from .bench_run import run_job
+
+    return run_job(arguments)
+
+
+def report(arguments: argparse.Namespace) -> int:
+    from ..bench.report.document import document
+    from ..bench.report.write import FORMS, can_draw, write_report
+    from .terminal import printable
+
+    forms = tuple(FORMS) if arguments.format == "all" else (arguments.format,)
+    for path in write_report(document(arguments.folder), arguments.out or arguments.folder / "report", forms):
+        sys.stdout.write(f"{printable(str(path))}\n")
+    if not can_draw():
+        sys.stderr.write("focusctx: no figures, they need an extra: pip install 'focusctx[bench]'\n")
+    return 0
+
+
+def tasks(arguments: argparse.Namespace) -> int:
+    from ..bench.benchmarks.registry import benchmark_from
+    from .bench_job import benchmarks_of
+    from .terminal import printable
+
+    for name, options in benchmarks_of(arguments).items():
+        for task in benchmark_from(name, options).tasks():
+            sys.stdout.write(printable(f"{name}\t{task.id}\t{task.difficulty}") + "\n")
+    return 0

@@ -1,0 +1,116 @@
+"""`focusctx bench run`: from options to a finished table, with progress on the way and a clean stop."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from ..bench.engines import Engine
+from ..bench.engines.local import LocalEngine
+from ..bench.engines.ray import RayEngine
+from ..bench.folder import RunFolder
+from ..bench.job import Job
+from ..bench.runner import Runner, Tally
+from ..bench.workshop import Workshop
+from .bench_job import job_of
+from .bench_progress import progress
+from .bench_tables import print_tables
+from .problem import Problem
+from .terminal import console_on, printable
+
+_HOME = Path("focusctx-bench")
+_INCOMPLETE = 3
+
+
+def run_job(arguments: argparse.Namespace) -> int:
+    _check(arguments)
+    job, folder, left_out = _what_and_where(arguments)
+    workshop = Workshop(job)
+    workshop.check()
+    tasks = workshop.tasks()
+    engine = _engine(arguments, workshop)
+    say = sys.stderr.write
+    for line in left_out:
+        say(f"{printable(line)}\n")
+    say(f"records go to {printable(str(folder.path))}\n")
+    interrupted = False
+    try:
+        with progress(sys.stderr) as watch:
+            runner = Runner(job, tasks, folder, engine, max_cost=arguments.max_cost, watch=watch)
+            interrupted = _until_told_to_stop(runner)
+    finally:
+        engine.close()
+    if not interrupted:
+        print_tables(console_on(sys.stdout), folder.path)
+    return _ending(runner.tally, interrupted)
+
+
+def _what_and_where(arguments: argparse.Namespace) -> tuple[Job, RunFolder, list[str]]:
+    if not arguments.benchmark and arguments.out and RunFolder(arguments.out).has_job:
+        folder = RunFolder(arguments.out)
+        return folder.job(), folder, []
+    job, left_out = job_of(arguments)
+    name = f"{'-'.join(job.benchmarks)}-{job.digest}"
+    return job, RunFolder(arguments.out or _HOME / name), left_out
+
+
+def _engine(arguments: argparse.Namespace, workshop: Workshop) -> Engine:
+    if arguments.engine == "ray":
+        return RayEngine(workshop.job, arguments.concurrency)
+    return LocalEngine(workshop, arguments.concurrency)
+
+
+def _until_told_to_stop(runner: Runner) -> bool:
+    """Whether somebody did, by Ctrl-C or by SIGTERM."""
+
+    async def main() -> None:
+        this = asyncio.current_task()
+        assert this is not None
+        with _on_terminate(this.cancel):
+            await runner.run()
+
+    try:
+        asyncio.run(main())
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        return True
+    return False
+
+
+class _on_terminate:  # noqa: N801 -- reads as a function, which a context manager is
+    def __init__(self, call: Callable[[], object]) -> None:
+        self._call = call
+
+    def __enter__(self) -> None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._call)
+
+    def __exit__(self, *_: object) -> None:
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
+
+
+def _ending(tally: Tally, interrupted: bool) -> int:
+    """The exit code, and on standard error why there is more to do."""
+    say = sys.stderr.write
+    failed = sum(tally.failed.values())
+    if tally.last_problem:
+        say(f"the last failure: {printable(tally.last_problem)}\n")
+    if failed:
+        say(f"{failed:,} tasks failed for reasons that are not the agent's; attempts.jsonl has them all\n")
+    if interrupted or tally.left:
+        why = "interrupted" if interrupted else tally.stopped or "tasks failed"
+        say(f"stopped: {why}. {tally.left:,} tasks are left; the same command goes on with them\n")
+    if tally.spending.unpriced:
+        say("the cost is not known: some model has no price\n")
+    if interrupted:
+        return 130
+    return _INCOMPLETE if tally.left else 0
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    for name in ("concurrency", "max_cost", "tasks", "step_limit"):
+        value = getattr(arguments, name)
+        if value is not None and not value > 0:
+            raise Problem(f"--{name.replace('_', '-')} must be above 0, got {value}")

@@ -1,0 +1,119 @@
+"""DSPy: the ReAct agent, called and called async. Its history is one field of one message, so the conformance suite,
+which looks at messages, cannot be run; what it asks for is asked of the trajectory here."""
+
+import asyncio
+import json
+import os
+import re
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+import task
+from focusctx import Focus
+from focusctx.integrations.plug import Source
+from integrations import page
+from integrations.conformance import BUDGET, ROOT, Broken, compressing, failing, loaded
+from integrations.functions import FUNCTIONS
+from provider import Provider, Received, Say
+
+os.environ |= {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+dspy = pytest.importorskip("dspy", reason="scripts/test-integrations dspy")
+
+from focusctx.integrations.dspy import FocusedReAct
+
+
+def fields(**values: Any) -> Say:
+    """An answer as DSPy's adapter reads it."""
+    return Say("\n\n".join(f"[[ ## {name} ## ]]\n{value}" for name, value in {**values, "completed": ""}.items()))
+
+
+def model(received: Received) -> Say:
+    """The task's model, in DSPy's words; the last request asks for the outputs."""
+    text = received.raw.decode()
+    if "next_tool_name" not in received.messages[0]["content"]:
+        return fields(reasoning="All is read.", report=task.FINAL)
+    done = max([0, *map(int, re.findall(rf"Page (\d+) of {task.STEPS}\b", text))])
+    if done == task.STEPS:
+        return fields(next_thought="Done.", next_tool_name="finish", next_tool_args="{}")
+    arguments = json.dumps({"page": done + 1})
+    return fields(next_thought=f"Next is page {done + 1}.", next_tool_name="read_page", next_tool_args=arguments)
+
+
+def done(mode: str, focus: Source | None) -> tuple[Any, list[Received]]:
+    made = dspy.ReAct if focus is None else partial(FocusedReAct, focus=focus)
+    agent = made("task -> report", tools=FUNCTIONS, max_iters=50)
+    with Provider(model) as provider:
+        lm = dspy.LM("openai/gpt-4.1", api_base=f"{provider.url}/v1", api_key="none", cache=False, num_retries=0)
+        with dspy.context(lm=lm):
+            answer = asyncio.run(agent.acall(task=task.TASK)) if mode == "async" else agent(task=task.TASK)
+        return answer, provider.received
+
+
+@pytest.fixture(scope="module", params=["sync", "async"])
+def mode(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def plain(mode: str) -> tuple[Any, list[Received]]:
+    return done(mode, None)
+
+
+def shown(request: Received, field: str) -> list[str]:
+    """The steps of the trajectory that have such a field in the prompt."""
+    return re.findall(rf"\[\[ ## {field}_(\d+) ## \]\]", request.messages[-1]["content"])
+
+
+def test_the_same_answer_from_smaller_prompts(mode: str, plain: tuple[Any, list[Received]]) -> None:
+    session = compressing().session()
+    answer, requests = done(mode, session)
+    whole, larger = plain
+    assert answer.report == whole.report == task.FINAL
+    assert answer.trajectory == whole.trajectory
+    assert len(requests[-1].raw) < 0.6 * len(larger[-1].raw)
+    assert all(shown(request, "thought") == shown(request, "observation") for request in requests)
+
+
+def test_steps_go_at_events_only(mode: str) -> None:
+    session = compressing().session()
+    _, requests = done(mode, session)
+    parts = [shown(request, "thought") for request in requests]
+    gone = sum(before != after[: len(before)] for before, after in pairwise(parts))
+    assert gone == sum(event.happened for event in session.events) > 1
+
+
+@pytest.mark.parametrize("focus", [failing(), lambda: Broken(compressing())], ids=["draft", "bug"])
+def test_what_fails_leaves_the_run_as_it_was(mode: str, plain: tuple[Any, list[Received]], focus: Source) -> None:
+    answer, requests = done(mode, focus)
+    whole, others = plain
+    assert answer.trajectory == whole.trajectory
+    assert [request.body for request in requests] == [request.body for request in others]
+
+
+def test_placeholders_and_the_note_about_missing_steps_arrive() -> None:
+    focus = Focus("offline", budget=BUDGET, dropped="skeleton")
+    answer, requests = done("sync", focus.session(recall=True))
+    assert answer.report == task.FINAL
+    assert "[output omitted]" in requests[-1].raw.decode()
+    assert "[Left out to save space: steps s_" in requests[-1].raw.decode()
+
+
+def test_importing_it_imports_this_framework_only() -> None:
+    assert loaded("focusctx.integrations.dspy") - loaded("dspy") <= {"focusctx"}
+
+
+def test_the_code_on_the_page_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "_say", page_model)
+    requests = page.run_page(ROOT / "docs" / "integrations" / "dspy.md", 12)
+    assert len(shown(requests[-1], "thought")) < 13
+
+
+def page_model(received: Received, calls: int) -> Say:
+    if "next_tool_name" not in received.messages[0]["content"]:
+        return fields(reasoning="All is read.", cause="Part 7.")
+    done = max([0, *map(int, re.findall(r"Part (\d+):", received.raw.decode()))])
+    name, arguments = ("finish", {}) if done == calls else ("read_part", {"number": done + 1})
+    return fields(next_thought="On.", next_tool_name=name, next_tool_args=json.dumps(arguments))
