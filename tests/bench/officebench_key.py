@@ -180,7 +180,13 @@ def clock(digits: str) -> str:
 
 
 def cell(path: str, row: Any, column: Any, value: Any) -> Call:
-    return "excel_set_cell", {"file_path": path, "row_idx": int(row), "column_idx": int(column), "text": str(value)}
+    text = str(value)
+    if text == "1" or "," in text:  # the excel app leaves the cell empty, or takes it for a list
+        value = int(text) if text == "1" else text
+        sheet = f'openpyxl.load_workbook("{path}")'
+        code = f'import openpyxl; b = {sheet}; b.active.cell({row}, {column}, {json.dumps(value)}); b.save("{path}")'
+        return shell(f"python3 -c '{code}'".replace('"', '\\"'))
+    return "excel_set_cell", {"file_path": path, "row_idx": int(row), "column_idx": int(column), "text": text}
 
 
 def shell(command: str) -> Call:

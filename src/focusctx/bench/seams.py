@@ -65,11 +65,16 @@ class Score:
 class Environment(Protocol):
     """One task, under way."""
 
-    system: str
-    """May be empty: then there is no system message."""
-    task: str
-    tools: Sequence[Mapping[str, Any]]
-    """Chat Completions tool definitions. A benchmark whose actions are text has one tool for them."""
+    @property
+    def system(self) -> str:
+        """May be empty: then there is no system message."""
+
+    @property
+    def task(self) -> str: ...
+
+    @property
+    def tools(self) -> Sequence[Mapping[str, Any]]:
+        """Chat Completions tool definitions. A benchmark whose actions are text has one tool for them."""
 
     async def act(self, call: ToolCall) -> str:
         """The observation. What the agent does wrong is an observation too, not an error."""

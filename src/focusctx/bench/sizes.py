@@ -32,7 +32,7 @@ def _size(message: Message, with_system: bool) -> int:
     return _count_plain(message["role"], content, functions, with_system)
 
 
-@lru_cache(maxsize=100_000)
+@lru_cache(maxsize=8192)
 def _count_plain(role: str, content: str | None, functions: tuple[tuple[str, str], ...], with_system: bool) -> int:
     calls = [{"id": "", "function": {"name": name, "arguments": arguments}} for name, arguments in functions]
     return _count({"role": role, "content": content, "tool_calls": calls, "tool_call_id": ""}, with_system)

@@ -5,12 +5,15 @@ Whatever goes wrong here, the request goes up as it came.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from ..errors import FocusError
+from ..pipeline.split import read_history
 from ..session.events import SessionEvent
 from .body import Fields, read, read_fields, read_list, spell, write_fields, write_list
 from .caller import tenant_of
@@ -20,6 +23,8 @@ from .sessions import Key, Live, Sessions, Step, root_of
 
 _log = logging.getLogger("focusctx.proxy")
 
+_MUCH = 128 * 1024
+"""Bytes that take so long to count that other requests would notice."""
 _ALIASES = 1000
 """Ids of answers that are remembered."""
 
@@ -117,7 +122,12 @@ class Compression:
         if size <= self._nothing_due and not live.is_counted:
             self._note(live, Step(time.time(), size // 4, size // 4, time.perf_counter() - started, exact=False))
             return None
+        much_is_new = size - live.known.size > _MUCH
         reading = self._sessions.read(live, spelled)
+        if much_is_new:  # counted on a thread first: what was counted once is known
+            focus = live.session.focus
+            count = partial(read_history, reading.messages, focus.config, focus.count, format=route.format)
+            await asyncio.to_thread(count)
         view = await live.session.aview(reading.messages, format=route.format)
         self._note(live, Step(time.time(), *live.session.size, time.perf_counter() - started))
         return None if self._dry_run else live.known.spell(view, reading)

@@ -38,9 +38,7 @@ class Metrics:
         self._draft_failures = Counter(
             "focusctx_draft_failures", "Events that failed because of the draft", registry=registry
         )
-        tokens = Counter(
-            "focusctx_tokens", "Tokens of histories, as received and as sent", ["side"], registry=registry
-        )
+        tokens = Counter("focusctx_tokens", "Tokens of histories, as received and as sent", ["side"], registry=registry)
         self._received, self._sent = tokens.labels("received"), tokens.labels("sent")
         self._saved = Counter("focusctx_tokens_saved", "Input tokens that did not have to go up", registry=registry)
         self._money = Gauge(

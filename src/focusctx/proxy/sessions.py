@@ -18,7 +18,8 @@ from .body import Known, Reading, read
 
 _MOST = 1000
 """Conversations held in memory. One that was let go of goes on from the store when it comes back."""
-_MOST_BYTES = 512 * 1024 * 1024
+_MOST_BYTES = 128 * 1024 * 1024
+"""Of their JSON; read, it takes several times that."""
 _STEPS = 2000
 
 
@@ -142,7 +143,7 @@ def root_of(messages: list[bytes]) -> str:
     return blake2b(b"".join(beginning), digest_size=16).hexdigest()
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=256)
 def _beginning(spelled: bytes) -> tuple[bytes, bool]:
     message = read(spelled)
     is_message = isinstance(message, dict)

@@ -30,8 +30,8 @@ def start(number: int, seed: int = 42) -> OfficeTask:
     return asyncio.run(office.start(office.task(number)))
 
 
-def act(environment: OfficeTask, name: str, **arguments: Any) -> str:
-    return asyncio.run(environment.act(ToolCall("call_1", name, arguments)))
+def act(environment: OfficeTask, tool: str, /, **arguments: Any) -> str:
+    return asyncio.run(environment.act(ToolCall("call_1", tool, arguments)))
 
 
 def without(messages: Sequence[Message], dropped: frozenset[int]) -> list[Message]:

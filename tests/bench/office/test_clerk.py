@@ -4,6 +4,7 @@ import ast
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -135,7 +136,7 @@ def test_a_list_of_which_a_page_is_gone_leaves_people_out_silently() -> None:
             re.finditer(r"everyone who wrote me a mail about '(\w+)'", full_run(number).messages[1]["content"])
         )[1]
         first, second = (_step_with(number, f"Mails about '{topic}', page {page} of 2.") for page in (1, 2))
-        lossy = run(number, lambda first=first, second=second: _gone({first}, after=second))
+        lossy = run(number, partial(_gone, {first}, after=second))
         assert lossy.ended == "done"
         assert any(complaint.startswith("payments, missing") for complaint in lossy.score.details["complaints"])
         found += 1
@@ -148,9 +149,9 @@ def _gone(steps: set[int], after: int) -> Dropping:
 
 def _step_with(number: int, words: str) -> int:
     """The first step of the full run whose result says this."""
-    step = 0
+    step: int = 0
     for message in full_run(number).messages:
-        step += message["role"] == "assistant"
+        step += int(message["role"] == "assistant")
         if message["role"] == "tool" and words in message["content"]:
             return step
     raise AssertionError(words)

@@ -26,7 +26,9 @@ def test_nothing_that_matters_is_lost(number: int, budget: int) -> None:
 
 def test_without_the_defensive_check_failures_come_again() -> None:
     """What failed before supports no step of a plan: only the rescue lines name it."""
-    optimistic = (run(number, lambda: FocusMethod(scripted_draft(), 2048, defensive=False)) for number in range(2, 60, 3))
+    optimistic = (
+        run(number, lambda: FocusMethod(scripted_draft(), 2048, defensive=False)) for number in range(2, 60, 3)
+    )
     complaints = (complaint for record in optimistic for complaint in record.score.details["complaints"])
     assert any("locked" in complaint or "fee" in complaint for complaint in complaints)
 

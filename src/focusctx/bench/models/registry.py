@@ -11,9 +11,13 @@ from ..seams import Model
 from .anthropic import AnthropicModel
 from .openai_compatible import OpenAICompatibleModel
 
+_DRAFTS_ONLY = ("offline", "transformers", "llama-cpp")
+
 
 def model_from(name: str, *, temperature: float = TEMPERATURE, seed: int = SEED) -> Model:
     """`openai:MODEL`, `openai:MODEL@URL`, `azure:DEPLOYMENT`, `anthropic:MODEL`, `deepseek:MODEL` and so on."""
+    if name.partition(":")[0] in _DRAFTS_ONLY:
+        raise ConfigError(f"{name!r} can be a draft but not the agent's model: name one behind an API")
     try:
         known = draft_from(name)
     except ConfigError as error:
@@ -21,6 +25,5 @@ def model_from(name: str, *, temperature: float = TEMPERATURE, seed: int = SEED)
     # A draft of that name already knows the server, its URL and its key.
     if isinstance(known, OpenAICompatibleDraft):
         return OpenAICompatibleModel(known.model, known.name, known._endpoint, temperature=temperature, seed=seed)
-    if isinstance(known, AnthropicDraft):
-        return AnthropicModel(known.model, known.name, known._endpoint, temperature=temperature)
-    raise ConfigError(f"{name!r} can be a draft but not the agent's model: name one behind an API")
+    assert isinstance(known, AnthropicDraft)
+    return AnthropicModel(known.model, known.name, known._endpoint, temperature=temperature)

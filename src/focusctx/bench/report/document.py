@@ -17,8 +17,6 @@ from .paper import paper_tables
 from .table import Table
 from .tables import tables
 
-PAPER = "FOCUS (the paper)"
-
 
 @dataclass(frozen=True, slots=True)
 class Section:
@@ -60,7 +58,7 @@ def _section(study: Study, taken: set[str]) -> Section:
     if study.model.startswith("scripted:"):
         facts += " A scripted agent: a testbed for methods, which says nothing about language models."
     if labels := paper_tables(study, study.lines):
-        facts += f" Figures after “paper” are those of the FOCUS paper for the same setting ({', '.join(labels)})."
+        facts += f" Figures after “paper” are those of the FOCUS paper for the same setting ({'; '.join(labels)})."
     elif lines:
         facts += " The paper has no figures for this setting."
     title = f"{study.title}, agent {study.model}"

@@ -121,7 +121,8 @@ def _trade_off(study: Study, lines: Sequence[Line]) -> Figure | None:
         axes.set_xlabel("peak tokens of a task, mean (thousands)")
         axes.set_ylabel("accuracy (%)")
         axes.set_xlim(0, 1.08 * axes.get_xlim()[1])
-        axes.set_ylim(-3, 105)
+        low = min(line.summary.accuracy.low for path in paths for line in path)
+        axes.set_ylim(max(-6.0, 100 * low - 8), 105)
         axes.legend(fontsize=8.5, loc="center left", bbox_to_anchor=(1.0, 0.5), labelspacing=0.9)
 
     note = "Further left is cheaper, further up is better. Bars: 95 % confidence."
@@ -159,7 +160,7 @@ def _events(study: Study, lines: Sequence[Line]) -> Figure | None:
 def _shares(line: Line) -> tuple[list[float], list[float]]:
     """The middle of each group of steps, and the events per 100 steps in it."""
     runs = line.events[1][0]
-    reached = [step for step in sorted(line.events) if line.events[step][0] >= 0.1 * runs]
+    reached = [step for step in sorted(line.events) if line.events[step][0] >= max(0.1 * runs, min(5, runs))]
     width = max(1, math.ceil(len(reached) / _GROUPS))
     places, shares = [], []
     for first in range(0, len(reached), width):

@@ -17,6 +17,7 @@ _SPECIAL = {
 }  # fmt: skip
 _PREAMBLE = r"""\documentclass{article}
 \usepackage[T1]{fontenc}
+\IfFileExists{lmodern.sty}{\usepackage{lmodern}}{}
 \usepackage[utf8]{inputenc}
 \usepackage[a4paper,margin=2cm]{geometry}
 \usepackage{booktabs,graphicx}
@@ -25,7 +26,7 @@ _PREAMBLE = r"""\documentclass{article}
 \newenvironment{benchtable}{\begin{lrbox}{\benchbox}}{\end{lrbox}%
   \ifdim\wd\benchbox>\linewidth\resizebox{\linewidth}{!}{\usebox{\benchbox}}\else\usebox{\benchbox}\fi}
 \newcommand{\interval}[1]{{\scriptsize\,[#1]}}
-\newcommand{\paper}[1]{{\scriptsize\,(paper #1)}}
+\newcommand{\papers}[1]{{\scriptsize\itshape #1}}
 \begin{document}"""
 
 
@@ -56,6 +57,8 @@ def _table(section: Section, table: Table) -> str:
     for at, row in enumerate(table.rows):
         cells = [_cell(cell, (at, place) in best) for place, cell in enumerate(row.cells)]
         lines.append(_row([_text(row.name), *cells]))
+        if any(isinstance(cell, Number) and cell.in_paper for cell in row.cells):
+            lines.append(_row([r"\quad\papers{paper}", *(_paper(cell) for cell in row.cells)]))
         if row.baseline:
             lines.append(r"\midrule")
     lines += [
@@ -97,7 +100,12 @@ def _cell(cell: Cell, best: bool) -> str:
     told = rf"\textbf{{{_text(cell.text)}}}" if best else _text(cell.text)
     if cell.interval is not None:
         told += rf"\interval{{{_text(cell.interval)}}}"
-    return told + (rf"\paper{{{_text(cell.in_paper)}}}" if cell.in_paper is not None else "")
+    return told
+
+
+def _paper(cell: Cell) -> str:
+    """In a line of its own under the method's."""
+    return rf"\papers{{{cell.in_paper}}}" if isinstance(cell, Number) and cell.in_paper is not None else ""
 
 
 def _picture(document: Document, section: Section, figure: Figure) -> str:

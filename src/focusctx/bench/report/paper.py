@@ -15,21 +15,27 @@ from .collect import Line, Study
 _RELEASE = re.compile(r"-\d{4}-\d{2}-\d{2}$")
 
 
+_TOTALS = (
+    "agent_in", "agent_out", "agent_requests", "draft_in", "draft_out", "draft_requests", "agent_cost", "draft_cost",
+    "cost", "events",
+)  # fmt: skip
+
+
 def paper_figures(study: Study, line: Line, difficulty: str = "") -> dict[str, float]:
-    """By the names of `paper.toml`; empty where the paper has nothing or another setting."""
+    """By the names of `paper.toml`, totals per task; empty where the paper has nothing or another setting."""
     found: dict[str, float] = {}
     for table in _tables():
         if line.method in table["rows"] and _is_that_of(table, study, line, difficulty):
             for name, figure in zip(table["columns"], table["rows"][line.method], strict=True):
-                found.setdefault(name, float(figure))
+                found.setdefault(name, figure / table["tasks"] if name in _TOTALS else float(figure))
     return found
 
 
 def paper_tables(study: Study, lines: list[Line]) -> list[str]:
-    """The labels of the tables that figures for these lines are taken from."""
+    """The labels of the tables that figures for these lines are taken from, with the number of tasks."""
     return sorted(
         {
-            table["label"]
+            f"{table['label']}, {table['tasks']} tasks" if "tasks" in table else table["label"]
             for table in _tables()
             for line in lines
             for difficulty in ("", *line.classes)

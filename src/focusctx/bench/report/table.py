@@ -43,7 +43,8 @@ class Number:
 
     @property
     def in_paper(self) -> str | None:
-        return None if self.paper is None else self._written(self.paper)
+        """With the paper's own digits, where there are no more of them than here."""
+        return None if self.paper is None else f"{round(self.paper, max(self.digits, 2)):,.10g}"
 
     def _written(self, value: float) -> str:
         written = f"{value:{'+' if self.signed else ''},.{self.digits}f}"

@@ -75,25 +75,26 @@ def _varied(study: Study, setting: str, title: str, note: str) -> Table | None:
     if not lines:
         return None
     columns = [*_scores(lines), Column("Steps", "less"), Column("Peak", "less"), Column("Dependency", "less")]
-    columns += [Column("Events per task"), Column("Cost $", "less", optional=True), Column("Tasks")]
+    columns += [Column("Events per task"), Column("$ per task", "less", optional=True), Column("Tasks")]
     symbol = {"draft": "", "rollouts": "N = ", "budget": "δ = "}[setting]
     rows = []
     for line in lines:
         summary, value = line.summary, value_of(line, setting)
         shown = f"{value:,}" if isinstance(value, int) else value
-        rest: list[Cell] = [Number(summary.events / summary.tasks, 1), _money(summary.cost), f"{summary.tasks:,}"]
+        cost = None if summary.cost is None else Number(summary.cost / summary.tasks, 4)
+        rest: list[Cell] = [Number(summary.events / summary.tasks, 1), cost, f"{summary.tasks:,}"]
         rows.append(_row(line, [*_numbers(study, line, lines), *rest], name=f"{line.name} ({symbol}{shown})"))
     return Table(setting, title, f"{note} {_UNITS} {_INTERVALS}", columns, rows).without_empty_columns()
 
 
 def _cost(study: Study, lines: Sequence[Line]) -> Table:
     columns = [
-        Column("Seconds", "less", "Per task"),
-        Column("In (M)", "less", "Agent tokens"),
-        Column("Out (M)", "less", "Agent tokens"),
+        Column("Seconds", "less"),
+        Column("In (K)", "less", "Agent tokens"),
+        Column("Out (K)", "less", "Agent tokens"),
         Column("Requests", "less", "Agent tokens"),
-        Column("In (M)", None, "Draft tokens", optional=True),
-        Column("Out (M)", None, "Draft tokens", optional=True),
+        Column("In (K)", None, "Draft tokens", optional=True),
+        Column("Out (K)", None, "Draft tokens", optional=True),
         Column("Requests", None, "Draft tokens", optional=True),
         Column("Agent", "less", "Cost $", optional=True),
         Column("Draft", None, "Cost $", optional=True),
@@ -105,31 +106,38 @@ def _cost(study: Study, lines: Sequence[Line]) -> Table:
     ]
     rows = [_row(line, _cost_cells(line.summary, paper_figures(study, line))) for line in lines]
     note = (
-        "Totals over all tasks; seconds are the mean of a task. Tokens as the provider counts them, costs at list "
-        "prices, which know no cache, as in the paper; billed: the agent's with its cache prices. Draft: whatever "
-        "model a method asks."
+        "Per task. Tokens as the provider counts them, system prompt and all, in thousands; costs at list prices, "
+        "which know no cache, as in the paper; billed: with the provider's cache prices. Draft: whatever model a "
+        "method asks. The paper gives totals: they are divided by its number of tasks."
     )
     return Table("cost", "Latency, tokens and cost", note, columns, rows).without_empty_columns()
 
 
 def _cost_cells(summary: Summary, paper: Mapping[str, float]) -> list[Cell]:
-    agent, draft = summary.agent, summary.draft
-    each = None if summary.event_seconds is None else 1000 * summary.event_seconds
+    tasks, each = summary.tasks, summary.event_seconds
+
+    def tokens(count: int, name: str) -> Number:
+        total = paper.get(name)
+        return Number(count / tasks / 1e3, 2, paper=None if total is None else 1e3 * total)
+
+    def money(cost: float | None, name: str = "") -> Cell:
+        return None if cost is None else Number(cost / tasks, 4, paper=paper.get(name))
+
     return [
         Number(summary.seconds_per_task, 2, paper=paper.get("seconds")),
-        Number(agent.input_tokens / 1e6, 3, paper=paper.get("agent_in")),
-        Number(agent.output_tokens / 1e6, 3, paper=paper.get("agent_out")),
-        Number(agent.requests, 0, paper=paper.get("agent_requests")),
-        Number(draft.input_tokens / 1e6, 3, paper=paper.get("draft_in")),
-        Number(draft.output_tokens / 1e6, 3, paper=paper.get("draft_out")),
-        Number(draft.requests, 0, paper=paper.get("draft_requests")),
-        _money(agent.cost, paper.get("agent_cost")),
-        _money(draft.cost, paper.get("draft_cost")),
-        _money(summary.cost, paper.get("cost")),
-        _money(summary.billed),
-        Number(summary.events, 0, paper=paper.get("events")),
-        Number(summary.failures, 0),
-        None if each is None else Number(each, 0, paper=paper.get("event_milliseconds")),
+        tokens(summary.agent.input_tokens, "agent_in"),
+        tokens(summary.agent.output_tokens, "agent_out"),
+        Number(summary.agent.requests / tasks, 1, paper=paper.get("agent_requests")),
+        tokens(summary.draft.input_tokens, "draft_in"),
+        tokens(summary.draft.output_tokens, "draft_out"),
+        Number(summary.draft.requests / tasks, 1, paper=paper.get("draft_requests")),
+        money(summary.agent.cost, "agent_cost"),
+        money(summary.draft.cost, "draft_cost"),
+        money(summary.cost, "cost"),
+        money(summary.billed),
+        Number(summary.events / tasks, 2, paper=paper.get("events")),
+        Number(summary.failures / tasks, 2),
+        None if each is None else Number(1e3 * each, 0, paper=paper.get("event_milliseconds")),
     ]
 
 
@@ -194,10 +202,6 @@ def _against(line: Line, base: Line) -> Number:
 
 def _interval(interval: Interval, digits: int, scale: float = 1.0, paper: float | None = None) -> Number:
     return Number(scale * interval.mean, digits, scale * interval.low, scale * interval.high, paper)
-
-
-def _money(cost: float | None, paper: float | None = None) -> Cell:
-    return None if cost is None else Number(cost, 2, paper=paper)
 
 
 def _row(line: Line, cells: Sequence[Cell], name: str | None = None) -> Row:

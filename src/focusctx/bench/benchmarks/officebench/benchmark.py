@@ -117,7 +117,7 @@ class Office:
         if action.app == _LLM and self._llm:
             prompt = {"role": "user", "content": str(call.arguments.get("prompt"))}
             return (await self._llm.answer([prompt], ())).text
-        return await self._inside("act", app=action.app, action=action.action, arguments=dict(call.arguments))
+        return await self._inside("act", app=action.app, file=action.file, arguments=dict(call.arguments))
 
     async def hear(self, text: str) -> str | None:  # noqa: ARG002
         return f"Nobody reads this. Call a tool; when the task is done, call {FINISH}."

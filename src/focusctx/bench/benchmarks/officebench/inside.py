@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+import runpy
 import shlex
 import signal
 import subprocess
@@ -32,15 +33,19 @@ def describe(ask: _Ask) -> dict[str, Any]:  # noqa: ARG001
     return {
         name: {
             "intro": app.INTRO,
-            "actions": {action: module.DEMO for action, module in apps.AVAILABLE_ACTIONS[name].items()},
+            "actions": {
+                action: {"demo": module.DEMO, "file": module.__file__}
+                for action, module in apps.AVAILABLE_ACTIONS[name].items()
+            },
         }
         for name, app in apps.AVAILABLE_APPS.items()
     }
 
 
-def act(ask: _Ask, app: str, action: str, arguments: dict[str, Any]) -> str:  # noqa: ARG001
+def act(ask: _Ask, app: str, file: str, arguments: dict[str, Any]) -> str:  # noqa: ARG001
+    """`file` is that of the action: the other apps, which take seconds to import, are not needed for it."""
     try:
-        line = _line(app, action, {name: _single(value) for name, value in arguments.items()})
+        line = _line(app, file, {name: _single(value) for name, value in arguments.items()})
         command = shlex.split(f'/bin/bash -c """ {line.strip()} """')  # as docker takes it apart
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         return f"Error: this action cannot be carried out, something is missing or wrong in it: {error!r}"
@@ -75,12 +80,11 @@ def _import(name: str) -> Any:
         raise RuntimeError(f"{sys.executable} lacks what OfficeBench needs: {error}; docs/bench.md lists it") from error
 
 
-def _line(app: str, action: str, arguments: dict[str, Any]) -> str:
+def _line(app: str, file: str, arguments: dict[str, Any]) -> str:
     if app == "shell":
         command = arguments["command"]
         return " ".join(command) if isinstance(command, list) else str(command)
-    module = _import("apps").AVAILABLE_ACTIONS[app][action]
-    return str(module.construct_action(_folder, args={"app": app, "action": action, **arguments}))
+    return str(runpy.run_path(file)["construct_action"](_folder, args=arguments))
 
 
 def _single(value: Any) -> Any:

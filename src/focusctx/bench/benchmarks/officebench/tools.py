@@ -17,6 +17,8 @@ _PARAMETER = re.compile(r"'(\w+)': \[([A-Z_]+)\]")
 class Action:
     app: str
     action: str
+    file: str
+    """Where the app has it."""
     demo: str
     """Such as: `read a pdf file: {'app': 'pdf', 'action': 'read_file', 'pdf_file_path': [THE_PATH_…]}`."""
 
@@ -38,7 +40,7 @@ class Action:
 
 def actions_of(app: str, described: Mapping[str, Any]) -> dict[str, Action]:
     """By the names of their tools."""
-    actions = (Action(app, action, demo) for action, demo in described["actions"].items())
+    actions = (Action(app, action, **told) for action, told in described["actions"].items())
     return {action.tool: action for action in actions}
 
 

@@ -11,7 +11,7 @@ from ...models.scripted import FunctionModel
 from ...seams import Options
 from .data import groups_from, passages_from, questions_from
 from .environment import EightQuestions
-from .scripted import decide
+from .reader import decide
 from .search import Bm25, Search, SearchServer
 
 _HOW = (

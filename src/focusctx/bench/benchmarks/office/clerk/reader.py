@@ -83,7 +83,7 @@ def read(messages: Sequence[Message]) -> Knowledge:
     return known
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(maxsize=4096)
 def _stated(text: str) -> tuple[Fact, ...]:
     facts = [make(match) for pattern, make in _PATTERNS for match in pattern.finditer(text)]
     heads = [(match.start(), int(match[1])) for match in _MAIL.finditer(text)]
@@ -99,7 +99,7 @@ def _stated(text: str) -> tuple[Fact, ...]:
     return tuple(facts)
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(maxsize=4096)
 def _carried(name: str, arguments: str, failed: bool) -> tuple[Fact, ...]:
     return tuple(_of_call(name, json.loads(arguments), failed))
 

@@ -15,18 +15,19 @@ from ...models.scripted import Say
 _QUESTION = re.compile(r"^(\d+): (.+)$", re.MULTILINE)
 _RESULTS = re.compile(r"^Results for: (.+)\n\[1\] (.+?): (.*)$", re.MULTILINE)
 _NOTHING = re.compile(r"^No results for: (.+)$", re.MULTILINE)
-_GIVE_UP = 24
-"""Turns in sight after which it answers with what it has."""
+_SEARCH = re.compile(r"^Search (\d+):", re.MULTILINE)
+_MOST = 2
+"""Searches per question after which it answers with what it has."""
 
 
 def decide(messages: Sequence[Message]) -> Say:
     words = next((str(message["content"]) for message in messages if message["role"] == "user"), "")
     questions = [question for _, question in _QUESTION.findall(words)]
     seen = _seen(messages)
-    turns = sum(message["role"] == "assistant" for message in messages)
+    searches = max((int(number) for message in messages for number in _SEARCH.findall(_text(message))), default=0)
     for number, question in enumerate(questions, 1):
-        if question not in seen and turns < _GIVE_UP:
-            return Say(f"Searching for question {number}.", [("search", {"query": question})])
+        if question not in seen and searches < _MOST * len(questions):
+            return Say(f"Search {searches + 1}: question {number}.", [("search", {"query": question})])
     return Say("\n".join(f"{number}: {seen.get(question, '')}" for number, question in enumerate(questions, 1)))
 
 
@@ -34,10 +35,14 @@ def _seen(messages: Sequence[Message]) -> dict[str, str]:
     """From each question whose results are in sight to an answer."""
     found: dict[str, str] = {}
     for message in messages:
-        text = str(message.get("content") or "")
+        text = _text(message)
         found |= dict.fromkeys(_NOTHING.findall(text), "")
         found |= {query: _answer(query, title, passage) for query, title, passage in _RESULTS.findall(text)}
     return found
+
+
+def _text(message: Message) -> str:
+    return str(message.get("content") or "")
 
 
 def _answer(question: str, title: str, passage: str) -> str:
