@@ -19,7 +19,7 @@ from bench import officebench_key
 from bench.ledger import Untouched
 from focusctx.bench.agent import Agent
 from focusctx.bench.benchmarks.officebench import OfficeBench, benchmark
-from focusctx.bench.benchmarks.officebench.benchmark import Office
+from focusctx.bench.benchmarks.officebench.adapter import Office
 from focusctx.bench.benchmarks.officebench.sandbox import Sandbox
 from focusctx.bench.benchmarks.officebench.tools import actions_of
 from focusctx.bench.benchmarks.registry import benchmark_from
@@ -30,9 +30,8 @@ from focusctx.errors import BenchError, ConfigError
 APPS = """
 from . import notes_app
 AVAILABLE_APPS = {"notes": notes_app, "shell": notes_app, "llm": notes_app}
-AVAILABLE_ACTIONS = {
-    "notes": {"write": notes_app.write}, "shell": {"command": notes_app.command}, "llm": {"complete_text": notes_app.llm}
-}
+AVAILABLE_ACTIONS = {"notes": {"write": notes_app.write}, "shell": {"command": notes_app.command}}
+AVAILABLE_ACTIONS["llm"] = {"complete_text": notes_app.llm}
 """
 ACTIONS = {
     "__init__": "INTRO = 'notes: an app for notes'\nfrom . import write, command, llm",
@@ -59,12 +58,13 @@ def evaluate_same(testbed, args):
     read = [open(os.path.join(testbed, args[name])).read() for name in ("file", "other")]
     return read[0] == read[1]
 """
+GIVEN = "../../../../cache/0/testbed/data/given.txt"
 CHECKS: list[Mapping[str, Any]] = [
     {"function": "evaluate_contain", "args": {"file": "./data/note.txt", "keyword": "milk"}},
     {"function": "evaluate_emails", "args": {"names": []}},
-    {"function": "evaluate_same", "args": {"file": "data/given.txt", "other": "../../../../cache/0/testbed/data/given.txt"}},
+    {"function": "evaluate_same", "args": {"file": "data/given.txt", "other": GIVEN}},
     {"function": "evaluate_same", "args": {"file": "data/note.txt", "other": "../../../../reference/note.txt"}},
-]  # fmt: skip
+]
 
 
 def needs(program: str) -> pytest.MarkDecorator:
@@ -100,9 +100,11 @@ def options(data: Path | None, split: str = "", **more: str) -> Options:
 def test_no_checkout(checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BenchError, match=r"git clone https://github.com/zlwang-cs/OfficeBench.*FOCUSCTX_OFFICEBENCH"):
         benchmark_from("officebench", options(None))
-    with pytest.raises(BenchError, match="is no checkout of OfficeBench, it has no apps/__init__.py"):
+    with pytest.raises(BenchError, match=r"is no checkout of OfficeBench, it has no apps/__init__\.py"):
         benchmark_from("officebench", options(tmp_path))
     monkeypatch.setenv("FOCUSCTX_OFFICEBENCH", str(checkout))
+    with pytest.raises(ConfigError, match="knows no setting 'domain'"):
+        benchmark_from("officebench", options(None, domain="retail"))
     with pytest.raises(ConfigError, match="no sandbox 'none'"):
         benchmark_from("officebench", options(None, sandbox="none"))
 
@@ -216,19 +218,13 @@ async def test_the_shell_stays_where_it_went(small: OfficeBench) -> None:
         assert await do("shell_command", command="pwd; ls") == "/testbed/data\ngiven.txt"
 
 
-async def test_a_command_that_does_not_end(small: OfficeBench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from focusctx.bench.benchmarks.officebench import benchmark as module
-
-    impatient = tmp_path / "inside.py"
-    told = module._INSIDE.read_text(encoding="utf-8")
-    impatient.write_text(told.replace("_TIMEOUT = 60", "_TIMEOUT = 1"), encoding="utf-8")
-    monkeypatch.setitem(module._OURS, "/.focusctx/inside.py", impatient)
+async def test_a_command_that_does_not_end(small: OfficeBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("focusctx.bench.benchmarks.officebench.adapter._SECONDS", 0.5)
     async with started(small, "1-2-0") as (_, do):
         await do("switch_app", target_app="shell")
-        assert (
-            await do("shell_command", command="sleep 100 & sleep 100")
-            == "Error: not finished after 1 seconds, stopped."
-        )
+        stopped = "Error: not finished after 0.5 seconds, stopped."
+        assert await do("shell_command", command="sleep 100 & sleep 100") == stopped
+        assert await do("shell_command", command="setsid sleep 5 & sleep 100") == stopped  # one gets away
         assert await do("shell_command", command="echo on") == "on"
 
 
@@ -241,6 +237,14 @@ async def test_several_tasks_at_once_have_a_folder_each(small: OfficeBench) -> N
             return (await office.score()).success
 
     assert await asyncio.gather(*(play(text) for text in ("milk", "tea", "milk", "tea"))) == [1.0, 0.0, 1.0, 0.0]
+
+
+async def test_a_task_that_is_none(small: OfficeBench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    with pytest.raises(BenchError, match="'nonsense' is no task of OfficeBench"):
+        await small.start(Task("nonsense"))
+    assert list((tmp_path / "tmp").iterdir()) == []
 
 
 async def test_nothing_is_left_behind(small: OfficeBench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -283,6 +287,22 @@ async def test_the_agent_is_shut_in(checkout: Path, monkeypatch: pytest.MonkeyPa
 
 
 @needs("bwrap")
+async def test_no_program_outlives_its_task(checkout: Path) -> None:
+    async with started(benchmark(options(checkout)), "1-2-0") as (_, do):
+        await do("switch_app", target_app="shell")
+        await do("shell_command", command="setsid sleep 4711 > /dev/null 2>&1 &")
+        assert "sleep 4711" in await do("shell_command", command="cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
+    assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if b"sleep\x004711" in read(path)]
+
+
+def read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # it has just ended
+        return b""
+
+
+@needs("bwrap")
 async def test_an_agent_that_ends_everything_goes_on(checkout: Path) -> None:
     async with started(benchmark(options(checkout)), "1-10-0") as (office, do):
         await do("switch_app", target_app="shell")
@@ -299,7 +319,7 @@ def test_a_machine_that_forbids_bubblewrap(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     sandbox = Sandbox("bwrap", sys.executable, (Path(sys.prefix),))
     with pytest.raises(BenchError, match=r"does not work on this machine.*sandbox=proot.*Permission denied"):
-        sandbox.command(["true"], {}, {})
+        sandbox.command(["true"], tmp_path, {}, {})
 
 
 # The real thing.

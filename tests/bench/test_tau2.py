@@ -96,6 +96,8 @@ def test_a_copy_that_is_not_whole(checkout: Path) -> None:
 
 
 async def test_what_only_the_user_can_say(checkout: Path) -> None:
+    with pytest.raises(ConfigError, match="knows no setting 'usr'; it knows domain, user"):
+        benchmark_from("tau2", options(checkout, usr="openai:gpt-4.1"))
     with pytest.raises(ConfigError, match="domain=retail, airline or telecom, got 'banking'"):
         benchmark_from("tau2", options(checkout, domain="banking"))
     with pytest.raises(ConfigError, match=r"user=openai:gpt-4\.1"):

@@ -45,9 +45,9 @@ def auditor(llm: Any) -> Agent:
 
 
 def test_crewai_sums_up_only_what_would_not_fit_when_sent() -> None:
-    """The model is taken to have 8,192 tokens; the whole history has twice as many."""
+    """The model has 8,192 tokens; the whole history has twice as many."""
     with Provider(task.model) as provider:
-        llm = LLM("openai/scripted", base_url=f"{provider.url}/v1", api_key="none")
+        llm = LLM("openai/gpt-4", base_url=f"{provider.url}/v1", api_key="none")
         done = auditor(focused(llm, compressing())).kickoff(task.TASK)
         assert done.raw == task.FINAL
         assert len(done.messages) > 70

@@ -94,7 +94,7 @@ class Job:
     @property
     def waits_for_models(self) -> bool:
         """Whether there is anything to do while a task waits: some model is asked."""
-        return self.model is not None or {*self.drafts, self.compressor} - {"offline", None} != set()
+        return self.model is not None or {*self.drafts, self.compressor} - {"offline", "scripted", None} != set()
 
     def variants(self, benchmark: str) -> list[Variant]:
         """Every method with every combination of the settings that it looks at, each once."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 from ..baselines.method import Factory
 from ..baselines.registry import method_from
 from ..errors import ConfigError, FocusError, MissingExtraError
 from .agent import Agent
-from .benchmarks.registry import benchmark_from, scripted_model
+from .benchmarks.registry import benchmark_from, scripted_draft, scripted_model
 from .job import Job, Unit, Variant
 from .models.registry import model_from
 from .record import Record, Step
@@ -26,12 +27,24 @@ class Attempt(NamedTuple):
     """Where it happened, if nobody foresaw it."""
 
 
+SCRIPTED = "scripted"
+"""As a draft: the benchmark's own, which needs no model."""
+
+
+def method_of(benchmark: str, variant: Variant) -> Factory:
+    """What makes the variant's method for every task. Raises for what is missing."""
+    settings = variant.method_settings()
+    if settings.draft == SCRIPTED:
+        settings = replace(settings, draft=scripted_draft(benchmark))
+    return method_from(variant.method, settings)
+
+
 class Workshop:
     def __init__(self, job: Job) -> None:
         self.job = job
         self._benchmarks: dict[str, Benchmark] = {}
         self._models: dict[str, Model] = {}
-        self._methods: dict[str, Factory] = {}
+        self._methods: dict[tuple[str, str], Factory] = {}
 
     def tasks(self) -> dict[str, list[Task]]:
         """Of every benchmark, those to run. Raises BenchError or ConfigError for what is missing."""
@@ -47,12 +60,12 @@ class Workshop:
         for name in self.job.benchmarks:
             self._model(name)
             for variant in self.job.variants(name):
-                self._method(variant)
+                self._method(name, variant)
 
     async def attempt(self, unit: Unit, watch: Callable[[Step], None]) -> Attempt:
         """One task from beginning to end. What a program or a user has to put right is raised."""
         benchmark = self._benchmark(unit.benchmark)
-        agent = Agent(self._model(unit.benchmark), self._method(unit.variant), self.job.step_limit)
+        agent = Agent(self._model(unit.benchmark), self._method(unit.benchmark, unit.variant), self.job.step_limit)
         try:
             record = await agent.run(benchmark, unit.task, watch)
         except (ConfigError, MissingExtraError):
@@ -78,7 +91,8 @@ class Workshop:
             self._models[key] = model_from(named, seed=self.job.seed) if named else scripted_model(benchmark)
         return self._models[key]
 
-    def _method(self, variant: Variant) -> Factory:
-        if variant.folder not in self._methods:
-            self._methods[variant.folder] = method_from(variant.method, variant.method_settings())
-        return self._methods[variant.folder]
+    def _method(self, benchmark: str, variant: Variant) -> Factory:
+        key = benchmark, variant.folder
+        if key not in self._methods:
+            self._methods[key] = method_of(benchmark, variant)
+        return self._methods[key]

@@ -24,7 +24,8 @@ several values:
   --draft, --budget and --rollouts take several values: each method runs at
   every combination of those it looks at.
 
-{DRAFTS}
+{DRAFTS}  scripted                     the benchmark's own planner, where it has one (office)
+
 exit codes:
   0    every task has its record
   3    not all have: the spending limit was reached, or tasks failed; run the
@@ -155,5 +156,5 @@ def tasks(arguments: argparse.Namespace) -> int:
 
     for name, options in benchmarks_of(arguments).items():
         for task in benchmark_from(name, options).tasks():
-            sys.stdout.write(printable(f"{name}\t{task.id}\t{task.difficulty}") + "\n")
+            sys.stdout.write("\t".join(map(printable, (name, task.id, task.difficulty))) + "\n")
     return 0

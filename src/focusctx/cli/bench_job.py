@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ..baselines.registry import ALL, method_from
+from ..baselines.registry import ALL
 from ..bench.benchmarks.registry import benchmark_names
 from ..bench.job import Job
 from ..bench.seams import Options
+from ..bench.workshop import method_of
 from ..errors import ConfigError, MissingExtraError
 from .problem import Problem
 
@@ -70,11 +71,12 @@ def _known(methods: Sequence[str]) -> tuple[str, ...]:
 def _without_what_cannot_run(job: Job) -> tuple[Job, list[str]]:
     """Whoever asks for all methods wants those that can run here."""
     left_out: dict[str, str] = {}
-    for variant in (variant for name in job.benchmarks for variant in job.variants(name)):
-        try:
-            method_from(variant.method, variant.method_settings())
-        except (ConfigError, MissingExtraError) as error:
-            left_out[variant.method] = str(error)
+    for name in job.benchmarks:
+        for variant in job.variants(name):
+            try:
+                method_of(name, variant)
+            except (ConfigError, MissingExtraError) as error:
+                left_out[variant.method] = str(error).partition("\n")[0]
     methods = tuple(method for method in job.methods if method not in left_out)
     return replace(job, methods=methods), [f"{method} is left out: {why}" for method, why in left_out.items()]
 

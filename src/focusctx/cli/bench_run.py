@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from ..bench.engines import Engine
@@ -46,7 +45,7 @@ def run_job(arguments: argparse.Namespace) -> int:
         engine.close()
     if not interrupted:
         print_tables(console_on(sys.stdout), folder.path)
-    return _ending(runner.tally, interrupted)
+    return _ending(runner.tally, interrupted=interrupted, waits_for_models=job.waits_for_models)
 
 
 def _what_and_where(arguments: argparse.Namespace) -> tuple[Job, RunFolder, list[str]]:
@@ -70,8 +69,9 @@ def _until_told_to_stop(runner: Runner) -> bool:
     async def main() -> None:
         this = asyncio.current_task()
         assert this is not None
-        with _on_terminate(this.cancel):
-            await runner.run()
+        # For Ctrl-C asyncio does the same by itself.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this.cancel)
+        await runner.run()
 
     try:
         asyncio.run(main())
@@ -80,18 +80,7 @@ def _until_told_to_stop(runner: Runner) -> bool:
     return False
 
 
-class _on_terminate:  # noqa: N801 -- reads as a function, which a context manager is
-    def __init__(self, call: Callable[[], object]) -> None:
-        self._call = call
-
-    def __enter__(self) -> None:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._call)
-
-    def __exit__(self, *_: object) -> None:
-        asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
-
-
-def _ending(tally: Tally, interrupted: bool) -> int:
+def _ending(tally: Tally, *, interrupted: bool, waits_for_models: bool) -> int:
     """The exit code, and on standard error why there is more to do."""
     say = sys.stderr.write
     failed = sum(tally.failed.values())
@@ -102,7 +91,7 @@ def _ending(tally: Tally, interrupted: bool) -> int:
     if interrupted or tally.left:
         why = "interrupted" if interrupted else tally.stopped or "tasks failed"
         say(f"stopped: {why}. {tally.left:,} tasks are left; the same command goes on with them\n")
-    if tally.spending.unpriced:
+    if tally.spending.unpriced and waits_for_models:
         say("the cost is not known: some model has no price\n")
     if interrupted:
         return 130

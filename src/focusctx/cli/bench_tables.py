@@ -1,4 +1,4 @@
-"""The main table of every benchmark of a run, on the terminal."""
+"""The tables of a run on the terminal: for every benchmark the main one, and those of settings that were varied."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from ..bench.report.collect import collect
 from ..bench.report.table import Cell, Number, Table
-from ..bench.report.tables import main_table
+from ..bench.report.tables import tables
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+_SHOWN = ("main", "draft", "rollouts", "budget")
 _ARROWS = {"more": " ↑", "less": " ↓"}
 _WIDTHS = ((130, 99), (105, 2), (90, 1), (0, 0))
 """From how wide a terminal is to how many columns have room for their intervals."""
@@ -19,10 +20,11 @@ _WIDTHS = ((130, 99), (105, 2), (90, 1), (0, 0))
 
 def print_tables(console: Console, folder: Path) -> None:
     for study in collect(folder):
-        console.print(f"\n{study.title}, agent {study.model}", style="bold")
-        table = main_table(study)
-        _print(console, table)
-        console.print(table.note, style="dim")
+        for table in tables(study, _SHOWN):
+            name = "" if table.key == "main" else f": {table.title.lower()}"
+            console.print(f"\n{study.title}, agent {study.model}{name}", style="bold")
+            _print(console, table)
+            console.print(table.note, style="dim")
     console.print(f"\n`focusctx bench report {folder}` makes all tables and figures of it.")
 
 

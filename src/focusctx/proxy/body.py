@@ -103,8 +103,10 @@ class Known:
         return spelling
 
 
-def _common(before: Sequence[bytes], after: Sequence[bytes]) -> int:
+def _common(before: list[bytes], after: list[bytes]) -> int:
     """How many elements the two share at the beginning."""
+    if after[: len(before)] == before:  # the usual case, and quick where they are the very same objects
+        return len(before)
     for place, (old, new) in enumerate(zip(before, after, strict=False)):
         if old != new:
             return place

@@ -15,9 +15,10 @@ from functools import partial
 from ..errors import FocusError
 from ..pipeline.split import read_history
 from ..session.events import SessionEvent
-from .body import Fields, read, read_fields, read_list, spell, write_fields, write_list
+from .body import Fields, read, spell, write_fields, write_list
 from .caller import tenant_of
 from .encoding import unpack
+from .growing import Bodies, Body
 from .recall.request import offer
 from .sessions import Key, Live, Sessions, Step, root_of
 
@@ -83,6 +84,7 @@ class Compression:
         self._recall = recall and not dry_run
         self._dry_run = dry_run
         self._aliases: dict[str, str] = {}
+        self._bodies = Bodies()
 
     async def shrink(self, route: Route, upstream: str, headers: Mapping[str, str], body: bytes) -> Shrunk | None:
         """The request to send instead; None for the one that came."""
@@ -90,19 +92,17 @@ class Compression:
         try:
             encoding = headers.get("content-encoding")
             plain = unpack(body, encoding, self._limit) if encoding else body
-            fields = read_fields(plain) if plain else None
-            if fields is None:
+            found = self._bodies.read(plain, route.field) if plain else None
+            if found is None:
                 return None
-            if (shown := read(fields.get("previous_response_id"))) in self._aliases:
-                return Shrunk(write_fields({**fields, "previous_response_id": spell(self._aliases[shown])}))
-            if not (spelled := _history(route, fields)):
-                return None
+            if not isinstance(found, Body) or not found.spelled or _is_elsewhere(found.fields):
+                return self._renamed(found)
+            fields, spelled = found.fields, found.spelled
             key = Key(tenant_of(headers, upstream), upstream, route.format, _model(fields), root_of(spelled))
             if route.counts:
-                return await self._count(key, route, fields, spelled)
+                return await self._count(key, route, found)
             live = self._sessions.open(key)
-            kept = await self._view(live, route, spelled, started)
-            return self._put_together(live, route, fields, kept)
+            return self._put_together(live, route, found, await self._view(live, route, spelled, started))
         except FocusError as error:
             _log.warning("request passed on as it came: %s", error)
         except Exception:
@@ -136,31 +136,35 @@ class Compression:
         live.steps.append(step)
         self._watch(live, step, live.news())
 
-    def _put_together(self, live: Live, route: Route, fields: Fields, kept: list[bytes] | None) -> Shrunk | None:
-        offered = offer(fields, route.format) if self._recall else None
+    def _put_together(self, live: Live, route: Route, found: Body, kept: list[bytes] | None) -> Shrunk | None:
+        offered = offer(found.fields, route.format) if self._recall else None
         if kept is None and offered is None:
             return None
-        fields = {**fields, **(offered or {})}
-        if kept is not None:
-            fields[route.field] = write_list(kept)
+        history = write_list(found.spelled if kept is None else kept)
+        fields = {**found.fields, **(offered or {}), route.field: history}
         return Shrunk(write_fields(fields), (live, fields) if offered else None)
 
-    async def _count(self, key: Key, route: Route, fields: Fields, spelled: list[bytes]) -> Shrunk | None:
+    def _renamed(self, found: Body | Fields) -> Shrunk | None:
+        """A request that goes on from an answer which the agent knows under another name than the provider."""
+        fields = found.whole() if isinstance(found, Body) else found
+        shown = read(fields.get("previous_response_id"))
+        if not isinstance(shown, str) or shown not in self._aliases:
+            return None
+        return Shrunk(write_fields({**fields, "previous_response_id": spell(self._aliases[shown])}))
+
+    async def _count(self, key: Key, route: Route, found: Body) -> Shrunk | None:
         """How many tokens would go up, for a conversation that is known."""
         live = self._sessions.find(key)
         if live is None or not live.is_counted or self._dry_run:
             return None
-        reading = self._sessions.read(live, spelled)
+        reading = self._sessions.read(live, found.spelled)
         kept = live.known.spell(await live.session.apeek(reading.messages, format=route.format), reading)
-        return None if kept is None else Shrunk(write_fields({**fields, route.field: write_list(kept)}))
+        return None if kept is None else Shrunk(write_fields({**found.fields, route.field: write_list(kept)}))
 
 
-def _history(route: Route, fields: Fields) -> list[bytes] | None:
-    """The messages; None where the provider holds the history, and where there is but one text."""
-    if read(fields.get("previous_response_id")) or read(fields.get("conversation")):
-        return None
-    value = fields.get(route.field)
-    return read_list(value) if value else None
+def _is_elsewhere(fields: Fields) -> bool:
+    """Whether the provider holds the history."""
+    return bool(read(fields.get("previous_response_id")) or read(fields.get("conversation")))
 
 
 def _model(fields: Fields) -> str:

@@ -33,7 +33,7 @@ def test_tasks_are_of_three_classes_with_limits_of_their_own() -> None:
 def test_every_kind_of_chore_occurs() -> None:
     kinds = {kind for task in Office().tasks() for kind in task.data["kinds"]}
     assert kinds == {
-        "pay_group", "pay_writers", "tally", "receipts", "meetings", "announce", "approval", "invoice",
+        "pay_group", "pay_writers", "tally", "receipts", "meetings", "announce", "trail", "approval", "invoice",
     }  # fmt: skip
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import math
 import os
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 from ...errors import FocusError, MissingExtraError
@@ -24,14 +26,14 @@ class RayEngine:
 
     def __init__(self, job: Job, concurrency: int | None = None) -> None:
         try:
-            import ray
+            ray: Any = import_module("ray")
         except ImportError as error:
             raise MissingExtraError("the Ray engine", "ray") from error
         self._ray = ray
         self._joined = not ray.is_initialized()
         if self._joined:
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-            ray.init(include_dashboard=False, log_to_driver=False, logging_level="warning")
+            ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.WARNING)
         cores = ray.cluster_resources().get("CPU", 1.0)
         self.concurrency = concurrency or max(1, int(cores))
         # Agents mostly wait: to have more at once than there are cores, each asks for a part of one.

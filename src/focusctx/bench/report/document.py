@@ -10,10 +10,9 @@ from pathlib import Path
 from ... import __version__
 from ...errors import BenchError
 from ..folder import runs_below
-from .choose import main_lines
 from .collect import Study, collect, unfinished
 from .figures import Figure, figures
-from .paper import paper_tables
+from .paper import paper_tables, paper_tasks
 from .table import Table
 from .tables import tables
 
@@ -52,18 +51,18 @@ def document(folder: Path) -> Document:
 
 
 def _section(study: Study, taken: set[str]) -> Section:
-    lines = main_lines(study)
-    made = tables(study)
     facts = f"Agent: {study.model}. Seed {study.settings['seed']}. {study.planned:,} tasks."
     if study.model.startswith("scripted:"):
         facts += " A scripted agent: a testbed for methods, which says nothing about language models."
-    if labels := paper_tables(study, study.lines):
-        facts += f" Figures after “paper” are those of the FOCUS paper for the same setting ({'; '.join(labels)})."
-    elif lines:
+    if labels := paper_tables(study):
+        tasks = paper_tasks(study)
+        over = f" over {tasks} tasks" if tasks else ""
+        facts += f" “Paper”: the FOCUS paper's figures for the same setting{over} ({', '.join(labels)})."
+    else:
         facts += " The paper has no figures for this setting."
     title = f"{study.title}, agent {study.model}"
-    key = plain = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+    key = plain = re.sub(r"[^a-z0-9]+", "-", title.lower())[:80].strip("-")
     number = 2
     while key in taken:
         key, number = f"{plain}-{number}", number + 1
-    return Section(key, title, facts, made, figures(study))
+    return Section(key, title, facts, tables(study), figures(study))

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...errors import MissingExtraError
 from .choose import main_lines, varied_lines
@@ -62,7 +62,7 @@ def drawn(figure: Figure, theme: Theme = LIGHT, form: str = "svg") -> bytes:
         from matplotlib.figure import Figure as Canvas
     except ImportError as error:
         raise MissingExtraError("a figure", "bench") from error
-    look = {
+    look: dict[Any, Any] = {
         "font.size": 10,
         "font.family": "DejaVu Sans",
         "svg.hashsalt": "focusctx",

@@ -31,17 +31,23 @@ def paper_figures(study: Study, line: Line, difficulty: str = "") -> dict[str, f
     return found
 
 
-def paper_tables(study: Study, lines: list[Line]) -> list[str]:
-    """The labels of the tables that figures for these lines are taken from, with the number of tasks."""
+def paper_tables(study: Study) -> list[str]:
+    """The labels of the tables that figures for this study are taken from."""
     return sorted(
         {
-            f"{table['label']}, {table['tasks']} tasks" if "tasks" in table else table["label"]
+            table["label"]
             for table in _tables()
-            for line in lines
+            for line in study.lines
             for difficulty in ("", *line.classes)
             if line.method in table["rows"] and _is_that_of(table, study, line, difficulty)
         }
     )
+
+
+def paper_tasks(study: Study) -> int | None:
+    """Over how many tasks the paper's main figures for this study are."""
+    counts = {table.get("tasks") for table in _tables() for line in study.lines if _is_that_of(table, study, line, "")}
+    return max((count for count in counts if count), default=None)
 
 
 def plain_name(model: str) -> str:
@@ -52,8 +58,7 @@ def plain_name(model: str) -> str:
 def _is_that_of(table: Mapping[str, Any], study: Study, line: Line, difficulty: str) -> bool:
     return (
         study.benchmark == table["benchmark"]
-        and (study.settings.get("split") or "") in ("", table.get("split", ""))
-        and all(study.options.get(name) == value for name, value in table.get("options", {}).items())
+        and (study.settings.get("split") or "") in table["splits"]
         and plain_name(study.model) == table["agent"]
         and difficulty.lower() == table.get("difficulty", "")
         and _has_its_settings(table, line.settings)
@@ -65,7 +70,7 @@ def _has_its_settings(table: Mapping[str, Any], settings: Mapping[str, Any]) -> 
     writer = settings.get("draft") or settings.get("compressor")
     return (
         (writer is None or plain_name(writer) == table.get("compressor"))
-        and ("budget" not in table or settings.get("budget") in (None, table["budget"]))
+        and settings.get("budget") in (None, table.get("budget"))
         and settings.get("rollouts", 3) == table.get("rollouts", 3)
         and settings.get("threshold", 0.3) == 0.3
         and settings.get("embedder", "openai:").startswith(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ..intervals import Interval
 from ..metrics import Summary, difference
@@ -15,22 +15,22 @@ _INTERVALS = "In brackets: where the mean lies with 95 % confidence, by bootstra
 _UNITS = "Peak tokens in thousands, dependency in millions, system prompt excluded, cl100k_base."
 
 
-def tables(study: Study) -> list[Table]:
-    """Those that the study has data for."""
+KEYS = ("main", "difficulty", "draft", "rollouts", "budget", "cost", "trajectories")
+
+
+def tables(study: Study, keys: Sequence[str] = KEYS) -> list[Table]:
+    """Those of these that the study has data for."""
     lines = main_lines(study)
-    made = [_main(study, lines), _difficulty(study, lines)]
-    made += [
-        _varied(study, "draft", "By draft model", "The model that sketches plans or writes summaries varies."),
-        _varied(study, "rollouts", "By the number of rollouts", "N, the number of sketches per event, varies."),
-        _varied(study, "budget", "By budget", "δ, the tokens above which history is compressed, varies."),
-        _cost(study, lines),
-        _trajectories(study, lines),
-    ]
-    return [table for table in made if table is not None]
-
-
-def main_table(study: Study) -> Table:
-    return _main(study, main_lines(study))
+    makers: dict[str, Callable[[], Table | None]] = {
+        "main": lambda: _main(study, lines),
+        "difficulty": lambda: _difficulty(study, lines),
+        "draft": lambda: _varied(study, "draft", "The model that sketches plans or writes summaries varies."),
+        "rollouts": lambda: _varied(study, "rollouts", "N, the number of sketches per event, varies."),
+        "budget": lambda: _varied(study, "budget", "δ, the tokens above which history is compressed, varies."),
+        "cost": lambda: _cost(study, lines),
+        "trajectories": lambda: _trajectories(study, lines),
+    }
+    return [table for key in keys if (table := makers[key]()) is not None]
 
 
 def _main(study: Study, lines: Sequence[Line]) -> Table:
@@ -70,13 +70,17 @@ def _difficulty(study: Study, lines: Sequence[Line]) -> Table | None:
     return Table("difficulty", "By difficulty", f"{_UNITS} In brackets: 95 % confidence.", columns, rows)
 
 
-def _varied(study: Study, setting: str, title: str, note: str) -> Table | None:
+def _varied(study: Study, setting: str, note: str) -> Table | None:
     lines = varied_lines(study, setting)
     if not lines:
         return None
     columns = [*_scores(lines), Column("Steps", "less"), Column("Peak", "less"), Column("Dependency", "less")]
     columns += [Column("Events per task"), Column("$ per task", "less", optional=True), Column("Tasks")]
-    symbol = {"draft": "", "rollouts": "N = ", "budget": "δ = "}[setting]
+    title, symbol = {
+        "draft": ("By draft model", ""),
+        "rollouts": ("By the number of rollouts", "N = "),
+        "budget": ("By budget", "δ = "),
+    }[setting]
     rows = []
     for line in lines:
         summary, value = line.summary, value_of(line, setting)

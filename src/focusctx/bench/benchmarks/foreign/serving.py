@@ -69,5 +69,6 @@ class Service:
 
 
 if __name__ == "__main__":
-    sys.path.pop(0)  # the neighbours of this file are no modules of the benchmark
+    here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
+    sys.path[:] = [path for path in sys.path if path != here]  # our neighbours are no modules of the benchmark
     Service(runpy.run_path(sys.argv[1])["HANDLERS"]).run()

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
+from itertools import pairwise
 from typing import NamedTuple
 
 from .builder import Builder
-from .filler import DAYS
+from .filler import DAYS, TOPICS
 from .world import Meeting, Payment, Person, Sent
 
 
@@ -130,6 +131,21 @@ def announce(builder: Builder, size: int) -> Chore:
     )
 
 
+def trail(builder: Builder, size: int) -> Chore:
+    """The easy kind: each step rests on the one before it and on nothing else."""
+    topic, length = builder.topic(), size + 5
+    stops = [f"/trail/{topic}/{number}.txt" for number in builder.chance.sample(range(100, 1000), length)]
+    for number, (here, there) in enumerate(pairwise(stops), 2):
+        builder.file(here, f"Stop {number} of the trail of {topic} is {there}.", 130)
+    word = f"{builder.chance.choice(TOPICS)}-{builder.chance.randrange(100, 1000)}"
+    builder.file(stops[-1], f"The trail of {topic} ends with the word {word}.", 130)
+    builder.world.wanted.written[f"/reports/{topic}.txt"] = f"Word: {word}"
+    return Chore(
+        f"Follow the trail of '{topic}' from {stops[0]} on: each file names the next. Write the word at its end to "
+        f"/reports/{topic}.txt as 'Word: word'."
+    )
+
+
 def approval(builder: Builder) -> Chore:
     topic = builder.topic()
     code = f"AC-{builder.chance.randrange(10**6, 10**7)}"
@@ -155,7 +171,7 @@ def invoice(builder: Builder) -> Chore:
     )
 
 
-CHORES: tuple[Make, ...] = (pay_group, pay_writers, tally, receipts, meetings, announce)
+CHORES: tuple[Make, ...] = (pay_group, pay_writers, tally, receipts, meetings, announce, trail)
 """Those that stand at one place."""
 
 PAIRS: tuple[Callable[[Builder], Chore], ...] = (approval, invoice)

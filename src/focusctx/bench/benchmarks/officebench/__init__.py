@@ -10,6 +10,6 @@ its own, which a sandbox shows as /testbed.
     llm=MODEL           who answers in OfficeBench's llm app; without it the app is not offered
 """
 
-from .benchmark import OfficeBench, benchmark
+from .adapter import OfficeBench, benchmark
 
 __all__ = ["OfficeBench", "benchmark"]

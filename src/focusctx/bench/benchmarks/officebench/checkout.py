@@ -46,7 +46,7 @@ class Checkout:
         if split not in ("", "all", "1", "2", "3"):
             raise ConfigError(
                 f"OfficeBench has no split {split!r}: it has all, 1, 2 and 3 (by the number of apps). The split of the "
-                "ACON and FOCUS papers is not part of it: splits=FILE names a JSON file with its task ids"
+                "ACON and FOCUS papers is not part of it: --set splits=FILE names a JSON file with its task ids"
             )
         return [task for task in tasks if split in ("", "all") or task.id.startswith(f"{split}-")]
 
@@ -68,7 +68,6 @@ class Checkout:
         shutil.copytree(place.testbed, folder / "cache" / place.subtask / "testbed")
         if (source / "reference").is_dir():
             shutil.copytree(source / "reference", folder / "reference")
-        place.home.mkdir()
         return place
 
 
@@ -83,10 +82,6 @@ class Place:
     def testbed(self) -> Path:
         """What the agent changes: four folders below `folder`, where the answers and the first state lie."""
         return self.folder / "outputs" / self.subtask / "run" / "testbed"
-
-    @property
-    def home(self) -> Path:
-        return self.folder / "home"
 
 
 def _number(task: str) -> tuple[int, int, int]:

@@ -20,9 +20,6 @@ from typing import Any
 
 _Ask = Callable[[Any], Any]
 _CD = re.compile(r"cd\s+(\S+)")
-_TIMEOUT = 60
-"""Seconds for a command. OfficeBench gives 10, too few for LibreOffice on a busy machine."""
-
 _folder = "/"
 """Where the agent's shell stands."""
 
@@ -42,14 +39,14 @@ def describe(ask: _Ask) -> dict[str, Any]:  # noqa: ARG001
     }
 
 
-def act(ask: _Ask, app: str, file: str, arguments: dict[str, Any]) -> str:  # noqa: ARG001
+def act(ask: _Ask, app: str, file: str, arguments: dict[str, Any], seconds: float) -> str:  # noqa: ARG001
     """`file` is that of the action: the other apps, which take seconds to import, are not needed for it."""
     try:
         line = _line(app, file, {name: _single(value) for name, value in arguments.items()})
         command = shlex.split(f'/bin/bash -c """ {line.strip()} """')  # as docker takes it apart
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         return f"Error: this action cannot be carried out, something is missing or wrong in it: {error!r}"
-    return _run(command, line)
+    return _run(command, line, seconds)
 
 
 def finish(ask: _Ask, answer: str) -> str:  # noqa: ARG001
@@ -91,7 +88,7 @@ def _single(value: Any) -> Any:
     return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
-def _run(command: list[str], line: str) -> str:
+def _run(command: list[str], line: str, seconds: float) -> str:
     global _folder  # noqa: PLW0603
     process = subprocess.Popen(
         command,
@@ -101,12 +98,14 @@ def _run(command: list[str], line: str) -> str:
         stderr=subprocess.STDOUT,
         start_new_session=True,
     )
+    assert process.stdout is not None
     try:
-        output = process.communicate(timeout=_TIMEOUT)[0].decode(errors="replace")
+        output = process.communicate(timeout=seconds)[0].decode(errors="replace")
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        return f"Error: not finished after {_TIMEOUT} seconds, stopped."
+        process.stdout.close()  # what got away may hold the other end for ever
+        process.wait()
+        return f"Error: not finished after {seconds:g} seconds, stopped."
     if process.returncode == 0 and (moved := _CD.fullmatch(line.strip())):
         _folder = posixpath.normpath(Path(_folder, moved[1]).as_posix())
     said = output.split("OBSERVATION:")[-1].strip()

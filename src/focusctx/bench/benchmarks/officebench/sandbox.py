@@ -1,7 +1,7 @@
 """How a program sees /testbed and /apps though they lie elsewhere: one of two programs stands around it.
 
-Bubblewrap gives it a root of its own: the system's programs to read, the task's folder to write, no network, no home
-of the user's. PRoot only changes the paths; whatever the agent's shell does, it does to the machine.
+Both give it a root of its own, with the system's programs and the task's folder, without the user's home. Bubblewrap
+lets it write nothing but the task's folder, and gives it no network. PRoot only changes paths: nothing is shut in.
 """
 
 from __future__ import annotations
@@ -20,16 +20,15 @@ from ...seams import Options
 from .checkout import Checkout
 
 PYTHON = "FOCUSCTX_OFFICEBENCH_PYTHON"
-HOME = "/home/agent"
 
 _SYSTEM = ("/usr", "/etc", "/opt", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/var/lib/libreoffice")
 _WHERE = "import json, sys; print(json.dumps([sys.executable, sys.prefix, sys.base_prefix]))"
 _INSTALL = {
-    "bwrap": "install bubblewrap (Debian: apt-get install bubblewrap), or choose sandbox=proot",
-    "proot": "install proot (Debian: apt-get install proot), or choose sandbox=bwrap",
+    "bwrap": "install bubblewrap (Debian: apt-get install bubblewrap), or choose --set sandbox=proot",
+    "proot": "install proot (Debian: apt-get install proot), or choose --set sandbox=bwrap",
 }
 _REFUSED = (
-    "does not work on this machine; in a container that forbids it, sandbox=proot maps the paths too, but shuts "
+    "does not work on this machine; in a container that forbids it, --set sandbox=proot maps the paths too, but shuts "
     "nothing in: the agent's shell then works on the container itself"
 )
 
@@ -57,7 +56,7 @@ class Sandbox:
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             raise BenchError(
                 f"OfficeBench has no interpreter at {told}: make one that has what its apps need (docs/bench.md lists "
-                f"it) at {default}, or name one (python=PATH or {PYTHON})"
+                f"it) at {default}, or name one (--set python=PATH or {PYTHON})"
             ) from error
         return cls(kind, executable, tuple({Path(prefix): None for prefix in prefixes}))
 
@@ -65,22 +64,34 @@ class Sandbox:
     def environment(self) -> dict[str, str]:
         """All that a program inside is told; keys and tokens of the user's are not among it."""
         path = f"{Path(self.python).parent}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
-        return {"PATH": path, "HOME": HOME, "LANG": "C.UTF-8"}
+        return {"PATH": path, "HOME": "/tmp", "LANG": "C.UTF-8"}
 
-    def command(self, program: Sequence[str], shown: Mapping[str, Path], changing: Mapping[str, Path]) -> list[str]:
-        """`program`, to which folders of ours appear at other paths: some to read, some to change."""
+    def command(
+        self, program: Sequence[str], root: Path, shown: Mapping[str, Path], changing: Mapping[str, Path]
+    ) -> list[str]:
+        """`program`, to which folders of ours appear at other paths: some to read, some to change.
+
+        `root` is an empty folder, for this program alone.
+        """
         if self.kind == "proot":
-            binds = [part for target, source in {**shown, **changing}.items() for part in ("-b", f"{source}:{target}")]
-            return ["proot", *binds, "-w", "/", *program]
+            return [*self._proot(root), *_pairs({**changing, **shown}), *program]
         self._check()
         return [*self._bwrap(), *_bound("--bind", changing), *_bound("--ro-bind", shown), *program]
 
+    def _proot(self, root: Path) -> list[str]:
+        (root / "tmp").mkdir(exist_ok=True)
+        there = {name: Path(name) for name in (*_SYSTEM, "/proc", "/dev") if Path(name).exists()}
+        return ["proot", "-r", str(root), *_pairs({**there, **self._interpreter}), "-w", "/"]
+
     def _bwrap(self) -> list[str]:
         system = [part for name in _SYSTEM for part in _shown(Path(name))]
-        roots = {str(root): root for root in self.roots if not root.is_relative_to("/usr")}
         shut_in = ["--die-with-parent", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--cap-drop", "ALL"]
         fresh = ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--chdir", "/"]
-        return ["bwrap", *shut_in, *system, *fresh, *_bound("--ro-bind", roots)]
+        return ["bwrap", *shut_in, *system, *fresh, *_bound("--ro-bind", self._interpreter)]
+
+    @property
+    def _interpreter(self) -> dict[str, Path]:
+        return {str(root): root for root in self.roots if not root.is_relative_to("/usr")}
 
     def _check(self) -> None:
         if self._trouble:
@@ -94,6 +105,10 @@ class Sandbox:
 
 def _bound(how: str, places: Mapping[str, Path]) -> list[str]:
     return [part for target, source in places.items() for part in (how, str(source), target)]
+
+
+def _pairs(places: Mapping[str, Path]) -> list[str]:
+    return [part for target, source in places.items() for part in ("-b", f"{source}:{target}")]
 
 
 def _shown(path: Path) -> list[str]:

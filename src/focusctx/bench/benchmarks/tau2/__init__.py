@@ -8,6 +8,6 @@ company. The checkout's own code runs the tools, the simulated customer and the 
     tau_bench=FOLDER    a checkout of sierra-research/tau-bench, to rebuild a missing airline/db.json from
 """
 
-from .benchmark import Tau2, benchmark
+from .adapter import Tau2, benchmark
 
 __all__ = ["Tau2", "benchmark"]

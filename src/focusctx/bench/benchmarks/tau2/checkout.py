@@ -20,8 +20,8 @@ KNOWN = "1."
 """Versions that begin so have the classes that `inside.py` works with."""
 
 _HOW = (
-    "git clone https://github.com/sierra-research/tau2-bench, then `uv sync` in it, then name the folder as the "
-    f"benchmark's data or in {VARIABLE} (tau2 on PyPI is another program)"
+    "git clone https://github.com/sierra-research/tau2-bench, then `uv sync` in it, then name the folder by --data "
+    f"or in {VARIABLE} (tau2 on PyPI is another program)"
 )
 _DATABASES = {"retail": "db.json", "airline": "db.json", "telecom": "db.toml"}
 
@@ -36,7 +36,7 @@ class Checkout:
     def of(cls, options: Options) -> Checkout:
         domain = options.more.get("domain", "")
         if domain not in DOMAINS:
-            raise ConfigError(f"τ²-bench needs domain=retail, airline or telecom, got {domain or 'none'!r}")
+            raise ConfigError(f"τ²-bench needs --set domain=retail, airline or telecom, got {domain or 'none'!r}")
         root = Path(options.data or _told(options, "", VARIABLE, f"τ²-bench is not here: {_HOW}")).absolute()
         _check_version(root)
         default = root / ".venv" / "bin" / "python"
@@ -44,7 +44,7 @@ class Checkout:
         if not python.is_file():
             raise BenchError(
                 f"τ²-bench has no interpreter at {python}: run `uv sync` in {root}, or name one that has its "
-                f"requirements (python=PATH or {PYTHON})"
+                f"requirements (--set python=PATH or {PYTHON})"
             )
         checkout = cls(root, python, domain)
         checkout._check_data(options)
@@ -83,7 +83,7 @@ class Checkout:
                 "tau_bench",
                 TAU_BENCH,
                 f"{database} is missing. A full clone of τ²-bench has it; it can also be made from a checkout of "
-                f"sierra-research/tau-bench (tau_bench=FOLDER or {TAU_BENCH})",
+                f"sierra-research/tau-bench (--set tau_bench=FOLDER or {TAU_BENCH})",
             )
             rebuild(Path(told), database)
         for path in (database, self.folder / "tasks.json", self.folder / "split_tasks.json"):

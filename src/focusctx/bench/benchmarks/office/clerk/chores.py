@@ -86,6 +86,17 @@ def announce(mind: Mind, topic: str) -> None:
         raise mind.do(f"writing to {name}", "mail_send", mail)
 
 
+def trail(mind: Mind, topic: str, start: str) -> None:
+    path = f"/reports/{topic}.txt"
+    if mind.known.has("wrote", path):
+        return
+    word = mind.known.get("word", topic)
+    if word is None:
+        here = mind.known.get("stop", topic) or start
+        raise mind.do(f"following the trail of {topic}", "files_read", {"path": here})
+    raise mind.do(f"writing the word of {topic}", "files_write", {"path": path, "text": f"Word: {word}"})
+
+
 def ask_approval(mind: Mind, topic: str) -> None:
     if mind.known.has("code", topic):
         return
@@ -126,6 +137,7 @@ _BY_WORDS: dict[str, Chore] = {
     r"Add up the totals of all receipts in the folder /receipts/(\w+)": receipts,
     r"Plan the talks about '(\w+)'": meetings,
     r"Write a mail about '(\w+)'": announce,
+    r"Follow the trail of '(\w+)' from (\S+) on": trail,
     r"Ask the desk for the approval code for '(\w+)'": ask_approval,
     r"Write the approval code for '(\w+)'": write_approval,
     r"Read the invoice of '(\w+)'": read_invoice,

@@ -21,6 +21,7 @@ _APPS = {
     "Pay the": ("files", "contacts", "pay"),
     "Gather": ("files", "mail"),
     "Add": ("files",),
+    "Follow": ("files",),
     "Plan": ("files", "mail", "calendar"),
     "Write a mail": ("files", "mail", "contacts"),
     "Write the": ("files",),
@@ -69,11 +70,7 @@ def _needs(known: Knowledge, words: str) -> Iterator[Key]:
     about = [key for key in known if any(topic in part for part in key)]
     yield from about
     names = _names(known, about, topic)
-    for key in known:
-        if key[0] in ("handles", "address") and key[1] in names:
-            yield key
-        if key[0] == "closed" and any(key[1].startswith(f"@{name.lower().replace(' ', '-')}-") for name in names):
-            yield key
+    yield from (key for key in known if key[0] in ("handles", "address") and key[1] in names)
     apps = next((apps for begin, apps in _APPS.items() if words.startswith(f"{begin} ")), ())
     for app in apps:
         if known.has("token", app):
@@ -82,6 +79,8 @@ def _needs(known: Knowledge, words: str) -> Iterator[Key]:
             yield from (key for key in known if key[0] in ("passwords", "failed", "tried") and key[1] == app)
         if app in _RULES:
             yield ("rule", _RULES[app])
+        if app == "pay":
+            yield from (key for key in known if key[0] == "closed")
     yield from (key for key in known if key[0] == "done")
 
 

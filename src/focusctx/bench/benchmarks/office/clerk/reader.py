@@ -49,6 +49,8 @@ _PLAIN: list[tuple[str, Callable[[re.Match[str]], Fact]]] = [
         r"The invoice of (\w+) has the number (\S+) and the amount (\d+\.\d\d)",
         lambda m: Fact(("invoice", m[1]), (m[2], m[3])),
     ),
+    (r"Stop (\d+) of the trail of (\w+) is (\S+)\.$", lambda m: Fact(("stop", m[2]), m[3], int(m[1]))),
+    (r"The trail of (\w+) ends with the word (\S+)\.$", lambda m: Fact(("word", m[1]), m[2])),
     (r"Approval code for '(\w+)': (\S+)", lambda m: Fact(("code", m[1]), m[2])),
     (r"the approval code for '(\w+)' was issued already", lambda m: Fact(("code gone", m[1]), True)),
 ]

@@ -12,17 +12,21 @@ from typing import Any
 from ....errors import BenchError
 from ...models.registry import model_from
 from ...seams import Model, Options, Score, Task, ToolCall
+from ..foreign.settings import check_settings
 from ..foreign.worker import SERVING, Worker
 from .checkout import Checkout, Place
-from .sandbox import HOME, Sandbox
+from .sandbox import Sandbox
 from .tools import FINISH, SWITCH, actions_of, finish, switch
 
 _INSIDE = Path(__file__).with_name("inside.py")
 _OURS = {"/.focusctx/serving.py": SERVING, "/.focusctx/inside.py": _INSIDE}
 _LLM = "llm"
+_SECONDS = 60.0
+"""For a command. OfficeBench gives 10, too few for LibreOffice on a busy machine."""
 
 
 def benchmark(options: Options) -> OfficeBench:
+    check_settings("OfficeBench", options, ("python", "sandbox", "splits", "llm"))
     checkout = Checkout.of(options)
     splits, llm = options.more.get("splits"), options.more.get("llm")
     return OfficeBench(
@@ -59,23 +63,27 @@ class OfficeBench:
     async def start(self, task: Task) -> Office:
         apps = await self._described()
         folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="focusctx-officebench-"))
-        place = await asyncio.to_thread(self._checkout.lay_out, task.id, folder)
-        return Office(self, place, self._checkout.config(task.id), apps, self._llm)
+        try:
+            place = await asyncio.to_thread(self._checkout.lay_out, task.id, folder)
+            return Office(self, place, self._checkout.config(task.id), apps, self._llm)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
 
-    def worker(self, changing: Mapping[str, Path], *, judging: bool = False) -> Worker:
-        """A program in a sandbox of its own, in which these folders may be changed."""
+    def worker(self, folder: Path, changing: Mapping[str, Path], *, judging: bool = False) -> Worker:
+        """A program in a sandbox of its own, in which these folders may be changed; `folder` is for its root."""
         shown = {name: self._checkout.root / name[1:] for name in ("/apps", "/utils") if judging or name == "/apps"}
         program = [self._sandbox.python, *_OURS]
-        return Worker(
-            "OfficeBench", self._sandbox.command(program, {**shown, **_OURS}, changing), self._sandbox.environment
-        )
+        (root := folder / "root").mkdir(exist_ok=True)
+        command = self._sandbox.command(program, root, {**shown, **_OURS}, changing)
+        return Worker("OfficeBench", command, self._sandbox.environment)
 
     async def _described(self) -> Mapping[str, Any]:
         """The apps' own words, asked once."""
         async with self._describing:
             if not self._apps:
-                with tempfile.TemporaryDirectory(prefix="focusctx-officebench-") as home:
-                    worker = self.worker({HOME: Path(home)})
+                with tempfile.TemporaryDirectory(prefix="focusctx-officebench-") as folder:
+                    worker = self.worker(Path(folder), {})
                     try:
                         described = await worker.call("describe", {})
                     finally:
@@ -117,7 +125,8 @@ class Office:
         if action.app == _LLM and self._llm:
             prompt = {"role": "user", "content": str(call.arguments.get("prompt"))}
             return (await self._llm.answer([prompt], ())).text
-        return await self._inside("act", app=action.app, file=action.file, arguments=dict(call.arguments))
+        told = {"arguments": dict(call.arguments), "seconds": _SECONDS}
+        return await self._inside("act", app=action.app, file=action.file, **told)
 
     async def hear(self, text: str) -> str | None:  # noqa: ARG002
         return f"Nobody reads this. Call a tool; when the task is done, call {FINISH}."
@@ -128,9 +137,8 @@ class Office:
     async def score(self) -> Score:
         """In a sandbox of its own: the agent could not see the answers, and cannot meddle with the judges."""
         await asyncio.to_thread(self._worker.close)
-        judges = self._owner.worker(
-            {"/testbed": self._place.testbed, "/task": self._place.folder, HOME: self._place.home}, judging=True
-        )
+        changing = {"/testbed": self._place.testbed, "/task": self._place.folder}
+        judges = self._owner.worker(self._place.folder, changing, judging=True)
         inside = Path("/task") / self._place.testbed.relative_to(self._place.folder)
         try:
             checks = await judges.call("evaluate", {"testbed": str(inside), "evaluation": self._config["evaluation"]})
@@ -163,7 +171,7 @@ class Office:
             return "Error: this ended all programs, the one that runs your actions too. It was started again."
 
     def _open(self) -> Worker:
-        return self._owner.worker({"/testbed": self._place.testbed, HOME: self._place.home})
+        return self._owner.worker(self._place.folder, {"/testbed": self._place.testbed})
 
 
 def _system(config: Mapping[str, Any], apps: Mapping[str, Any]) -> str:

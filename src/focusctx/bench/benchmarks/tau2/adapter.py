@@ -14,6 +14,7 @@ from ....errors import ConfigError
 from ....types import Message, Usage
 from ...models.registry import model_from
 from ...seams import Model, Options, Score, Task, ToolCall
+from ..foreign.settings import check_settings
 from ..foreign.worker import SERVING, Worker
 from .checkout import Checkout
 
@@ -25,12 +26,13 @@ _FENCE = re.compile(r"```(?:json)?\s*(.*?)\s*```", re.DOTALL)
 
 
 def benchmark(options: Options) -> Tau2:
+    check_settings("τ²-bench", options, ("domain", "user", "judge", "python", "tau_bench"))
     return Tau2(Checkout.of(options), lambda: _models(options), options.split)
 
 
 def _models(options: Options) -> dict[str, Model]:
     if not (user := options.more.get("user")):
-        raise ConfigError("τ²-bench needs a model that plays the customer: user=openai:gpt-4.1")
+        raise ConfigError("τ²-bench needs a model that plays the customer: --set user=openai:gpt-4.1")
     named = {"user": user, "judge": options.more.get("judge") or user}
     return {who: model_from(name, seed=options.seed) for who, name in named.items()}
 
