@@ -13,8 +13,8 @@ from focusctx.config import FocusConfig
 from focusctx.drafts import ScriptedDraft
 from focusctx.invariants import violations
 from focusctx.pipeline.budget import pinned_spans
-from focusctx.pipeline.companions import companions_of
 from focusctx.pipeline.cite import read_sketch
+from focusctx.pipeline.companions import companions_of
 from focusctx.pipeline.rebuild import rebuild
 from focusctx.pipeline.split import read_history
 from focusctx.types import History

@@ -4,11 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import task as ledger
-from focusctx.baselines.method import Compressed
+from focusctx.baselines.none import NoCompression as Untouched
 from focusctx.bench.models.scripted import FunctionModel, Say
 from focusctx.bench.seams import Score, Task, ToolCall
 from focusctx.types import Message
 from provider import Received
+
+__all__ = ["Audit", "Ledger", "Untouched", "auditor", "decide"]
 
 
 class Audit:
@@ -56,15 +58,6 @@ class Ledger:
     async def start(self, task: Task) -> Audit:
         self.started.append(Audit())
         return self.started[-1]
-
-
-class Untouched:
-    """The method that changes nothing."""
-
-    name = "none"
-
-    async def compress(self, messages: Sequence[Message]) -> Compressed:
-        return Compressed(messages)
 
 
 def decide(messages: Sequence[Message]) -> Say:

@@ -15,6 +15,7 @@ _MODULES = {
     "qa8": ".qa8",
     "tau2": ".tau2",
     "officebench": ".officebench",
+    "webvoyager": ".webvoyager",
 }
 """Where each lives, below this package. A module has `benchmark(options) -> Benchmark`; `scripted() -> Model` if there
 is an agent that can do its tasks without a model; `scripted_draft() -> DraftModel` if there is a draft for it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 import re
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Protocol
@@ -29,20 +30,25 @@ class Bm25:
 
     def __init__(self, passages: Sequence[Passage]) -> None:
         self._passages = passages
-        self._holders: dict[str, list[tuple[int, float]]] = defaultdict(list)
-        words = [Counter(terms(f"{passage.title} {passage.text}")) for passage in passages]
-        mean = sum(count.total() for count in words) / max(1, len(words)) or 1.0
-        for place, count in enumerate(words):
+        self._holders: dict[str, tuple[array[int], array[float]]] = defaultdict(_none)
+        """For each word the places of the passages that hold it, and its weight in each."""
+        mean = sum(len(terms(_whole(passage))) for passage in passages) / max(1, len(passages)) or 1.0
+        for place, passage in enumerate(passages):
+            count = Counter(terms(_whole(passage)))
             norm = K1 * (1 - B + B * count.total() / mean)
             for word, times in count.items():
-                self._holders[word].append((place, times / (times + norm)))
+                places, weights = self._holders[word]
+                places.append(place)
+                weights.append(times / (times + norm))
 
     async def find(self, query: str, count: int) -> list[Passage]:
         scores: dict[int, float] = defaultdict(float)
         for word in terms(query):
-            holders = self._holders.get(word, ())
-            rarity = math.log(1 + (len(self._passages) - len(holders) + 0.5) / (len(holders) + 0.5))
-            for place, weight in holders:
+            if word not in self._holders:
+                continue
+            places, weights = self._holders[word]
+            rarity = math.log(1 + (len(self._passages) - len(places) + 0.5) / (len(places) + 0.5))
+            for place, weight in zip(places, weights, strict=True):
                 scores[place] += rarity * weight
         best = heapq.nsmallest(count, scores.items(), key=lambda item: (-item[1], item[0]))
         return [self._passages[place] for place, _ in best]
@@ -62,6 +68,14 @@ class SearchServer:
             return [passage_of(hit.get("document", hit)) for hit in answer["result"][0]][:count]
         except (DraftError, LookupError, TypeError, AttributeError) as error:
             raise BenchError(f"the search server gave no passages: {error!r}") from error
+
+
+def _none() -> tuple[array[int], array[float]]:
+    return array("L"), array("d")
+
+
+def _whole(passage: Passage) -> str:
+    return f"{passage.title} {passage.text}"
 
 
 def terms(text: str) -> list[str]:
