@@ -44,8 +44,8 @@ def compressed(task: str, success: float) -> Record:
     messages = run(4)
     steps = [
         Step(2, messages[:2]),
-        Step(4, messages[:4]),
-        Step(6, [*messages[:2], memories[0], *messages[4:6]]),
+        Step(4, [*messages[:2], memories[0], *messages[2:4]]),
+        Step(6, [*messages[:2], memories[0], *messages[2:6]]),
         Step(8, [*messages[:2], memories[1], *messages[6:8]]),
     ]
     return Record(task, Score(success), messages, memories, steps)
@@ -56,12 +56,12 @@ def test_a_contrast_is_a_task_that_only_the_full_history_solved() -> None:
     short = [compressed("a", 0.0), compressed("b", 1.0), compressed("c", 0.0), compressed("d", 0.0)]
     (pair,) = contrasts(full, short)
     assert pair.full == Run(run(3))
-    assert pair.compressed == Run(run(4), (Memory("one", 6), Memory("two", 8)))
+    assert pair.compressed == Run(run(4), (Memory("one", 4), Memory("two", 8)))
 
 
 def test_successes_are_solved_tasks_with_something_compressed() -> None:
     records = [compressed("a", 1.0), compressed("b", 0.5), Record("c", Score(1.0))]
-    assert successes(records) == [Run(run(4), (Memory("one", 6), Memory("two", 8)))]
+    assert successes(records) == [Run(run(4), (Memory("one", 4), Memory("two", 8)))]
 
 
 def test_a_run_is_told_with_each_memory_where_the_agent_first_had_it() -> None:

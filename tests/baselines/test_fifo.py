@@ -38,8 +38,10 @@ async def test_what_the_user_says_later_stays() -> None:
 async def test_a_turn_that_goes_on_from_earlier_thinking_keeps_it() -> None:
     messages = run(3)
     messages[2]["reasoning_content"] = "First I thought about all of it."
-    compressed = await Fifo(turns=1).compress(messages)
-    assert compressed.messages == [*messages[:4], *messages[-2:]]
+    later = [{"role": "user", "content": "Go on."}, {"role": "assistant", "content": "I do."}]
+    for history in (messages, [*messages, *later]):
+        compressed = await Fifo(turns=len(history) // 5).compress(history)
+        assert compressed.messages == [*messages[:4], *history[6:]]
 
 
 def test_no_turns_is_an_error() -> None:

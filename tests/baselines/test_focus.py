@@ -1,6 +1,9 @@
 """FOCUS under the protocol of the baselines: the paper's rule, one session per run."""
 
+import asyncio
+
 from focusctx.baselines.focus import FocusMethod
+from focusctx.bench.sizes import size
 from focusctx.drafts import ScriptedDraft
 from focusctx.errors import DraftUnavailable
 from focusctx.types import Reply, Usage
@@ -35,6 +38,20 @@ async def test_over_budget_is_reason_enough_at_every_step_with_a_new_turn() -> N
     assert [each.happened for each in seen] == [False, True, True, False, True]
     assert [each.usage.input_tokens for each in seen] == [0, 300, 300, 0, 300]
     assert list(seen[-1].messages) == [*run(0), *run(4)[-2:]]
+
+
+async def test_a_step_over_budget_asks_again_however_little_is_new_and_none_asks_ahead() -> None:
+    needed = ", ".join(f"s_{number}" for number in range(1, 60))
+    draft = ScriptedDraft([f"Step: use all of it | Depends on: [{needed}]"])
+    method = FocusMethod(draft, budget=500)
+    tokens = [size(run(steps)) for steps in range(60)]
+    first = next(steps for steps, count in enumerate(tokens) if count > 500)
+    await method.compress(run(first - 1))
+    await asyncio.sleep(0)
+    assert draft.prompts == []
+    seen = [await method.compress(run(steps)) for steps in (first, first + 1, first + 2)]
+    assert [each.usage.requests for each in seen] == [3, 3, 3]
+    assert not any(each.happened or each.failure for each in seen)
 
 
 async def test_a_draft_that_fails_is_told_of() -> None:

@@ -57,6 +57,15 @@ async def test_the_summary_before_counts_and_is_part_of_the_next() -> None:
     assert "Step 5" not in question
 
 
+async def test_a_summary_over_the_budget_is_not_written_again_without_a_new_turn() -> None:
+    ask = Scripted("It went well " * 12)
+    method = Prompting(ask, budget=10)
+    first, again = [await method.compress(long_run(3)) for _ in range(2)]
+    assert again.messages == first.messages
+    assert not again.happened
+    assert len(ask.asked) == 1
+
+
 async def test_the_gate_is_older_turns_alone() -> None:
     messages = long_run(3)
     older = sum(Prompting(Scripted("")).count(text) for text in ("thought 1", "look({})", LONG)) * 2

@@ -8,6 +8,7 @@ One person, one notebook, two tasks: a question (easy), and a note that must be 
 import json
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -54,18 +55,22 @@ def evaluate(test, public_data, private_data, main_user, models, ground_truth_an
 
 def build(root: Path) -> None:
     os.environ["APPWORLD_ROOT"] = str(root)
-    from appworld.apps import get_all_apps
-    from appworld.collections.api_docs import ApiDocCollection
-    from appworld.collections.models import ModelCollection
+    get_all_apps = import_module("appworld.apps").get_all_apps
+    api_docs = import_module("appworld.collections.api_docs").ApiDocCollection
+    collection = import_module("appworld.collections.models").ModelCollection
 
     data = root / "data"
-    base = ModelCollection.load(to_db_home_path=":memory:base", load_apps=get_all_apps(), create_db=True)
-    _people(base)
-    base.save(db_home_path=str(data / "base_dbs"), app_names=get_all_apps())
+    documented = api_docs.build(load_apps=tuple(get_all_apps(skip_admin=True)))
     (docs := data / "api_docs" / "standard").mkdir(parents=True)
-    for app, apis in ApiDocCollection.build(load_apps=tuple(get_all_apps(skip_admin=True))).items():
+    for app, apis in documented.items():
         told = {name: {**doc, "canary_string": ""} for name, doc in apis.items()}
         (docs / f"{app}.json").write_text(json.dumps(told))
+    base = collection.load(to_db_home_path=":memory:base", load_apps=get_all_apps(), create_db=True)
+    for doc in documented["simple_note"].values():
+        fields = {name: doc[name] for name in doc if name != "app_name"}
+        base.api_docs.ApiDoc.create_save(app_name_="simple_note", **fields)
+    _people(base)
+    base.save(db_home_path=str(data / "base_dbs"), app_names=get_all_apps())
     for task in INSTRUCTIONS:
         _task(data, task)
     (data / "datasets").mkdir()
@@ -83,25 +88,25 @@ def _people(models: Any) -> None:
 
 
 def _task(data: Path, task: str) -> None:
-    from appworld.apps import get_all_apps
-    from appworld.collections.models import ModelCollection
-    from appworld.common.constants import DB_VERSION
-
+    apps = import_module("appworld.apps").get_all_apps()
     folder = data / "tasks" / task
-    models = ModelCollection.load(
-        to_db_home_path=f":memory:task_input-{task}", from_db_home_path=str(data / "base_dbs"), load_apps=get_all_apps()
+    models = import_module("appworld.collections.models").ModelCollection.load(
+        to_db_home_path=f":memory:task_input-{task}", from_db_home_path=str(data / "base_dbs"), load_apps=apps
     )
     boss = models.supervisor.Supervisor.create_save(**PERSON, birthday="1990-01-01", sex="female")
-    models.supervisor.AccountPassword.create_save(
-        supervisor_id=boss.id, account_name="simple_note", password=PASSWORD
-    )
+    models.supervisor.AccountPassword.create_save(supervisor_id=boss.id, account_name="simple_note", password=PASSWORD)
     models.supervisor.Task.create_save(supervisor_id=boss.id, instruction=INSTRUCTIONS[task])
-    models.save(db_home_path=str(folder / "dbs"), app_names=get_all_apps(), format="changes")
-    specs = {"supervisor": PERSON, "datetime": "2023-05-18T12:00:00", "db_version": DB_VERSION}
+    models.save(db_home_path=str(folder / "dbs"), app_names=apps, format="changes")
+    specs = {
+        "supervisor": PERSON,
+        "datetime": "2023-05-18T12:00:00",
+        "db_version": import_module("appworld.common.constants").DB_VERSION,
+    }
     (folder / "specs.json").write_text(json.dumps({"instruction": INSTRUCTIONS[task], **specs}))
     (truth := folder / "ground_truth").mkdir()
+    counts = dict.fromkeys(("num_apps", "num_apis", "num_api_calls", "num_solution_code_lines"), 1)
     files = {
-        "metadata": {"difficulty": DIFFICULTIES[task], "mode": "minimal", "num_apps": 1, "num_apis": 1},
+        "metadata": {"difficulty": DIFFICULTIES[task], "mode": "minimal", **counts},
         "public_data": {"title": NOTE},
         "private_data": {"lines": [*ITEMS, "lamp"]},
         "answer": ANSWERS[task],

@@ -139,7 +139,7 @@ class Key:
         elif where.suffix == ".eml" and "emails" in where.parts:
             email = {"sender": self.user, "recipient": where.parent.name, "subject": where.stem, "content": "Hello"}
             yield "email_send_email", email
-        elif where.suffix == ".ics":
+        elif where.suffix == ".ics" and "calendar" in where.parts:
             yield "calendar_list_events", {"username": where.stem}
         elif where.suffix in (".jpg", ".png") and (pdfs := sorted((self.folder / "testbed").rglob("*.pdf"))):
             source = f"/testbed/{pdfs[0].relative_to(self.folder / 'testbed')}"
@@ -154,7 +154,7 @@ class Key:
             yield from (cell(path, FREE_ROW + place, 1, word) for place, word in enumerate(keywords))
         elif where.suffix == ".docx":
             for word in keywords:
-                yield "word_write_to_file", {"file_path": path, "contents": word}
+                yield "word_write_to_file", {"file_path": path, "contents": f"Note: {word}"}  # it takes no number
         elif where.suffix == ".pdf":
             source = str(where.with_suffix(".docx"))
             yield from self.write(source, keywords)

@@ -1,5 +1,6 @@
 """Runs the Python on a page of the docs, from top to bottom, with a scripted provider in the place of the real one."""
 
+import inspect
 import os
 import re
 from collections.abc import Mapping
@@ -20,6 +21,8 @@ def run_page(page: Path, calls: int) -> list[Received]:
             for number, block in enumerate(code, 1):
                 exec(compile(block, f"block {number} of {page.name}", "exec", flags=0), names)
         assert not provider.rejected
+        if hasattr(client := names.get("client"), "close") and not inspect.iscoroutinefunction(client.close):
+            client.close()  # pages leave that to the end of the program
         return list(provider.received)
 
 

@@ -30,8 +30,9 @@ class TestAnthropic(Conformance):
         with asyncio.Runner() as runner:
             while (answer := step(client, history, runner, mode)) is None:
                 pass
-            if "async" in mode:
-                runner.run(client.close())
+            closing = client.close()
+            if closing is not None:
+                runner.run(closing)
         return answer, history
 
 

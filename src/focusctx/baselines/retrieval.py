@@ -32,8 +32,8 @@ class Retrieval(Turnwise):
             return None
         usage = await self._learn([*older, history.spans[-1]])
         query = self._vectors[turn_as_text(history.spans[-1])]
-        # Of turns that are alike, the newer one.
-        ranked = sorted(older, key=lambda span: (_dot(query, self._vectors[turn_as_text(span)]), span.index))
+        # Sorting leaves turns that are equally alike in their order: the newer ones come last, and stay.
+        ranked = sorted(older, key=lambda span: _dot(query, self._vectors[turn_as_text(span)]))
         return Choice([span.index for span in ranked[-self._top :]], usage=usage)
 
     async def _learn(self, spans: Sequence[Span]) -> Usage:

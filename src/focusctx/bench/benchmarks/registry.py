@@ -15,6 +15,7 @@ _MODULES = {
     "qa8": ".qa8",
     "tau2": ".tau2",
     "officebench": ".officebench",
+    "appworld": ".appworld",
     "webvoyager": ".webvoyager",
 }
 """Where each lives, below this package. A module has `benchmark(options) -> Benchmark`; `scripted() -> Model` if there

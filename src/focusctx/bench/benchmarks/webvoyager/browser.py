@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 _HOW = "install your system's chromium, or run `playwright install chromium`, or name one with --set chromium=PATH"
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
-_PRIVATE = ("localhost", "*.localhost", "127.*", "0.*", "10.*", "192.168.*", "169.254.*", "[*]")
-"""This machine and its neighbours, by name or number, and all IPv6 numbers. No site is reached like that."""
+_PRIVATE = ("localhost", "*.localhost", "127.*", "0.*", "10.*", "192.168.*", "169.254.*", "*:*:*")
+"""This machine and its neighbours, by name or number; the last one is any IPv6 number. No site is reached like that."""
 
 
 class SharedBrowser:

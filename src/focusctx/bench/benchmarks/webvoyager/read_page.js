@@ -1,5 +1,6 @@
 // One document as lines of text, in the order of reading. `elements[i]` is what line i's number stands for (or null),
-// `places[i]` where the line is, `top` the first line that the window shows. Only what can be seen is read; nothing in the document is changed.
+// `places[i]` where the line is, `top` the first line that the window shows. Only what can be seen is read; nothing in
+// the document is changed.
 ({ mostNodes, mostCharacters, longestLine, longestName }) => {
   const SKIPPED = new Set(["SCRIPT", "STYLE", "NOSCRIPT", "TEMPLATE", "HEAD", "IFRAME", "FRAME", "OBJECT", "EMBED"]);
   const LEAVES = "a[href], area[href], button, input, textarea, select, summary, [contenteditable=''], [contenteditable=true]";

@@ -38,15 +38,15 @@ class Tabs:
             self.follow = followed
         return self._tabs[-1]
 
-    async def drop(self, page: Page) -> None:
-        """Also one that does not respond."""
+    async def close(self) -> None:
+        """All of them, also when they do not respond: pages that opened each other hang together."""
         from playwright.async_api import Error
 
-        self._closed(page)
-        self._note("The page did not respond and was closed.")
-        with suppress(Error, TimeoutError):
-            async with asyncio.timeout(_SECONDS_TO_CLOSE):
-                await page.close()
+        tabs, self._tabs, self._notes = self._tabs, [], []
+        for page in tabs:
+            with suppress(Error, TimeoutError):
+                async with asyncio.timeout(_SECONDS_TO_CLOSE):
+                    await page.close()
 
     def notes(self) -> list[str]:
         """Those since they were last asked for."""
@@ -82,5 +82,5 @@ class Tabs:
         self._note(f"A download was refused: {plain(download.suggested_filename)[:100]}")
 
     def _note(self, text: str) -> None:
-        if len(self._notes) < _MOST_NOTES:
+        if text not in self._notes and len(self._notes) < _MOST_NOTES:
             self._notes.append(text)

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urldefrag, urlsplit
 
 from ....errors import BenchError
@@ -160,12 +160,12 @@ class Window:
         """What went wrong, in words; empty if nothing."""
         from playwright.async_api import Error
 
-        page = await self._tabs.current()
+        page = await self._page()
         try:
             async with asyncio.timeout(self._patience.navigation + 2 * self._patience.action):
                 await action(page)
         except TimeoutError:
-            await self._abandon(page)
+            await self._give_up("it does not respond")
         except Error as error:
             return self._told(error)
         return ""
@@ -175,31 +175,39 @@ class Window:
         from playwright.async_api import Error
 
         problem = ""
-        for _ in range(_TRIES):
-            page = await self._tabs.current()
+        for again in range(_TRIES):
             try:
-                await self._settle(page)
-                page = await self._tabs.current()  # it may have opened another one
+                await self._settle(await self._page(), self._patience.quiet if again else self._patience.navigation)
+                page = await self._page()  # another one may have opened
                 async with asyncio.timeout(self._patience.script):
                     return await read_page(page)
             except TimeoutError:
-                await self._abandon(page)
+                problem = "it does not respond"
+                break
             except Error as error:
                 problem = self._told(error)
-        await self._abandon(page)
-        raise Refused(f"the page cannot be read and was closed: {problem}")
+        return await self._give_up(problem)
 
-    async def _settle(self, page: Page) -> None:
+    async def _give_up(self, problem: str) -> NoReturn:
+        self._reading, self._first = None, 0
+        await self._tabs.close()
+        raise Refused(f"the page was closed: {problem}")
+
+    async def _page(self) -> Page:
+        from playwright.async_api import Error
+
+        try:
+            return await self._tabs.current()
+        except Error as error:
+            raise Refused(self._told(error)) from error
+
+    async def _settle(self, page: Page, seconds: float) -> None:
         from playwright.async_api import TimeoutError as TookTooLong
 
         await asyncio.sleep(self._patience.settle)
         with suppress(TookTooLong):
-            await page.wait_for_load_state("domcontentloaded")
+            await page.wait_for_load_state("domcontentloaded", timeout=seconds * 1000)
             await page.wait_for_load_state("networkidle", timeout=self._patience.quiet * 1000)
-
-    async def _abandon(self, page: Page) -> None:
-        self._reading, self._first = None, 0
-        await self._tabs.drop(page)
 
     def _told(self, error: Error) -> str:
         browser = self._context.browser
