@@ -215,8 +215,6 @@ async def test_mistakes_are_observations(do: Do, site: str) -> None:
     assert (await do("type", number=3, text="Colour")).startswith("Error: ")  # no such option
     assert "# Lamps" in await do("goto", url=site)
     assert "404" in await do("goto", url=f"{site}/nowhere")
-    assert (await do("goto", url=f"{site}/slow")).startswith("Error: Timeout")
-    assert "# Lamps" in await do("goto", url=site)
 
 
 # Hostile pages.
@@ -246,6 +244,16 @@ async def test_links_that_lead_out_of_the_web(do: Do, site: str) -> None:
     assert f"URL: {site}/away" in await do("click", number=number_of(shown, "mail"))
     assert "A download was refused: x.bin" in await do("click", number=number_of(shown, "load"))
     assert (await do("goto", url=f"{site}/file")).startswith("Error: ")
+
+
+@browser
+async def test_a_site_that_does_not_answer(do: Do, site: str) -> None:
+    shown = await do("goto", url=f"{site}/away")
+    assert f"URL: {site}/away" in await do("click", number=number_of(shown, "wait"))
+    shown = await do("goto", url=f"{site}/slow")
+    assert shown.startswith("Error: Timeout")
+    assert f"URL: {site}/away" in shown
+    assert "# Lamps" in await do("goto", url=site)
 
 
 @browser

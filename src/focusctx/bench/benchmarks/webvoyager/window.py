@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, ElementHandle, Error, Page
 
 _TRIES = 3
+_SILENT = "it does not respond"
 
 
 class Refused(Exception):
@@ -159,19 +160,22 @@ class Window:
     async def _try(self, action: Callable[[Page], Awaitable[None]]) -> str:
         """What went wrong, in words; empty if nothing."""
         from playwright.async_api import Error
+        from playwright.async_api import TimeoutError as TookTooLong
 
         page = await self._page()
         try:
             async with asyncio.timeout(self._patience.navigation + 2 * self._patience.action):
                 await action(page)
         except TimeoutError:
-            await self._give_up("it does not respond")
+            await self._give_up(_SILENT)
         except Error as error:
+            if isinstance(error, TookTooLong):
+                await self._stop_loading(page)
             return self._told(error)
         return ""
 
     async def _read(self) -> Reading:
-        """A page that moves on while it is read is read again."""
+        """A page that moves on while it is read is read again; one that loads for ever is stopped."""
         from playwright.async_api import Error
 
         problem = ""
@@ -182,11 +186,23 @@ class Window:
                 async with asyncio.timeout(self._patience.script):
                     return await read_page(page)
             except TimeoutError:
-                problem = "it does not respond"
-                break
+                if problem == _SILENT:
+                    break
+                problem = _SILENT
+                await self._stop_loading(page)
             except Error as error:
                 problem = self._told(error)
         return await self._give_up(problem)
+
+    async def _stop_loading(self, page: Page) -> None:
+        """While another page is on its way, the one that is there cannot be read."""
+        from playwright.async_api import Error
+
+        with suppress(Error, TimeoutError):
+            async with asyncio.timeout(self._patience.action):
+                session = await self._context.new_cdp_session(page)
+                await session.send("Page.stopLoading")
+                await session.detach()
 
     async def _give_up(self, problem: str) -> NoReturn:
         self._reading, self._first = None, 0
