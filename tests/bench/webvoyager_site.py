@@ -37,7 +37,8 @@ PAGES = {
     "/stuck": "<p>Fine</p><button onclick='for (;;);'>Hang</button>",
     "/broken": "<script>Array.prototype.push = () => { throw Error('mine') }</script><p>Still here</p>",
     "/covered": "<button>Under</button><div style='position:fixed;inset:0;background:red'></div>",
-    "/away": "<a href='file:///etc/passwd'>file</a><a href='mailto:a@b.c'>mail</a><a href='/file'>load</a><a href='/slow'>wait</a>",
+    "/away": "<a href='file:///etc/passwd'>file</a><a href='mailto:a@b.c'>mail</a><a href='/file'>load</a>"
+    "<a href='/slow'>wait</a>",
     "/closing": "<button onclick='close()'>Close</button>",
 }
 

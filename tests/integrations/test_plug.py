@@ -165,7 +165,8 @@ def test_what_fails_inside_is_logged_and_no_more(caplog: pytest.LogCaptureFixtur
     assert "ZeroDivisionError" in caplog.text
 
 
-@pytest.mark.parametrize("name", INTEGRATIONS)
+# mini-swe-agent's models are duck-typed: there is nothing to import.
+@pytest.mark.parametrize("name", [name for name in INTEGRATIONS if name != "mini_swe_agent"])
 def test_a_missing_framework_is_named(name: str) -> None:
     """With nothing installed but focusctx and the standard library."""
     code = f"""

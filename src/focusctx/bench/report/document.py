@@ -58,6 +58,7 @@ def _section(study: Study, taken: set[str]) -> Section:
         tasks = paper_tasks(study)
         over = f" over {tasks} tasks" if tasks else ""
         facts += f" “Paper”: the FOCUS paper's figures for the same setting{over} ({', '.join(labels)})."
+        facts += " Its agent had another prompt."
     else:
         facts += " The paper has no figures for this setting."
     title = f"{study.title}, agent {study.model}"

@@ -36,7 +36,7 @@ class Patience:
     action: float = 5
     script: float = 10
     """For a page to say what it shows."""
-    settle: float = 0.3
+    settle: float = 0.5
     """Before a look whether an action led somewhere."""
     quiet: float = 2
     """For a page that is there to stop loading more."""
