@@ -41,7 +41,9 @@ CONCURRENCY = 32
 PACE = 0.001
 """Seconds between the chunks of a stream when requests come one at a time: every chunk is then read on its own."""
 ATTEMPTS = 4
-"""A proxy whose disk is too busy forwards unchanged, which is right and not what is measured."""
+"""A proxy whose disk does not answer in time forwards unchanged for a while: right, and not what is measured."""
+REST = 10.0
+"""Seconds between them."""
 SLOW_ROUNDS = {"at once": 1, "one by one": 3}
 
 
@@ -67,7 +69,8 @@ class Running:
             if not self.contender.name.startswith("focusctx") or (share < 0.8) == self.contender.shrinks:
                 return figures
             say(f"{self.contender.name}, {cell.workload}, {cell.name}: {share:.0%} of the bytes went up; once more")
-        raise RuntimeError(f"{self.contender.name} does not do what is to be measured: see above")
+            await asyncio.sleep(REST)
+        raise RuntimeError(f"{self.contender.name} does not do what is to be measured:\n{self.server.said()}")
 
 
 def say(text: str) -> None:

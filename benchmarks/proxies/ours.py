@@ -9,6 +9,7 @@ request that crosses the budget does everything.
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 from typing import Unpack
 
@@ -41,6 +42,7 @@ class AtOnce(Focus):
 
 
 def main(port: str, upstream: str, store: str, budget: str, *draft: str) -> None:
+    logging.basicConfig(level=logging.WARNING)
     keep_every, when = draft
     cited = [*range(1, int(budget) // STEP, int(keep_every))] if int(keep_every) else []
     focus = (AtOnce if when == "at-once" else Focus)(ScriptedDraft([plan(cited)]), budget=int(budget))

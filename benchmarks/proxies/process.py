@@ -63,7 +63,11 @@ class Server:
                 if probe.connect_ex(("127.0.0.1", self.port)) == 0:
                     return
             time.sleep(0.05)
-        raise RuntimeError(f"{self.process.args!r} does not listen:\n{self.log.read_text(errors='replace')[-3000:]}")
+        raise RuntimeError(f"{self.process.args!r} does not listen:\n{self.said()}")
+
+    def said(self) -> str:
+        """The end of its log."""
+        return self.log.read_text(errors="replace")[-3000:]
 
     def cpu(self) -> float:
         """Seconds of CPU time so far, children included: those that run and those that ended."""

@@ -77,7 +77,7 @@ class Key:
 
     def contain(self, told: Mapping[str, Any]) -> Iterator[Call]:
         if told["doc_type"] == "email":
-            content = " ; ".join(told["keywords"])
+            content = f"Note: {' ; '.join(told['keywords'])}"  # the app takes no number
             subject = f"For {told['username']}"  # an email of the same name, sent or received, would be overwritten
             email = {"sender": SENDER, "recipient": told["username"], "subject": subject, "content": content}
             yield "email_send_email", email

@@ -8,14 +8,14 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench import officebench_key
+from bench import officebench_key, small_office
 from bench.ledger import Untouched
 from focusctx.bench.agent import Agent
 from focusctx.bench.benchmarks.officebench import OfficeBench, benchmark
@@ -27,45 +27,6 @@ from focusctx.bench.models.scripted import FunctionModel, Say
 from focusctx.bench.seams import Options, Task, ToolCall
 from focusctx.errors import BenchError, ConfigError
 
-APPS = """
-from . import notes_app
-AVAILABLE_APPS = {"notes": notes_app, "shell": notes_app, "llm": notes_app}
-AVAILABLE_ACTIONS = {"notes": {"write": notes_app.write}, "shell": {"command": notes_app.command}}
-AVAILABLE_ACTIONS["llm"] = {"complete_text": notes_app.llm}
-"""
-ACTIONS = {
-    "__init__": "INTRO = 'notes: an app for notes'\nfrom . import write, command, llm",
-    "command": "DEMO = \"run: {'app': 'shell', 'action': 'command', 'command': [THE_COMMAND]}\"",
-    "llm": "DEMO = \"ask: {'app': 'llm', 'action': 'complete_text', 'prompt': [PROMPT]}\"",
-    "write": """
-import sys
-DEMO = "write a note: {'app': 'notes', 'action': 'write', 'name': [NAME], 'line_idx': [LINE_INDEX], 'text': [TEXT]}"
-def construct_action(folder, args):
-    return "python3 /apps/notes_app/write.py {} '''{}'''".format(args["name"], args["text"])
-if __name__ == "__main__":
-    with open("/testbed/data/" + sys.argv[1], "a") as file:
-        file.write(sys.argv[2])
-    print("chatter OBSERVATION: wrote " + sys.argv[1])
-""",
-}
-EVALUATE = """
-import os
-def evaluate_contain(testbed, args):
-    return args["keyword"] in open(os.path.join(testbed, args["file"])).read()
-def evaluate_emails(testbed, args):  # OfficeBench reads emails at this path, wherever the testbed is
-    return os.listdir("/testbed/emails") == args["names"]
-def evaluate_same(testbed, args):
-    read = [open(os.path.join(testbed, args[name])).read() for name in ("file", "other")]
-    return read[0] == read[1]
-"""
-GIVEN = "../../../../cache/0/testbed/data/given.txt"
-CHECKS: list[Mapping[str, Any]] = [
-    {"function": "evaluate_contain", "args": {"file": "./data/note.txt", "keyword": "milk"}},
-    {"function": "evaluate_emails", "args": {"names": []}},
-    {"function": "evaluate_same", "args": {"file": "data/given.txt", "other": GIVEN}},
-    {"function": "evaluate_same", "args": {"file": "data/note.txt", "other": "../../../../reference/note.txt"}},
-]
-
 
 def needs(program: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(shutil.which(program) is None, reason=f"{program} is not installed")
@@ -73,21 +34,9 @@ def needs(program: str) -> pytest.MarkDecorator:
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Built like OfficeBench, with one app and three tasks; the system's Python can run it."""
     for name in ("FOCUSCTX_OFFICEBENCH", "FOCUSCTX_OFFICEBENCH_PYTHON"):
         monkeypatch.delenv(name, raising=False)
-    root = tmp_path / "OfficeBench"
-    files = {f"apps/notes_app/{name}.py": text for name, text in ACTIONS.items()}
-    files |= {"apps/__init__.py": APPS, "utils/evaluate.py": EVALUATE}
-    for task in ("1-2", "1-10", "3-1"):
-        config = {"username": "Bob", "date": "2020-05-01", "weekday": "Friday", "time": "10:00 AM"}
-        files[f"tasks/{task}/subtasks/0.json"] = json.dumps({**config, "task": "Note: milk", "evaluation": CHECKS})
-        files[f"tasks/{task}/testbed/data/given.txt"] = "as it was"
-        files[f"tasks/{task}/reference/note.txt"] = "milk"
-    for path, text in files.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text, encoding="utf-8")
-    return root
+    return small_office.make(tmp_path / "OfficeBench")
 
 
 def options(data: Path | None, split: str = "", **more: str) -> Options:
@@ -206,6 +155,8 @@ async def test_mistakes_are_observations(small: OfficeBench) -> None:
         await do("switch_app", target_app="shell")
         assert await do("shell_command", command="false") == "Nothing was printed; exit status 1."
         assert "No closing quotation" in await do("shell_command", command='echo "')
+        assert "too long" in await do("shell_command", command=f"echo {'x' * 200_000}")
+        assert "null byte" in await do("shell_command", command="echo \0")
 
 
 async def test_the_shell_stays_where_it_went(small: OfficeBench) -> None:
@@ -216,6 +167,19 @@ async def test_the_shell_stays_where_it_went(small: OfficeBench) -> None:
         await do("shell_command", command="cd testbed/data")
         await do("shell_command", command="cd ../nowhere")
         assert await do("shell_command", command="pwd; ls") == "/testbed/data\ngiven.txt"
+        await do("shell_command", command="rm -r /testbed/data")
+        assert await do("shell_command", command="pwd") == "/"
+
+
+async def test_an_answer_that_cannot_be_written_is_asked_for_again(small: OfficeBench) -> None:
+    async with started(small, "1-2-0") as (office, do):
+        await do("switch_app", target_app="shell")
+        await do("shell_command", command="rm -r /testbed/data; touch /testbed/data")
+        assert (await do("finish_task")).startswith("Error: no answer can be written")
+        assert not office.is_over()
+        await do("shell_command", command="rm /testbed/data")
+        await do("finish_task")
+        assert office.is_over()
 
 
 async def test_a_command_that_does_not_end(small: OfficeBench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,6 +201,12 @@ async def test_several_tasks_at_once_have_a_folder_each(small: OfficeBench) -> N
             return (await office.score()).success
 
     assert await asyncio.gather(*(play(text) for text in ("milk", "tea", "milk", "tea"))) == [1.0, 0.0, 1.0, 0.0]
+
+
+async def test_an_interpreter_without_what_the_apps_need(small: OfficeBench, checkout: Path) -> None:
+    (checkout / "apps/__init__.py").write_text("import no_such_module")
+    with pytest.raises(BenchError, match=r"lacks what OfficeBench needs: No module named 'no_such_module'"):
+        await small.start(Task("1-2-0"))
 
 
 async def test_a_task_that_is_none(small: OfficeBench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -327,8 +297,8 @@ def test_a_machine_that_forbids_bubblewrap(tmp_path: Path, monkeypatch: pytest.M
 ROOT = Path(os.environ.get("FOCUSCTX_OFFICEBENCH", ""))
 real = pytest.mark.skipif(Path() == ROOT, reason="FOCUSCTX_OFFICEBENCH names no checkout of OfficeBench")
 
-UNPASSABLE = {"2-48-0", "3-8-0", "3-29-0", "3-30-0", "3-32-0", "3-62-0"}
-"""No agent passes these: a check lacks its file's name, or compares two pdf readers, which are never equal."""
+UNPASSABLE = {"1-14-2", "2-48-0", "3-8-0", "3-29-0", "3-30-0", "3-32-0", "3-62-0", "3-82-0"}
+"""No agent passes these, docs/bench.md says why."""
 
 SAMPLE = ["1-1-0", "1-7-1", "1-14-0", "2-10-0", "2-20-0", "2-33-1", "3-12-2", "3-39-0", "3-41-0", "3-71-0"]
 

@@ -15,7 +15,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from ...errors import FocusError, MissingExtraError
+from ...errors import BenchError, FocusError, MissingExtraError
 from ..job import Job, Unit
 from ..spending import Meter, Spending
 from ..workshop import Attempt, Workshop
@@ -33,7 +33,10 @@ class RayEngine:
         self._joined = not ray.is_initialized()
         if self._joined:
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-            ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.WARNING)
+            try:
+                ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.WARNING)
+            except (OSError, RuntimeError, ValueError) as error:
+                raise BenchError(f"no Ray cluster could be joined or started: {error}") from error
         cores = ray.cluster_resources().get("CPU", 1.0)
         self.concurrency = concurrency or max(1, int(cores))
         # Agents mostly wait: to have more at once than there are cores, each asks for a part of one.

@@ -220,4 +220,4 @@ def _look(line: Line, theme: Theme) -> tuple[str, str]:
         return theme.colours[place], _MARKERS[place]
     rules = ("fifo", "masking-10", "masking-5", "masking-3")
     place = rules.index(line.method) if line.method in rules else 0
-    return theme.soft, "<>12"[place]
+    return theme.soft, "<>dh"[place]

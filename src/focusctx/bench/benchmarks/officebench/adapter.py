@@ -119,8 +119,9 @@ class Office:
         if call.name == SWITCH:
             return self._switch(str(call.arguments.get("target_app")))
         if call.name == FINISH:
-            self._over = True
-            return await self._inside("finish", answer=str(call.arguments.get("answer")))
+            said = await self._inside("finish", answer=str(call.arguments.get("answer")))
+            self._over = not said.startswith("Error:")
+            return said
         action = self._actions()[call.name]
         if action.app == _LLM and self._llm:
             prompt = {"role": "user", "content": str(call.arguments.get("prompt"))}

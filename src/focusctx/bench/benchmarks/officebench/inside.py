@@ -52,8 +52,11 @@ def act(ask: _Ask, app: str, file: str, arguments: dict[str, Any], seconds: floa
 def finish(ask: _Ask, answer: str) -> str:  # noqa: ARG001
     """The answer goes where OfficeBench puts it, without quotes, as there."""
     path = Path("/testbed/data/answer.txt")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(answer.replace('"', "").replace("'", "") + "\n", encoding="utf-8")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(answer.replace('"', "").replace("'", "") + "\n", encoding="utf-8")
+    except OSError as error:  # the agent may have put anything in the way
+        return f"Error: no answer can be written: {error}"
     return "The task is finished."
 
 
@@ -90,14 +93,19 @@ def _single(value: Any) -> Any:
 
 def _run(command: list[str], line: str, seconds: float) -> str:
     global _folder  # noqa: PLW0603
-    process = subprocess.Popen(
-        command,
-        cwd=_folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
+    if not Path(_folder).is_dir():
+        _folder = "/"  # the agent has removed the ground it stood on
+    try:
+        process = subprocess.Popen(
+            command,
+            cwd=_folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:  # too long, or with a character that no command can have
+        return f"Error: this action cannot be carried out: {error}"
     assert process.stdout is not None
     try:
         output = process.communicate(timeout=seconds)[0].decode(errors="replace")
