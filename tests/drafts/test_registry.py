@@ -34,14 +34,46 @@ def test_anthropic():
     ("text", "module", "kind", "arguments"),
     [
         ("offline", "offline", "OfflineDraft", ()),
-        ("transformers:org/model", "transformers", "TransformersDraft", ("org/model",)),
-        ("llama-cpp:models/a.gguf", "llama_cpp", "LlamaCppDraft", ("models/a.gguf",)),
+        ("transformers:org/model", "transformers", "TransformersDraft", ("org/model", {})),
+        ("llama-cpp:models/a.gguf", "llama_cpp", "LlamaCppDraft", ("models/a.gguf", {})),
+        (
+            "transformers:a/b?dtype=bfloat16&min_p=0.1&batch_tokens=9000&device=cuda:1",
+            "transformers",
+            "TransformersDraft",
+            ("a/b", {"dtype": "bfloat16", "min_p": 0.1, "batch_tokens": 9000, "device": "cuda:1"}),
+        ),
+        (
+            "llama-cpp:a.gguf?context=4096&threads=2",
+            "llama_cpp",
+            "LlamaCppDraft",
+            ("a.gguf", {"context": 4096, "threads": 2}),
+        ),
     ],
 )
 def test_local_drafts_get_what_stands_behind_the_colon(text, module, kind, arguments, monkeypatch):
-    made = SimpleNamespace(**{kind: lambda *given: (kind, given)})
+    made = SimpleNamespace(**{kind: lambda *given, **options: (kind, (*given, options) if given else ())})
     monkeypatch.setitem(sys.modules, f"focusctx.drafts.{module}", made)
     assert draft_from(text) == (kind, arguments)
+
+
+def test_likelihood_wraps_a_transformers_draft(monkeypatch):
+    made = SimpleNamespace(TransformersDraft=lambda path, **options: SimpleNamespace(name=f"{path} {options}"))
+    monkeypatch.setitem(sys.modules, "focusctx.drafts.transformers", made)
+    draft = draft_from("likelihood:a/b?threshold=0.3&dtype=bfloat16")
+    assert draft.name == "likelihood:a/b {'dtype': 'bfloat16'}"
+    assert draft._threshold == 0.3
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("transformers:a/b?colour=red", "unknown option 'colour'.*batch_tokens, device, dtype"),
+        ("llama-cpp:a.gguf?threads=many", "threads of the draft a.gguf cannot be 'many'"),
+    ],
+)
+def test_wrong_options_are_named(text, complaint):
+    with pytest.raises(ConfigError, match=complaint):
+        draft_from(text)
 
 
 @pytest.mark.parametrize("endpoint", ["https://me.openai.azure.com/", "https://me.openai.azure.com/openai/v1/"])

@@ -9,70 +9,24 @@ import threading
 import time
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from focusctx.drafts import TransformersDraft
 from focusctx.drafts import transformers as module
+from focusctx.drafts.local import model
 from focusctx.errors import ConfigError, DraftError, DraftRefused, MissingExtraError
 from focusctx.types import History, Prompt
+from tiny_models import NO_SYSTEM, Watched, save
 
 torch = pytest.importorskip("torch", reason="needs the extra `transformers`")
-transformers = pytest.importorskip("transformers", reason="needs the extra `transformers`")
-
-TEMPLATE = (
-    "{% for message in messages %}<{{ message.role }}>{{ message.content }}{% endfor %}"
-    "{% if add_generation_prompt %}<assistant>{% endif %}"
-)
-NO_SYSTEM = "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}" + TEMPLATE
-
-
-def tokenizer(template):
-    """One token per byte, and one for the end."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    tokens = Tokenizer(models.BPE({letter: number for number, letter in enumerate(letters)}, []))
-    tokens.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokens.decoder = decoders.ByteLevel()
-    made = transformers.PreTrainedTokenizerFast(tokenizer_object=tokens, eos_token="<end>")
-    made.chat_template = template
-    return made
-
-
-def tiny(kind, end):
-    shape = {
-        "vocab_size": 257,
-        "hidden_size": 32,
-        "intermediate_size": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "head_dim": 8,
-        "max_position_embeddings": 256,
-        "tie_word_embeddings": False,
-        "initializer_range": 0.5,  # far from uniform: a wrong cache shows in the very next token
-        "bos_token_id": None,
-        "eos_token_id": end,
-        "pad_token_id": None,
-    }
-    torch.manual_seed(0)
-    if kind == "sliding":
-        windows = {"sliding_window": 16, "layer_types": ["sliding_attention", "full_attention"]}
-        return transformers.Gemma3ForCausalLM(transformers.Gemma3TextConfig(**shape, **windows))
-    return transformers.LlamaForCausalLM(transformers.LlamaConfig(**shape))
+pytest.importorskip("transformers", reason="needs the extra `transformers`")
 
 
 @pytest.fixture
 def folder(tmp_path):
-    """Saves a model: `end` names the tokens that end a reply; with many of them replies differ in length."""
-
-    def save(kind="full", template=TEMPLATE, end=256):
-        tiny(kind, end).save_pretrained(tmp_path / "model")
-        tokenizer(template).save_pretrained(tmp_path / "model")
-        return tmp_path / "model"
-
-    return save
+    return partial(save, tmp_path / "model")
 
 
 @pytest.fixture
@@ -80,38 +34,10 @@ def prompt():
     return Prompt("You plan.", "Plan the rest.", History("goal", ()), max_tokens=24)
 
 
-class Watched:
-    """A loaded draft that notes the shape of each batch it gives to its model."""
-
-    def __init__(self, path, **options):
-        self.draft = TransformersDraft(path, **options)
-        self.shapes = []
-        self.inside = self.most_inside = 0
-        self.model = None
-        load = self.draft._load
-
-        def watch():
-            writer = load()
-            self.model, self.tokenizer = writer.model, writer.tokenizer
-            writer.model.register_forward_pre_hook(self._enter, with_kwargs=True)
-            writer.model.register_forward_hook(self._leave)
-            return writer
-
-        self.draft._load = watch
-
-    def _enter(self, _, __, named):
-        self.inside += 1
-        self.most_inside = max(self.most_inside, self.inside)
-        self.shapes.append(tuple(named["input_ids"].shape))
-
-    def _leave(self, *_):
-        self.inside -= 1
-
-
 @pytest.mark.parametrize("kind", ["full", "sliding"])
 async def test_the_prompt_is_read_once_and_the_batch_equals_generate(folder, prompt, collect, monkeypatch, kind):
-    monkeypatch.setattr(module, "_CHUNK", 20)
-    watched = Watched(folder(kind), device="cpu")
+    monkeypatch.setattr(model, "_CHUNK", {"cpu": 20})
+    watched = Watched(folder(kind))
     replies, error = await collect(watched.draft, replace(prompt, temperature=0.0), 3)
     assert error is None
     text = "<system>You plan.<user>Plan the rest.<assistant>"
@@ -126,7 +52,7 @@ async def test_the_prompt_is_read_once_and_the_batch_equals_generate(folder, pro
 
 
 async def test_each_sketch_is_the_one_its_seed_gives_alone(folder, prompt, collect):
-    watched = Watched(folder(end=list(range(0, 257, 10))), device="cpu")
+    watched = Watched(folder(end=list(range(0, 257, 10))))
     together, _ = await collect(watched.draft, prompt, 6)
     alone = [(await collect(watched.draft, replace(prompt, seed=prompt.seed + k), 1))[0][0] for k in range(6)]
     assert sorted(reply.text for reply in together) == sorted(reply.text for reply in alone)
@@ -139,7 +65,7 @@ async def test_each_sketch_is_the_one_its_seed_gives_alone(folder, prompt, colle
 
 
 async def test_the_random_numbers_of_the_program_stay_as_they_are(folder, prompt, collect):
-    watched = Watched(folder(), device="cpu")
+    watched = Watched(folder())
     await collect(watched.draft, prompt, 1)  # loaded: initialising a model draws numbers, as it always does
     before = torch.get_rng_state()
     first, _ = await collect(watched.draft, prompt, 2)
@@ -169,7 +95,7 @@ async def test_without_a_template_or_a_system_role(folder, prompt, collect, temp
 
 
 async def test_a_prompt_longer_than_the_context_is_refused(folder, prompt, collect):
-    watched = Watched(folder(), device="cpu")
+    watched = Watched(folder())
     replies, error = await collect(watched.draft, replace(prompt, user="x" * 210), 3)
     assert (replies, type(error)) == ([], DraftRefused)
     assert "244 tokens" in str(error)
@@ -178,8 +104,8 @@ async def test_a_prompt_longer_than_the_context_is_refused(folder, prompt, colle
 
 
 async def test_closing_early_stops_the_work_and_the_loop_runs_on_meanwhile(folder, prompt, collect, monkeypatch):
-    monkeypatch.setattr(module, "_CHUNK", 1)
-    watched = Watched(folder(), device="cpu")
+    monkeypatch.setattr(model, "_CHUNK", {"cpu": 1})
+    watched = Watched(folder())
     await collect(watched.draft, prompt, 1)
     watched.model.register_forward_hook(lambda *_: time.sleep(0.02))
     watched.shapes.clear()
@@ -192,12 +118,11 @@ async def test_closing_early_stops_the_work_and_the_loop_runs_on_meanwhile(folde
     assert len(watched.shapes) <= done + 1
 
 
-async def test_who_waits_for_a_turn_can_stop_waiting(folder, prompt, collect):
-    watched = Watched(folder(), device="cpu")
-    await collect(watched.draft, prompt, 1)
+async def test_who_waits_for_room_can_stop_waiting(folder, prompt, collect):
+    watched = Watched(folder(), batch_tokens=1)
     slow = watched.model.register_forward_hook(lambda *_: time.sleep(0.02))
     first = asyncio.create_task(collect(watched.draft, prompt, 1))
-    await asyncio.sleep(0.01)  # it has the turn
+    await asyncio.sleep(0.01)  # it is being read
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.1), aclosing(watched.draft.sample(prompt, 5)) as replies:
             await anext(replies)
@@ -209,7 +134,7 @@ async def test_who_waits_for_a_turn_can_stop_waiting(folder, prompt, collect):
 async def test_a_draft_that_is_dropped_takes_its_thread_with_it(folder, prompt, collect):
     draft = TransformersDraft(folder(), device="cpu")
     await collect(draft, prompt, 1)
-    thread = draft._worker._thread
+    thread = draft._engine.thread
     assert thread.is_alive()
     del draft
     gc.collect()
@@ -217,22 +142,22 @@ async def test_a_draft_that_is_dropped_takes_its_thread_with_it(folder, prompt, 
     assert not thread.is_alive()
 
 
-def test_threads_and_loops_share_one_model_and_take_turns(folder, prompt, collect, monkeypatch):
-    watched = Watched(folder(), device="cpu")
+def test_threads_and_loops_share_one_model(folder, prompt, collect, monkeypatch):
+    draft = TransformersDraft(folder(), device="cpu")
     loads = []
-    load = watched.draft._load
-    monkeypatch.setattr(watched.draft, "_load", lambda: loads.append(1) or load())
+    load = draft._engine.load
+    monkeypatch.setattr(draft._engine, "load", lambda: loads.append(1) or load())
     answers = []
     threads = [
-        threading.Thread(target=lambda: answers.append(asyncio.run(collect(watched.draft, prompt, 2))))
-        for _ in range(3)
+        threading.Thread(target=lambda: answers.append(asyncio.run(collect(draft, prompt, 2)))) for _ in range(3)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert [(len(replies), error) for replies, error in answers] == [(2, None)] * 3
-    assert (len(loads), watched.most_inside) == (1, 1)
+    assert len(loads) == 1
+    assert [error for _, error in answers] == [None] * 3
+    assert answers[0] == answers[1] == answers[2]
 
 
 async def test_what_cannot_be_loaded_is_refused(tmp_path, prompt, collect):
@@ -242,7 +167,7 @@ async def test_what_cannot_be_loaded_is_refused(tmp_path, prompt, collect):
 
 
 async def test_a_model_that_breaks_is_a_failed_draft(folder, prompt, collect):
-    watched = Watched(folder(), device="cpu")
+    watched = Watched(folder())
     await collect(watched.draft, prompt, 1)
 
     def fail(*_):
@@ -267,7 +192,7 @@ draft = TransformersDraft({str(folder())!r}, device="cpu")
 async def leave():
     replies = draft.sample(Prompt("", "", History("", ()), max_tokens=200), 3)
     waiting = asyncio.ensure_future(anext(replies))
-    while draft._loaded is None:
+    while draft._engine.writer is None:
         await asyncio.sleep(0.01)
     print("leaving", flush=True)
     raise SystemExit(0)

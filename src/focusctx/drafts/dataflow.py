@@ -76,6 +76,8 @@ class Fact:
     """That a later action uses it."""
     holders: tuple[int, ...]
     """The spans that hold it, oldest first; never the newest span, which stays anyway."""
+    written: tuple[int, ...]
+    """Those of them in which the agent wrote it, in its thought or action."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,8 @@ def read_flow(history: History) -> DataFlow:
         odds = trail.odds(kind_of(text), history.newest)
         odds += _IN_GOAL * _share_in(words, text)
         odds += _OPEN * (_is_id(text) and not trail.uses and _form(text) in used_forms)
-        facts.append(Fact(text, kind_of(text), 1 / (1 + math.exp(-odds)), tuple(trail.holders)))
+        chance = 1 / (1 + math.exp(-odds))
+        facts.append(Fact(text, kind_of(text), chance, tuple(trail.holders), tuple(trail.written)))
     return DataFlow(tuple(facts), _standing_failures(history.spans, steps))
 
 
@@ -203,18 +206,19 @@ class _Trail:
 
     holders: list[int] = field(default_factory=list)
     uses: int = 0
-    written: bool = False
+    written: list[int] = field(default_factory=list)
+    by_agent: bool = False
     record: bool = False
     crowd: float = math.inf
     """The least crowded place it was seen in; finite for whatever the agent did not write."""
     last: int = 0
 
     def odds(self, kind: Kind, newest: int) -> float:
-        odds = _BASE + _WRITTEN * self.written + _REUSED * math.log(max(self.uses, 1))
+        odds = _BASE + _WRITTEN * self.by_agent + _REUSED * math.log(max(self.uses, 1))
         odds += _AGE * math.log(max(newest - self.last, 1))
         odds += _BARE_NUMBER * (kind is Kind.NUMBER)
         odds += _RECORD * (self.record and kind in (Kind.ID, Kind.NUMBER))
-        odds += 0.0 if self.written else _CROWD * self.crowd
+        odds += 0.0 if self.by_agent else _CROWD * self.crowd
         return odds
 
 
@@ -228,12 +232,15 @@ def _trails(spans: Sequence[Span], steps: Sequence[_Step]) -> dict[str, _Trail]:
             trail = trails.setdefault(fact, _Trail())
             trail.last = span.index
             trail.uses += fact in step.done
-            trail.written = trail.written or fact in step.done or fact in step.said
+            written = fact in step.done or fact in step.said
+            trail.by_agent = trail.by_agent or written
             if fact in step.shown:
                 trail.record = trail.record or step.record
                 trail.crowd = min(trail.crowd, crowds[kind_of(fact)])
             if span.index not in superseded:
                 trail.holders.append(span.index)
+                if written:
+                    trail.written.append(span.index)
     return trails
 
 

@@ -9,22 +9,19 @@ from __future__ import annotations
 import asyncio
 import heapq
 import random
-from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..types import History, Prompt, Reply, Span
 from .dataflow import DataFlow, Fact, Kind, read_flow
+from .worth import Worth, take_best
 
 _TARGET = 0.55
 """Share of the history's tokens, pinned ones included, that its sketches together leave."""
 
 _FLOOR = 0.15
 """Share of the droppable tokens they leave at least, where the pinned ones fill the target alone."""
-
-_FAILURE_CHANCE = 0.3
-"""That a failure still standing would be repeated if forgotten. Between the chance of a name the agent used once
-and one it used twice: cheap failures fit in, a screenful of traceback does not crowd out what the plan needs."""
 
 _WORTHWHILE = 0.2
 """A span that brings less than this part of what the chosen ones bring per token is left out though it fits:
@@ -107,10 +104,13 @@ def _choose(history: History, flow: DataFlow) -> frozenset[int]:
     among the ways, so that by its own measure the choice is never worse than they are.
     """
     droppable = history.spans[:-1]
-    worth = _Worth(flow)
+    worth = Worth(flow)
     costs = {span.index: _cost(span) for span in droppable}
     room = _allowance(history, costs)
-    ways = [_newest_that_fit(costs, room), *(_fill(worth, costs, room, thrift) for thrift in (1.0, 0.5, 0.0))]
+    ways = [
+        _newest_that_fit(costs, room),
+        *(take_best(worth, costs, room, thrift=thrift) for thrift in (1.0, 0.5, 0.0)),
+    ]
     return _thin(worth, costs, max(ways, key=worth.of))
 
 
@@ -135,64 +135,9 @@ def _allowance(history: History, costs: dict[int, int]) -> int:
     return room
 
 
-class _Worth:
-    """The expected number of needed facts in a set of spans: a fact that two of them hold counts once."""
-
-    def __init__(self, flow: DataFlow) -> None:
-        together: defaultdict[tuple[int, ...], float] = defaultdict(float)
-        for fact in flow.facts:
-            together[fact.holders] += fact.chance
-        for index in flow.failures:
-            together[(index,)] += _FAILURE_CHANCE
-        self._weights = list(together.values())
-        self.groups: defaultdict[int, list[int]] = defaultdict(list)
-        """For each span, the groups of facts it holds; facts with the same holders are one group."""
-        for group, holders in enumerate(together):
-            for index in holders:
-                self.groups[index].append(group)
-
-    def of(self, spans: Iterable[int]) -> float:
-        return self._total(sorted({group for index in spans for group in self.groups[index]}))
-
-    def alone(self, index: int, held: Counter[int]) -> float:
-        """What only this span brings, where `held` counts for each group the other spans that hold it."""
-        return self._total(group for group in self.groups[index] if not held[group])
-
-    def _total(self, groups: Iterable[int]) -> float:
-        return sum(self._weights[group] for group in groups)
-
-
-def _fill(worth: _Worth, costs: dict[int, int], room: int, thrift: float) -> frozenset[int]:
-    """Take the span of highest gain / cost^thrift again and again, while there is room.
-
-    Gains only shrink as spans are taken, so a gain computed earlier is a bound: only the top one is looked at anew.
-    """
-    held: Counter[int] = Counter()
-    chosen: set[int] = set()
-
-    def ranked(index: int) -> tuple[float, int]:
-        return -worth.alone(index, held) / costs[index] ** thrift, -index
-
-    queue = [ranked(index) for index in costs]
-    heapq.heapify(queue)
-    while queue:
-        score, index = heapq.heappop(queue)
-        index = -index
-        if score == 0 or costs[index] > room:
-            continue
-        fresh = ranked(index)
-        if queue and fresh > queue[0]:
-            heapq.heappush(queue, fresh)
-            continue
-        chosen.add(index)
-        held.update(worth.groups[index])
-        room -= costs[index]
-    return frozenset(chosen)
-
-
-def _thin(worth: _Worth, costs: dict[int, int], chosen: frozenset[int]) -> frozenset[int]:
+def _thin(worth: Worth, costs: dict[int, int], chosen: frozenset[int]) -> frozenset[int]:
     """Without the spans that are not worth their tokens beside the others, the least worthwhile first."""
-    held = Counter(group for index in chosen for group in worth.groups[index])
+    held = worth.held_by(chosen)
     average = worth.of(chosen) / max(sum(costs[index] for index in chosen), 1)
     left = set(chosen)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Awaitable, Callable
-from typing import NamedTuple, cast
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple, cast
+from urllib.parse import parse_qsl
 
 from ..errors import ConfigError
 from ..types import DraftModel, Prompt
@@ -18,7 +19,9 @@ _FORMS = """\
   anthropic:MODEL                 Anthropic
   {presets}:MODEL
   transformers:PATH_OR_NAME       a model run here, in this process
-  llama-cpp:FILE.gguf             a quantised model run here, in this process
+  likelihood:PATH_OR_NAME         the same, citing what makes its plan more likely
+  llama-cpp:FILE.gguf             a quantised model run here, beside this process
+                                  these three take options, as in transformers:PATH?dtype=bfloat16&min_p=0.1
 or an object with `sample`, or a function from a Prompt to a str"""
 
 
@@ -100,21 +103,64 @@ def _azure(deployment: str) -> DraftModel:
     )
 
 
-def _transformers(path: str) -> DraftModel:
+def _switch(value: str) -> bool:
+    return {"1": True, "true": True, "0": False, "false": False}[value.lower()]
+
+
+_TRANSFORMERS: dict[str, Callable[[str], Any]] = {
+    "device": str,
+    "dtype": str,
+    "min_p": float,
+    "batch_tokens": int,
+    "grammar": _switch,
+    "small_prompt": _switch,
+}
+
+
+def _transformers(text: str) -> DraftModel:
     from .transformers import TransformersDraft
 
-    return TransformersDraft(path)
+    path, options = _with_options(text, _TRANSFORMERS)
+    return TransformersDraft(path, **options)
 
 
-def _llama_cpp(path: str) -> DraftModel:
+def _likelihood(text: str) -> DraftModel:
+    from .likelihood import LikelihoodDraft
+    from .transformers import TransformersDraft
+
+    kinds = {
+        name: kind for name, kind in _TRANSFORMERS.items() if name not in ("grammar", "small_prompt")
+    }  # plans without lists
+    path, options = _with_options(text, kinds | {"threshold": float})
+    own = {name: options.pop(name) for name in ("threshold",) if name in options}
+    return LikelihoodDraft(TransformersDraft(path, **options), **own)
+
+
+def _llama_cpp(text: str) -> DraftModel:
     from .llama_cpp import LlamaCppDraft
 
-    return LlamaCppDraft(path)
+    path, options = _with_options(text, {"context": int, "threads": int, "grammar": _switch, "small_prompt": _switch})
+    return LlamaCppDraft(path, **options)
+
+
+def _with_options(text: str, kinds: Mapping[str, Callable[[str], Any]]) -> tuple[str, dict[str, Any]]:
+    """`PATH?name=value&name=value` in its parts, each value read as what it is."""
+    path, _, query = text.partition("?")
+    options: dict[str, Any] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name not in kinds:
+            raise ConfigError(f"unknown option {name!r} of the draft {path}; known: {', '.join(sorted(kinds))}")
+        try:
+            options[name] = kinds[name](value)
+        except (KeyError, ValueError):
+            raise ConfigError(f"the option {name} of the draft {path} cannot be {value!r}") from None
+    return path, options
 
 
 _MAKERS: dict[str, Callable[[str], DraftModel]] = {
     "anthropic": _anthropic,
     "azure": _azure,
+    "likelihood": _likelihood,
     "llama-cpp": _llama_cpp,
     "openai": _openai,
     "transformers": _transformers,

@@ -1,0 +1,106 @@
+"""Where to draw the line in citations by likelihood: what the future uses that survives, against the tokens left.
+
+    python benchmarks/likelihood_threshold.py --draft transformers:MODEL --out losses.jsonl    # asks the model
+    python benchmarks/likelihood_threshold.py --out losses.jsonl                               # reads what it said
+
+At each of the points of `--at` (recorded sketches name them) the model writes three plans and is then asked how much
+less likely each step is without each span. These losses are kept in FILE. For each threshold, a span is kept that
+some step of some plan loses more by than that (τ = 0.3 of three plans), as is the newest. Columns: evidence recall
+(mean over points), points with all of it, share of the span tokens left. `even` and `odd` are halves of the points.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from pathlib import Path
+from statistics import mean
+from typing import Any, cast
+
+from focusctx import Focus, FocusConfig
+from focusctx.bench.replay.evidence import Evidence
+from focusctx.bench.replay.files import read_text
+from focusctx.bench.replay.points import Point
+from focusctx.bench.replay.runs import read_runs
+from focusctx.bench.replay.sketches import Sketches, points_recorded
+from focusctx.drafts import LikelihoodDraft, ScriptedDraft, draft_from
+from focusctx.drafts.likelihood import ScoringDraft
+from focusctx.pipeline.draft import build_prompt
+
+SHARED = Path(__file__).parents[2] / "shared"
+THRESHOLDS = (0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)
+
+
+async def record(draft: LikelihoodDraft, points: list[Point], path: Path) -> None:
+    """The losses of every point that has none yet, several points at a time."""
+    known = {(told["file"], told["id"], told["messages"]) for told in read(path)}
+    places = asyncio.Semaphore(8)
+
+    async def ask(point: Point) -> None:
+        async with places:
+            plans = await draft.plan(build_prompt(point.history, FocusConfig(sketch_tokens=384)), 3)
+            _, lost = await draft.losses(plans)
+        steps = [{"plan": step.plan, "text": step.text} for step in plans.steps]
+        told = {"file": point.file, "id": point.run, "messages": point.messages, "steps": steps, "lost": lost}
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(told) + "\n")
+        print(f"{point}: {len(steps)} steps, {len(lost)} spans", file=sys.stderr, flush=True)
+
+    waiting = [point for point in points if (point.file, point.run, point.messages) not in known]
+    await asyncio.gather(*(ask(point) for point in waiting))
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in read_text(path).splitlines()] if path.exists() else []
+
+
+def judge(point: Point, told: dict[str, Any], threshold: float) -> tuple[float | None, float]:
+    """Evidence recall (None where nothing is needed) and the share of span tokens left."""
+    kept = [int(span) for span, lost in told["lost"].items() if max(lost, default=0.0) > threshold]
+    plan = f"Step: go on | Depends on: [{', '.join(f's_{span}' for span in kept)}]"
+    focus = Focus(ScriptedDraft([plan]), config=FocusConfig.paper(budget=1, rollouts=1))
+    judged = point.judge(focus.compress(point.sent).messages)
+    return judged.there / judged.needed if judged.needed else None, judged.left / point.span_tokens
+
+
+def table(points: dict[tuple[str, str, int], Point], losses: list[dict[str, Any]]) -> None:
+    print("| threshold | recall | all of it | span tokens left | recall, even / odd | left, even / odd |")
+    print("|---|---|---|---|---|---|")
+    for threshold in THRESHOLDS:
+        found = [judge(points[told["file"], told["id"], told["messages"]], told, threshold) for told in losses]
+
+        def recall(rows: list[tuple[float | None, float]]) -> float:
+            return mean(share for share, _ in rows if share is not None)
+
+        def left(rows: list[tuple[float | None, float]]) -> float:
+            return mean(share for _, share in rows)
+
+        whole = mean(share == 1 for share, _ in found if share is not None)
+        halves = (found[::2], found[1::2])
+        recalls, lefts = " / ".join(f"{recall(h):.3f}" for h in halves), " / ".join(f"{left(h):.3f}" for h in halves)
+        print(f"| {threshold} | {recall(found):.3f} | {whole:.2f} | {left(found):.3f} | {recalls} | {lefts} |")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Thresholds of citations by likelihood, compared.")
+    parser.add_argument("--draft", help="transformers:MODEL; without it, what FILE holds is read")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="where the losses go, and are")
+    parser.add_argument("--data", type=Path, default=SHARED / "trajectories")
+    parser.add_argument("--at", type=Path, default=SHARED / "sketches" / "sketches.jsonl")
+    parser.add_argument("--limit", type=int, help="only so many points")
+    arguments = parser.parse_args()
+    if not (arguments.data.is_dir() and arguments.at.is_file()):
+        print(f"no recorded runs at {arguments.data}, or no points at {arguments.at}", file=sys.stderr)
+        return 2
+    recorded = list(Sketches(arguments.at))[: arguments.limit]
+    found = [point for run in read_runs([arguments.data]) for point in points_recorded(Evidence(run), recorded)]
+    if arguments.draft:
+        asyncio.run(record(LikelihoodDraft(cast("ScoringDraft", draft_from(arguments.draft))), found, arguments.out))
+    table({(point.file, point.run, point.messages): point for point in found}, read(arguments.out))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
