@@ -1,11 +1,12 @@
 """What the offline draft keeps of what the future uses, against keeping the newest spans.
 
 Each recorded run is cut at its first event: the first point before an assistant turn at which the history
-(system prompt excluded) exceeds the budget. A *needed string* is one that looks like an identifier (`NEEDED`
-below), stands in the arguments of an action after the event, occurs in a span that may be dropped, and stands in
-no text that stays anyway (system prompt, user's words, newest span). Survival is the share of needed strings
-that the kept spans hold: `micro` over all strings of a file, `macro` over its events. The baseline keeps the
-newest spans until it has at least as many tokens: the span that crosses the line is its to keep.
+(system prompt excluded) exceeds the budget. A *needed string* is one that looks like an identifier (see
+`focusctx.bench.replay.facts`), stands in the arguments of an action after the event, occurs in a span that may be
+dropped, and stands in no text that stays anyway (system prompt, user's words, newest span). Survival is the share of
+needed strings that the kept spans hold: `micro` over all strings of a file, `macro` over its events. The baseline
+keeps the newest spans until it has at least as many tokens: the span that crosses the line is its to keep. Settings
+are the paper's, so that what is kept is what the draft cites.
 
 The bar: higher than the baseline on every file, micro and macro, by 8 points or more on the coding runs.
 
@@ -19,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,29 +27,12 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
-from focusctx import Focus, Result, Span
+from focusctx import Focus, FocusConfig, Result, Span
+from focusctx.bench.replay.facts import arguments, facts_in, text_of
 from focusctx.drafts import OfflineDraft
 from focusctx.pipeline.split import read_history
 
 DATA = Path(__file__).parents[2] / "shared" / "trajectories"
-
-NEEDED = re.compile(
-    r"""
-      [\w.+-]+@[\w-]+(?:\.[\w-]+)+                     # e-mail addresses
-    | (?:~|\.{1,2})?(?:/?[\w.-]+/)+[\w.-]*\w           # paths
-    | \#?(?=[\w-]*\d)(?=[\w-]{4,})\w+(?:-\w+)*         # ids, dates, hex, numbers of four digits or more
-    | [A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+                  # dotted names and file names
-    | \w*[A-Za-z0-9]_\w+                               # snake_case
-    | [A-Za-z]*[a-z][A-Z]\w*                           # CamelCase
-    """,
-    re.VERBOSE,
-)
-
-SHELL = re.compile(r"```(?:bash|sh)\n(.*?)```", re.DOTALL)
-"""The block that a text agent runs; other blocks in its turn are quotations."""
-
-ESCAPE = re.compile(r"\\[nrt]")
-"""In `print("\\nTotal")` there is no name `nTotal`."""
 
 
 class Group(NamedTuple):
@@ -74,37 +57,6 @@ class Outcome:
     newest_share: float
 
 
-def needed_strings(text: str) -> set[str]:
-    found = {match.removeprefix("./") for match in NEEDED.findall(text)}
-    # `250p` or `3rd` is no id, but `4OG6T3` is one.
-    return {
-        one
-        for one in found
-        if len(one) >= 4 and (len(one) >= 6 or not one[0].isdigit() or one.replace("-", "").isdigit())
-    }
-
-
-def arguments(span: Span) -> str:
-    """What an action was given. Tool and field names are left out: the agent has them from its tools."""
-    calls = [call["function"] for message in span.messages for call in message.get("tool_calls") or ()]
-    given = [leaf for call in calls for leaf in leaves(json.loads(call["arguments"]))]
-    return ESCAPE.sub(" ", "\n".join(given or SHELL.findall(span.action) or [span.action]))
-
-
-def leaves(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list):
-        for item in value:
-            yield from leaves(item)
-    else:
-        yield str(value)
-
-
-def text_of(span: Span) -> str:
-    return "\n".join((span.thought, span.action, span.observation))
-
-
 def first_event(focus: Focus, messages: list[dict[str, Any]]) -> tuple[int, Result] | None:
     """How many messages the history has at the run's first event, and what was made of it."""
     for end, message in enumerate(messages):
@@ -116,14 +68,17 @@ def first_event(focus: Focus, messages: list[dict[str, Any]]) -> tuple[int, Resu
 
 
 def outcomes(messages: list[dict[str, Any]], budget: int, seeds: int) -> Iterator[Outcome]:
-    event = first_event(Focus(OfflineDraft(seed=0), budget=budget), messages)
+    event = first_event(Focus(OfflineDraft(seed=0), config=FocusConfig.paper(budget=budget)), messages)
     if event is None:
         return
     end, result = event
     needed = needed_at(messages, end, result)
     yield judge(result, needed)
     for seed in range(1, seeds):
-        yield judge(Focus(OfflineDraft(seed=1000 * seed), budget=budget).compress(messages[:end]), needed)
+        yield judge(
+            Focus(OfflineDraft(seed=1000 * seed), config=FocusConfig.paper(budget=budget)).compress(messages[:end]),
+            needed,
+        )
 
 
 def needed_at(messages: list[dict[str, Any]], end: int, result: Result) -> set[str]:
@@ -134,7 +89,7 @@ def needed_at(messages: list[dict[str, Any]], end: int, result: Result) -> set[s
     words = [turn.text for turn in history.user_turns]
     stays = "\n".join([*system, *words, *(text_of(history.spans[index - 1]) for index in result.pinned)])
     droppable = "\n".join(text_of(span) for span in history.spans if span.index not in result.pinned)
-    used = needed_strings("\n".join(map(arguments, later)))
+    used = facts_in("\n".join(map(arguments, later)))
     return {string for string in used if string in droppable and string not in stays}
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from focusctx import Focus
 from focusctx.drafts import ScriptedDraft
-from focusctx.tokens import encoding
+from tokens import published
 
 Messages = list[dict[str, Any]]
 WORDS = ("request", "order", "token", "error", "status", "payload", "user", "invoice", "path", "result", "total")
@@ -87,7 +87,7 @@ def seconds_per_event(spans: int) -> tuple[float, float, int]:
     tokens = focus.compress(messages).tokens_before
     event = best_of(7, lambda: focus.compress(messages))
     texts = [text for message in messages for text in _texts(message)]
-    encode = encoding("cl100k_base").encode_ordinary
+    encode = published("cl100k_base").encode_ordinary
     counting = best_of(3, lambda: [encode(text) for text in texts])
     return event, counting, tokens
 

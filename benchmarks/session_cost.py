@@ -27,7 +27,7 @@ import multiprocessing
 import random
 import sys
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, replace
@@ -36,6 +36,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from focusctx import Focus
+from focusctx.bench.replay.money import Call, Draw, calls_of, event_costs, message_size
 from focusctx.drafts.offline import OfflineDraft
 from focusctx.prices import Price, price_of
 from focusctx.tokens import Counter
@@ -53,88 +54,6 @@ DISAGREEMENT = 0.02
 """How far the session's own ledger may be from the accounting here, as a share of what the run costs."""
 
 Messages = Sequence[Message]
-
-
-# The accounting: from views to money, knowing nothing of sessions.
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """The input of one call, in tokens."""
-
-    cached: int
-    """The prefix it shares with the call before."""
-    again: int
-    """Sent before, but behind the first change: read again uncached."""
-    new: int
-
-    @property
-    def tokens(self) -> int:
-        return self.cached + self.again + self.new
-
-    def cost(self, price: Price) -> float:
-        """USD."""
-        units = price.cache_read * self.cached + price.cache_write * (self.again + self.new)
-        return units * price.input / 1_000_000
-
-    def reread(self, price: Price) -> float:
-        """USD that it cost more because its prefix had moved."""
-        return (price.cache_write - price.cache_read) * self.again * price.input / 1_000_000
-
-
-def calls_of(views: Sequence[Messages], fresh: Sequence[int], size: Callable[[Message], int]) -> list[Call]:
-    """The calls these views make; the last `fresh[i]` messages of view i were never sent before."""
-    calls = []
-    before: Messages = [message for message in views[0] if message["role"] == "system"] if views else []
-    for view, unsent in zip(views, fresh, strict=True):
-        same = common_prefix(before, view)
-        border = max(len(view) - unsent, same)
-        parts = (view[:same], view[same:border], view[border:])
-        calls.append(Call(*(sum(map(size, part)) for part in parts)))
-        before = view
-    return calls
-
-
-def common_prefix(first: Messages, second: Messages) -> int:
-    """How many messages the two lists have in common at the start."""
-    for place, (one, other) in enumerate(zip(first, second, strict=False)):
-        if one is not other and one != other:
-            return place
-    return min(len(first), len(second))
-
-
-def message_size(message: Message, count: Callable[[str], int]) -> int:
-    """The tokens of a chat message's texts and tool calls."""
-    calls = [call["function"] for call in message.get("tool_calls") or ()]
-    texts = [message.get("content") or "", message.get("reasoning_content") or ""]
-    texts += [f"{call['name']}({call['arguments']})" for call in calls]
-    return sum(count(text) for text in texts if text)
-
-
-@dataclass(frozen=True, slots=True)
-class Draw:
-    """One request to the draft."""
-
-    call: int
-    """The number of the agent's call at which it was made."""
-    input_tokens: int
-    output_tokens: int
-
-    def cost(self, price: Price) -> float:
-        return price.cost(self.input_tokens, self.output_tokens)
-
-
-def event_costs(calls: Sequence[Call], draws: Sequence[Draw], agent: Price, draft: Price) -> list[float]:
-    """USD for each event: a moved prefix with the last draw before it; a draw that moved nothing is one by itself."""
-    waiting = list(draws)
-    costs = []
-    for number, call in enumerate(calls):
-        if call.again:
-            earlier = [draw for draw in waiting if draw.call <= number]
-            if earlier:
-                waiting.remove(earlier[-1])
-            costs.append(call.reread(agent) + sum(draw.cost(draft) for draw in earlier[-1:]))
-    return costs + [draw.cost(draft) for draw in waiting]
 
 
 # The replay.

@@ -1,4 +1,4 @@
-"""The accounting behind docs/results/session-cost.md, held against a run that was reckoned by hand."""
+"""The replay behind docs/results/session-cost.md; its accounting is tested in bench/replay/test_money.py."""
 
 import asyncio
 import importlib.util
@@ -8,14 +8,10 @@ from types import ModuleType
 
 import pytest
 
-from focusctx.prices import Price
-
 BENCHMARK = Path(__file__).parents[1] / "benchmarks" / "session_cost.py"
 CALLS = 20
 SYSTEM, TASK, TURN, RESULT = 50, 150, 10, 90
 SPAN = TURN + RESULT
-AGENT = Price(input=2.0, output=8.0, cache_read=0.25, cache_write=1.25)
-DRAFT = Price(input=0.4, output=1.6)
 
 
 @pytest.fixture(scope="module")
@@ -38,75 +34,12 @@ RUN = [message("system", 0, SYSTEM), message("user", 0, TASK)] + [
 ]
 
 
-def size(part: dict) -> int:
-    return part["tokens"]
-
-
-def whole(cost: ModuleType) -> list:
-    turns = cost.turns_of(RUN)
-    return cost.calls_of([RUN[:turn] for turn in turns], cost.fresh_of(turns), size)
-
-
-def compressed(cost: ModuleType) -> list:
-    """At the eleventh call the first five of ten spans go: ten messages from the third on."""
-    turns = cost.turns_of(RUN)
-    views = [RUN[:turn] if number < 10 else RUN[:2] + RUN[12:turn] for number, turn in enumerate(turns)]
-    return cost.calls_of(views, cost.fresh_of(turns), size)
-
-
 def test_a_run_makes_one_call_for_each_turn(cost: ModuleType) -> None:
     turns = cost.turns_of(RUN)
     assert turns == list(range(2, 2 + 2 * CALLS, 2))
     assert cost.fresh_of(turns) == [2] * CALLS
     greeting = [RUN[0], message("assistant", 0, 5), RUN[1], *RUN[2:4]]
     assert cost.turns_of(greeting) == [3], "a greeting before anybody has spoken is no call"
-
-
-def test_the_uncompressed_run_reads_the_past_and_writes_the_new(cost: ModuleType) -> None:
-    calls = whole(cost)
-    assert [call.again for call in calls] == [0] * CALLS
-    assert [call.new for call in calls] == [TASK] + [SPAN] * (CALLS - 1)
-    assert [call.cached for call in calls] == [SYSTEM] + [SYSTEM + TASK + SPAN * n for n in range(CALLS - 1)]
-    read = SYSTEM + (CALLS - 1) * (SYSTEM + TASK) + SPAN * sum(range(CALLS - 1))
-    written = TASK + (CALLS - 1) * SPAN
-    dollars = (0.25 * read + 1.25 * written) * 2 / 1e6
-    assert sum(call.cost(AGENT) for call in calls) == pytest.approx(dollars)
-
-
-def test_a_moved_prefix_is_written_again_once(cost: ModuleType) -> None:
-    full, calls = whole(cost), compressed(cost)
-    assert calls[:10] == full[:10]
-    moved = calls[10]
-    assert (moved.cached, moved.again, moved.new) == (SYSTEM + TASK, 4 * SPAN, SPAN)
-    assert [call.again for call in calls[11:]] == [0] * 9
-    assert [call.tokens for call in calls[10:]] == [call.tokens - 5 * SPAN for call in full[10:]]
-    # Ten calls are without 500 tokens each, at the read price; 400 tokens cost the difference once.
-    saved = sum(call.cost(AGENT) for call in full) - sum(call.cost(AGENT) for call in calls)
-    assert saved == pytest.approx((10 * 0.25 * 5 * SPAN - (1.25 - 0.25) * 4 * SPAN) * 2 / 1e6)
-    assert sum(call.reread(AGENT) for call in calls) == pytest.approx((1.25 - 0.25) * 4 * SPAN * 2 / 1e6)
-
-
-def test_an_event_costs_its_draw_and_its_reread(cost: ModuleType) -> None:
-    early, used, late = cost.Draw(2, 1000, 750), cost.Draw(9, 2000, 750), cost.Draw(15, 500, 750)
-    reread = (1.25 - 0.25) * 4 * SPAN * 2 / 1e6
-    costs = cost.event_costs(compressed(cost), [early, used, late], AGENT, DRAFT)
-    assert costs == pytest.approx([reread + used.cost(DRAFT), early.cost(DRAFT), late.cost(DRAFT)])
-    assert used.cost(DRAFT) == pytest.approx((2000 * 0.4 + 750 * 1.6) / 1e6)
-    assert cost.event_costs(whole(cost), [], AGENT, DRAFT) == []
-
-
-def test_equal_messages_are_the_same_to_a_cache(cost: ModuleType) -> None:
-    copies = [dict(part) for part in RUN]
-    assert cost.common_prefix(RUN, copies) == len(RUN)
-    assert cost.common_prefix(RUN, [*copies[:3], message("user", 1, 1)]) == 3
-    assert cost.common_prefix([], RUN) == 0
-
-
-def test_a_message_is_its_texts_and_calls(cost: ModuleType) -> None:
-    call = {"id": "1", "type": "function", "function": {"name": "look", "arguments": '{"at": 1}'}}
-    turn = {"role": "assistant", "content": "hm", "reasoning_content": "so", "tool_calls": [call]}
-    assert cost.message_size(turn, len) == len("hm" + "so" + 'look({"at": 1})')
-    assert cost.message_size({"role": "assistant", "content": None}, len) == 0
 
 
 def test_shares_are_of_sums(cost: ModuleType) -> None:

@@ -10,13 +10,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from ..config import FocusConfig
 from ..errors import ConfigError, MissingExtraError
 from ..invariants import violations
 from ..pipeline.budget import pinned_spans
 from ..pipeline.companions import leaders_of
-from ..pipeline.rebuild import Dropped, rebuild
+from ..pipeline.rebuild import rebuild
 from ..pipeline.recent import RecentHistories
 from ..tokens import Counter
 from ..types import History, Message, Span, Usage
@@ -38,7 +39,7 @@ class Choice:
     """Which turns stay, what stands for the others, and what it took to know."""
 
     kept: Collection[int]
-    dropped: Dropped = "remove"
+    dropped: Literal["remove", "skeleton"] = "remove"
     made: Made | None = None
     usage: Usage = Usage()
 
@@ -108,7 +109,8 @@ def _rebuilt(history: History, choice: Choice) -> list[Message]:
     kept = {*choice.kept, *pinned_spans(history, None)}
     kept |= leaders_of(history, kept).keys()
     if choice.dropped == "skeleton":
-        skeleton = rebuild(history, kept, "skeleton")  # a copy of a very short observation is that observation
+        # A copy of a very short observation is that observation.
+        skeleton = rebuild(history, kept, [span.index for span in history.spans])
         return [old if old == new else new for old, new in zip(history.messages, skeleton, strict=True)]
     if choice.made is None:
         return rebuild(history, kept)

@@ -23,12 +23,12 @@ def print_tables(console: Console, folder: Path) -> None:
         for table in tables(study, _SHOWN):
             name = "" if table.key == "main" else f": {table.title.lower()}"
             console.print(f"\n{study.title}, agent {study.model}{name}", style="bold")
-            _print(console, table)
+            print_table(console, table)
             console.print(table.note, style="dim")
     console.print(f"\n`focusctx bench report {folder}` makes all tables and figures of it.")
 
 
-def _print(console: Console, table: Table) -> None:
+def print_table(console: Console, table: Table) -> None:
     from rich import box
     from rich.table import Table as Drawn
     from rich.text import Text

@@ -1,0 +1,1 @@
+"""Ablations on recorded runs: one setting changed at a time, everything else the same."""

@@ -1,0 +1,1 @@
+"""What a replay found: collect → tables, figures → Markdown, CSV, HTML, LaTeX, pictures."""

@@ -1,0 +1,1 @@
+"""The paper's estimator study on recorded runs: does the share of citing sketches settle, and on what?"""

@@ -1,0 +1,48 @@
+"""`focusctx replay`: recorded runs, compressed as they would have been, held against what then happened.
+
+Each subcommand is a file of its own, `replay_NAME.py`, with one function: `add_to(parts)` adds its parser, which sets
+`run`. Such a file imports nothing heavy before `run` is called.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .compress import Commands
+
+_PARTS = ("run", "points", "record", "report", "agree", "study", "ablate")
+
+_DESCRIPTION = """\
+Replay recorded runs: what would each method have left of the past, and did the
+future need what it dropped? Any JSONL of message lists will do, your own logs
+too.
+
+with no key, no model and no download:
+  focusctx replay run my-logs.jsonl --draft offline
+"""
+
+
+def add_to(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "replay",
+        help="what compression would have kept of your recorded runs, and what they needed",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.set_defaults(run=lambda _: _help(parser))
+    parts: Commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for name in _PARTS:
+        module = f"{__package__}.replay_{name}"
+        if find_spec(module):
+            import_module(module).add_to(parts)
+
+
+def _help(parser: argparse.ArgumentParser) -> int:
+    parser.print_help(sys.stderr)
+    return 2

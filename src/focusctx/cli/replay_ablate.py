@@ -1,0 +1,170 @@
+"""`focusctx replay ablate`: one setting changed at a time, on recorded runs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .options import DRAFTS
+from .problem import Problem
+from .replay_options import DATA, add_data, budgets_of, parser_for, runs_of
+
+if TYPE_CHECKING:
+    from ..bench.replay.points import Point
+    from ..bench.report.document import Document, Section
+    from .compress import Commands
+
+_DESCRIPTION = """\
+What each setting is worth. `settings` and `budgets` need no model: they read
+recorded sketches, and the records of replays at several budgets.
+"""
+_SETTINGS = f"""\
+N, τ, FOCUS-O against FOCUS-D, and every switch beyond the paper, on top of the
+paper's algorithm and off the shipped default: each at every point that has
+recorded sketches.
+
+{DATA}"""
+_BUDGETS = """\
+δ: events per step, and recall against peak, from runs that `focusctx replay
+run` has walked at several budgets into one folder:
+
+  focusctx replay run runs.jsonl --budget 2048 --out folder
+  focusctx replay run runs.jsonl --budget 8192 --out folder
+"""
+_ROLLOUTS = f"""\
+N sketches one after the other, N requests at once, or one request for N: the
+requests, the input tokens paid and the time that each way takes, with a live
+draft, one event at a time.
+
+{DATA}"""
+
+
+def add_to(parts: Commands) -> None:
+    told = "what each setting is worth: N, τ, δ, every switch"
+    parser = parser_for(parts, "ablate", told, _DESCRIPTION)
+    parser.set_defaults(run=lambda _: _help(parser))
+    kinds = parser.add_subparsers(title="commands", metavar="COMMAND")
+
+    settings = parser_for(kinds, "settings", "N, τ and every switch, from recorded sketches", _SETTINGS)
+    add_data(settings)
+    settings.add_argument("--sketches", type=Path, metavar="FILE", required=True, help="recorded sketches")
+    settings.add_argument("--jobs", type=int, metavar="N", help="processes (default: the cores)")
+    _add_out(settings)
+    settings.set_defaults(run=run_settings)
+
+    budgets = parser_for(kinds, "budgets", "δ, from replays at several budgets", _BUDGETS)
+    budgets.add_argument("folder", type=Path, metavar="FOLDER", help="with the records of the replays")
+    _add_out(budgets)
+    budgets.set_defaults(run=run_budgets)
+
+    rollouts = parser_for(kinds, "rollouts", "one after the other, at once, or one request", _ROLLOUTS, DRAFTS)
+    add_data(rollouts)
+    rollouts.add_argument("--draft", required=True, help="who sketches, see below")
+    rollouts.add_argument("--rollouts", type=int, metavar="N", default=3, help="sketches per event (default: 3)")
+    rollouts.add_argument(
+        "--sketch-tokens", type=int, metavar="N", default=1024, help="tokens of a sketch at most (default: 1024)"
+    )
+    rollouts.add_argument("--events", type=int, metavar="N", default=10, help="(default: 10)")
+    _add_out(rollouts)
+    rollouts.set_defaults(run=run_rollouts)
+
+
+def run_settings(arguments: argparse.Namespace) -> int:
+    from ..bench.replay.ablations.settings import judge_all
+    from ..bench.replay.ablations.settings_report import MEASURES, by_group, figures, tables
+    from ..bench.replay.ablations.variants import variants
+    from ..bench.replay.files import short_name
+    from ..bench.replay.sketches import Sketches
+    from ..bench.report.document import Section
+    from .replay_counting import counting
+
+    recorded = list(Sketches(arguments.sketches))
+    with counting(sys.stderr, "runs") as watch:
+        judged = judge_all(runs_of(arguments), recorded, arguments.jobs, watch)
+    if not judged:
+        raise Problem(f"{arguments.sketches} speaks of none of these runs")
+    found = by_group({variant: judged.get(number, []) for number, variant in enumerate(variants())})
+    draft = short_name(next((one.draft for one in recorded if one.draft), "recorded"))
+    counts = sorted(len(one.replies) for one in recorded)
+    facts = f"{len(recorded):,} events, {counts[0]:,} to {counts[-1]:,} sketches at each."
+    if counts[-1] < max(variant.config.rollouts for variant in variants()):
+        facts += " Settings that need more sketches than an event has are left out."
+    facts += f" {MEASURES}"
+    return _write(arguments, Section("settings", f"Settings, draft {draft}", facts, tables(found), figures(found)))
+
+
+def run_budgets(arguments: argparse.Namespace) -> int:
+    from ..bench.replay.ablations.budgets import figures, swept, tables
+    from ..bench.replay.record import run_records
+    from ..bench.report.document import Section
+
+    found = swept(run_records(arguments.folder))
+    if not found:
+        raise Problem(f"{arguments.folder} holds no method that was replayed at several budgets, over the same runs")
+    facts = "The same runs at every budget, walked step by step with repeated events."
+    return _write(arguments, Section("budgets", "Budgets", facts, tables(found), figures(found)))
+
+
+def run_rollouts(arguments: argparse.Namespace) -> int:
+    import asyncio
+
+    from ..baselines.ask import patient
+    from ..bench.replay.ablations.rollouts import measure, read_taken
+    from ..bench.replay.ablations.rollouts_report import tables
+    from ..bench.report.document import Section
+    from ..config import FocusConfig
+    from .replay_counting import counting
+
+    path = _out(arguments) / "rollouts.jsonl"
+    points = _points(arguments)
+    config = FocusConfig.paper(rollouts=arguments.rollouts, sketch_tokens=arguments.sketch_tokens)
+    with counting(sys.stderr, "events") as watch:
+        asyncio.run(measure(patient(arguments.draft, 600.0), points, path, config, watch))
+    facts = "One event at a time; the first request, which may load a model, is not counted."
+    return _write(arguments, Section("rollouts", "Ways to sample", facts, tables(read_taken(path)), []))
+
+
+def _points(arguments: argparse.Namespace) -> list[Point]:
+    from ..bench.replay.evidence import Evidence
+    from ..bench.replay.points import points_of
+    from ..bench.replay.study.events import choose
+
+    runs = runs_of(arguments)
+    budgets = budgets_of(arguments, runs)
+    every = (point for run in runs for point in points_of(Evidence(run), budgets[run.file]))
+    points = choose(every, arguments.events)
+    if not points:
+        raise Problem("no run has a history over budget with 6 spans or more; a smaller --budget may help")
+    return points
+
+
+def _write(arguments: argparse.Namespace, section: Section) -> int:
+    from .. import __version__
+    from ..bench.report.document import Document
+    from ..bench.report.write import can_draw, write_report
+    from .terminal import printable
+
+    command = f"    focusctx {' '.join(sys.argv[1:])}"
+    document: Document = Document("Ablations", [f"Made by focusctx {__version__}:", command], [section])
+    for file in write_report(document, _out(arguments), ("markdown",)):
+        sys.stdout.write(f"{printable(str(file))}\n")
+    if section.figures and not can_draw():
+        sys.stderr.write("focusctx: no figures, they need an extra: pip install 'focusctx[bench]'\n")
+    return 0
+
+
+def _add_out(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="(default: below focusctx-ablations)")
+
+
+def _out(arguments: argparse.Namespace) -> Path:
+    kind = arguments.run.__name__.removeprefix("run_")
+    folder: Path = arguments.out or Path("focusctx-ablations") / kind
+    return folder
+
+
+def _help(parser: argparse.ArgumentParser) -> int:
+    parser.print_help(sys.stderr)
+    return 2

@@ -1,0 +1,187 @@
+"""The options that `focusctx replay run`, `points` and `record` share, and what they ask for."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .problem import Problem
+
+if TYPE_CHECKING:
+    from ..bench.replay.methods import Setup
+    from ..bench.replay.runner import Plan
+    from ..bench.replay.runs import Run
+    from ..bench.replay.sketches import Recorded
+
+DATA = """\
+DATA is a JSONL file, or a folder of such files: each line a list of messages,
+or an object with such a list as its "messages" and, if it has one, an "id".
+OpenAI chat, OpenAI Responses and Anthropic are recognised; methods other than
+none and FOCUS read chat only.
+"""
+
+METHODS = ("none", "fifo", "retrieval", "masking-10", "masking-5", "masking-3", "focus-d", "focus")
+
+
+def parser_for(parts: Any, name: str, help: str, description: str, epilog: str = "") -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = parts.add_parser(
+        name,
+        help=help,
+        description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    return parser
+
+
+def add_data(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("data", nargs="+", type=Path, metavar="DATA", help="recorded runs, see above")
+    add = parser.add_argument_group("which runs").add_argument
+    add("--limit", type=int, metavar="N", help="only the first N runs of each file")
+    add(
+        "--budget",
+        type=_budget,
+        metavar="TOKENS",
+        help="δ (default: auto, 4096; 1024 for dialogues whose median run has fewer tokens of spans than that)",
+    )
+
+
+def add_methods(parser: argparse.ArgumentParser, methods: tuple[str, ...], draft: str) -> None:
+    add = parser.add_argument_group("what to compare").add_argument
+    add("--methods", nargs="+", metavar="NAME", help=f"(default: {' '.join(methods)}, as far as they read the runs)")
+    parser.set_defaults(usual_methods=methods)
+    add("--draft", help=f"who sketches plans, see below (default: {draft})")
+    add("--sketches", type=Path, metavar="FILE", help="recorded sketches, played at the points they were made for")
+    add("--rollouts", type=int, metavar="N", default=3, help="sketches per event (default: 3)")
+    add("--threshold", type=float, metavar="TAU", default=0.3, help="τ (default: 0.3)")
+    add(
+        "--set",
+        nargs="+",
+        metavar="KEY=VALUE",
+        default=[],
+        help="settings of `focus` that differ from the shipped ones",
+    )
+    add("--compressor", metavar="DRAFT", help="who writes summaries for prompting (default: the draft)")
+    add("--embedder", default="words", help="for retrieval: openai:MODEL, wordllama, … (default: words, no model)")
+    add("--no-matched", action="store_true", help="no comparators that get as many tokens as FOCUS left")
+    add("--model", default="gpt-4.1", help="whose prices the agent's calls are reckoned at (default: gpt-4.1)")
+
+
+def add_running(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("how to run").add_argument
+    add("--out", type=Path, metavar="FOLDER", help="where records go (default: below focusctx-replay, by data)")
+    add(
+        "--jobs",
+        type=int,
+        metavar="N",
+        help="processes (default: the cores); runs at once, where a model is asked (64)",
+    )
+    add("--engine", choices=("local", "ray"), default="local", help="ray: on a Ray cluster, with focusctx[ray]")
+    add(
+        "--deadline",
+        type=float,
+        metavar="SECONDS",
+        default=600.0,
+        help="how long the sketches of an event may take (default: 600)",
+    )
+
+
+def runs_of(arguments: argparse.Namespace) -> list[Run]:
+    from ..bench.replay.runs import read_runs
+
+    check(arguments)
+    runs = read_runs(arguments.data, arguments.limit)
+    if not runs:
+        raise Problem(f"no run in {' '.join(map(str, arguments.data))}")
+    return runs
+
+
+def budgets_of(arguments: argparse.Namespace, runs: list[Run]) -> dict[str, int]:
+    """δ for each file, said where it was chosen here."""
+    from ..bench.replay.budgets import budgets_for
+    from .terminal import printable
+
+    budgets = budgets_for(runs, arguments.budget)
+    if arguments.budget is None:
+        told = ", ".join(f"{printable(file)} {budget}" for file, budget in budgets.items())
+        sys.stderr.write(f"budget δ, chosen by the length of the runs: {told}\n")
+    return budgets
+
+
+def plan_of(
+    arguments: argparse.Namespace, runs: list[Run], recorded: list[Recorded], more: tuple[str, ...] = ()
+) -> Plan:
+    """What the options ask for; `more` are methods that only this command has."""
+    from ..bench.replay.methods import ANY_FORMAT
+    from ..bench.replay.runner import Plan
+
+    if not (arguments.methods or all(run.format == "chat_completions" for run in runs)):
+        arguments.methods = ANY_FORMAT
+    setup = setup_of(arguments, recorded)
+    setup.check(more)
+    return Plan(setup, runs, budgets_of(arguments, runs), recorded, arguments.engine, arguments.jobs)
+
+
+def setup_of(arguments: argparse.Namespace, recorded: list[Recorded]) -> Setup:
+    from ..bench.replay.methods import Setup
+
+    return Setup(
+        methods=tuple(dict.fromkeys(arguments.methods or arguments.usual_methods)),
+        draft=arguments.draft,
+        recorded=next((one.draft for one in recorded if one.draft), "recorded") if recorded else None,
+        rollouts=arguments.rollouts,
+        threshold=arguments.threshold,
+        changes=tuple(map(_setting, arguments.set)),
+        compressor=arguments.compressor,
+        embedder=arguments.embedder,
+        deadline=arguments.deadline,
+        model=arguments.model,
+        matched=not arguments.no_matched,
+    )
+
+
+def recorded_of(arguments: argparse.Namespace) -> list[Recorded]:
+    from ..bench.replay.sketches import Sketches
+
+    return list(Sketches(arguments.sketches)) if arguments.sketches else []
+
+
+def folder_of(arguments: argparse.Namespace) -> Path:
+    """Where records go: the same place for the same data."""
+    names = "-".join(dict.fromkeys(path.resolve().name.removesuffix(".jsonl") for path in arguments.data))
+    folder: Path = arguments.out or Path("focusctx-replay") / names[:100]
+    return folder
+
+
+def check(arguments: argparse.Namespace) -> None:
+    for name in ("limit", "jobs", "rollouts", "deadline"):
+        value = getattr(arguments, name, None)
+        if value is not None and not value > 0:
+            raise Problem(f"--{name} must be above 0, got {value}")
+
+
+def _budget(text: str) -> int | None:
+    if text == "auto":
+        return None
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of tokens and not auto")
+    return number
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """`fill=0.45` as the setting it names; what is no JSON is a word."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise Problem(f"--set wants KEY=VALUE, got {text!r}")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value

@@ -1,0 +1,111 @@
+"""`focusctx replay record`: ask a draft for sketches at every point of recorded runs, and keep them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .options import DRAFTS
+from .replay_options import DATA, add_data, parser_for
+
+if TYPE_CHECKING:
+    from ..bench.replay.sketches import Recorded
+    from .compress import Commands
+
+_DESCRIPTION = f"""\
+Ask a draft for N sketches at every point of recorded runs, many points at
+once, and write them to FILE, one line a point. `points`, `study` and others
+then play them with no model at hand. What FILE holds is not asked again, so
+the same command goes on where it was.
+
+{DATA}
+A run's points are where its history first passes δ, 2δ and 4δ.
+"""
+
+_INCOMPLETE = 3
+
+
+def add_to(parts: Commands) -> None:
+    parser = parser_for(parts, "record", "ask a draft for sketches at every point", _DESCRIPTION, DRAFTS)
+    add_data(parser)
+    add = parser.add_argument_group("what to ask").add_argument
+    add("--draft", required=True, help="who sketches plans, see below")
+    add("--out", type=Path, required=True, metavar="FILE", help="where the sketches go")
+    add("--at", type=Path, metavar="FILE", help="only the points of these recorded sketches")
+    add("--rollouts", type=int, metavar="N", default=3, help="sketches per point (default: 3)")
+    add("--temperature", type=float, default=0.7, help="of the draft (default: 0.7)")
+    add("--sketch-tokens", type=int, metavar="N", default=1024, help="tokens of a sketch at most (default: 1024)")
+    add("--optimistic", action="store_true", help="ask for no rescued spans")
+    add("--every", type=int, metavar="N", default=1, help="only every Nth point (default: 1)")
+    add("--at-once", type=int, metavar="N", default=256, help="points asked about at once (default: 256)")
+    add("--deadline", type=float, metavar="SECONDS", default=1800.0, help="for one point (default: 1800)")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    import asyncio
+
+    from ..baselines.ask import patient
+    from ..bench.replay.evidence import Evidence
+    from ..bench.replay.points import points_of
+    from ..bench.replay.sketches import Sketches, points_recorded, record
+    from ..bench.runner import Tally
+    from ..config import FocusConfig
+    from .bench_progress import progress
+    from .replay_options import budgets_of, runs_of
+    from .terminal import printable
+
+    runs = runs_of(arguments)
+    if arguments.at:
+        elsewhere = list(Sketches(arguments.at))
+        points = [point for run in runs for point in points_recorded(Evidence(run), elsewhere)]
+    else:
+        budgets = budgets_of(arguments, runs)
+        points = [point for run in runs for point in points_of(Evidence(run), budgets[run.file])]
+    points = points[:: arguments.every]
+    config = FocusConfig(
+        rollouts=arguments.rollouts,
+        temperature=arguments.temperature,
+        sketch_tokens=arguments.sketch_tokens,
+        defensive=not arguments.optimistic,
+        deadline=arguments.deadline,
+    )
+    planned = dict(Counter(point.file for point in points))
+    zero = dict.fromkeys(planned, 0)
+    tally = Tally(planned=planned, before=dict(zero), done=dict(zero), failed=dict(zero), began=time.monotonic())
+    tokens = 0
+    with progress(sys.stderr) as watch:
+
+        def told(file: str, recorded: Recorded | None, problem: str | None) -> None:
+            nonlocal tokens
+            if problem:
+                tally.failed[file] += 1
+                tally.last_problem = problem
+            elif recorded:
+                tally.done[file] += 1
+                tokens += recorded.output_tokens
+            else:
+                tally.before[file] += 1
+            watch(tally)
+
+        work = record(
+            patient(arguments.draft, arguments.deadline),
+            points,
+            Sketches(arguments.out),
+            config=config,
+            at_once=arguments.at_once,
+            watch=told,
+        )
+        asyncio.run(work)
+    seconds = time.monotonic() - tally.began
+    sys.stdout.write(
+        f"{sum(tally.done.values())} points sketched in {seconds:.0f} s, {tokens} tokens written; "
+        f"{printable(str(arguments.out))} has {len(points) - tally.left} of {len(points)}\n"
+    )
+    if tally.last_problem:
+        sys.stderr.write(f"{sum(tally.failed.values())} points failed; the last: {printable(tally.last_problem)}\n")
+    return _INCOMPLETE if tally.left else 0

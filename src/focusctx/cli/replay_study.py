@@ -1,0 +1,197 @@
+"""`focusctx replay study`: the paper's estimator study on recorded runs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .options import DRAFTS
+from .problem import Problem
+from .replay_options import DATA, add_data, budgets_of, parser_for, runs_of
+
+if TYPE_CHECKING:
+    from ..bench.replay.points import Point
+    from ..bench.replay.study.findings import Findings
+    from .compress import Commands
+
+_DESCRIPTION = f"""\
+How many sketches are enough, and do they say what the future needs? Three
+passes, each added to files in the folder, so that a stopped one goes on:
+
+  sketches     the draft is asked for very many sketches at each event
+  likelihoods  how likely the model finds possible next actions, its own plans
+               and what the agent did, with each span left out in turn; needs a
+               model whose probabilities can be read (transformers:…)
+  report       tables and figures of what is there; needs no model
+
+{DATA}"""
+_EPILOG = f"""\
+{DRAFTS}
+from recorded sketches, with no model:
+  focusctx replay study runs/ --sketches sketches.jsonl --out study
+on a GPU:
+  focusctx replay study runs/ --draft transformers:MODEL --rollouts 128 --out study
+"""
+_PATIENCE = 3600.0
+"""Seconds that the sketches of one event may take: hundreds, beside those of other events."""
+_PASSES = ("sketches", "likelihoods", "report")
+
+
+def add_to(parts: Commands) -> None:
+    told = "the paper's estimator study: convergence, divergences, coverage"
+    parser = parser_for(parts, "study", told, _DESCRIPTION, _EPILOG)
+    add_data(parser)
+    what = parser.add_argument_group("what to study").add_argument
+    what("--draft", help="who sketches, see below")
+    what("--sketches", type=Path, metavar="FILE", help="recorded sketches and their events, in place of a draft's")
+    what("--likelihoods", type=Path, metavar="FILE", help="recorded likelihoods (default: those in the folder)")
+    what("--only", choices=_PASSES, metavar="PASS", help="just one pass: sketches, likelihoods or report")
+    what("--events", type=int, metavar="N", default=30, help="a few of each file, one of a run (default: 30)")
+    what("--rollouts", type=int, metavar="N", default=100, help="sketches at each event (default: 100)")
+    what("--sketch-tokens", type=int, metavar="N", default=1024, help="tokens of a sketch at most (default: 1024)")
+    what("--threshold", type=float, metavar="TAU", default=0.3, help="τ (default: 0.3)")
+    what("--actions", type=int, metavar="N", default=12, help="of the vocabulary at each event (default: 12)")
+    what("--plans", type=int, metavar="N", default=4, help="written freely at each event (default: 4)")
+    how = parser.add_argument_group("how to run").add_argument
+    how("--out", type=Path, metavar="FOLDER", default=Path("focusctx-study"), help="(default: focusctx-study)")
+    how("--at-once", type=int, metavar="N", default=8, help="events that are sketched at a time (default: 8)")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    for name in ("events", "actions", "plans", "at_once"):
+        if getattr(arguments, name) < 1:
+            raise Problem(f"--{name.replace('_', '-')} must be 1 or more, got {getattr(arguments, name)}")
+    wanted = (arguments.only,) if arguments.only else _PASSES
+    if not arguments.draft and not arguments.sketches and "report" not in wanted:
+        raise Problem("the passes need a --draft")
+    points = _points(arguments)
+    if "sketches" in wanted and arguments.draft and not arguments.sketches:
+        _sketch(arguments, points)
+    if "likelihoods" in wanted and arguments.draft:
+        _score(arguments, points, asked=arguments.only is not None)
+    if "report" in wanted:
+        _report(arguments, points)
+    return 0
+
+
+def _points(arguments: argparse.Namespace) -> list[Point]:
+    """Those of the recorded sketches, where just those are looked at, or a few of each file."""
+    from ..bench.replay.evidence import Evidence
+    from ..bench.replay.points import points_of
+    from ..bench.replay.sketches import Sketches, points_recorded
+    from ..bench.replay.study.events import choose
+
+    runs = runs_of(arguments)
+    if arguments.sketches or arguments.only == "report":
+        recorded = list(Sketches(_sketches_file(arguments)))
+        known = {one.place[:2] for one in recorded}
+        own = [run for run in runs if (run.file, run.id) in known]
+        if not own:
+            raise Problem(f"{_sketches_file(arguments)} speaks of none of these runs")
+        return [point for run in own for point in points_recorded(Evidence(run), recorded)]
+    budgets = budgets_of(arguments, runs)
+    points = choose((point for run in runs for point in points_of(Evidence(run), budgets[run.file])), arguments.events)
+    if not points:
+        raise Problem("no run has a history over budget with 6 spans or more; a smaller --budget may help")
+    return points
+
+
+def _sketch(arguments: argparse.Namespace, points: list[Point]) -> None:
+    import asyncio
+
+    from ..bench.replay.sketches import Recorded, Sketches, record
+    from ..config import FocusConfig
+    from ..drafts.registry import draft_from
+    from .replay_counting import counting
+
+    config = FocusConfig.paper(
+        rollouts=arguments.rollouts,
+        threshold=arguments.threshold,
+        sketch_tokens=arguments.sketch_tokens,
+        deadline=_PATIENCE,
+    )
+    sketches = Sketches(_sketches_file(arguments))
+    done = 0
+    with counting(sys.stderr, "sketches") as watch:
+
+        def told(_: str, __: Recorded | None, problem: str | None) -> None:
+            nonlocal done
+            done += 1
+            watch(done, len(points), problem)
+
+        draft = draft_from(arguments.draft)
+        asyncio.run(record(draft, points, sketches, config=config, at_once=arguments.at_once, watch=told))
+
+
+def _score(arguments: argparse.Namespace, points: list[Point], *, asked: bool) -> None:
+    import asyncio
+    from typing import cast
+
+    from ..bench.replay.study.scoring import Amounts, score_points
+    from ..drafts.likelihood import ScoringDraft
+    from ..drafts.registry import draft_from
+    from .replay_counting import counting
+
+    draft = draft_from(arguments.draft)
+    if not hasattr(draft, "score"):
+        if asked:
+            raise Problem(f"the probabilities of {draft.name} cannot be read; transformers:… can")
+        return
+    amounts = Amounts(actions=arguments.actions, plans=arguments.plans)
+    with counting(sys.stderr, "likelihoods") as watch:
+        asyncio.run(score_points(cast("ScoringDraft", draft), points, _likelihoods_file(arguments), amounts, watch))
+
+
+def _report(arguments: argparse.Namespace, points: list[Point]) -> None:
+    from ..bench.replay.files import short_name
+    from ..bench.replay.sketches import Sketches
+    from ..bench.replay.study.document import document
+    from ..bench.replay.study.events import gather
+    from ..bench.replay.study.findings import study
+    from ..bench.replay.study.likelihoods import read_likelihoods
+    from ..bench.report.write import can_draw, write_report
+    from .terminal import printable
+
+    recorded = Sketches(_sketches_file(arguments)).by_place()
+    path = _likelihoods_file(arguments)
+    scored = {one.place: one for one in read_likelihoods(path)} if path.exists() else {}
+    events = gather(points, recorded, scored)
+    if not events:
+        raise Problem(
+            f"{_sketches_file(arguments)} has no event of these runs with 6 spans or more and a sketch that is a plan"
+        )
+    draft = next((one.draft for one in recorded.values() if one.draft), "recorded")
+    findings = study(events, short_name(draft), arguments.threshold)
+    for line in _headline(findings):
+        sys.stdout.write(f"{line}\n")
+    command = f"focusctx {' '.join(sys.argv[1:])}"
+    for file in write_report(document(findings, command), arguments.out, ("markdown",)):
+        sys.stdout.write(f"{printable(str(file))}\n")
+    if not can_draw():
+        sys.stderr.write("focusctx: no figures, they need an extra: pip install 'focusctx[bench]'\n")
+
+
+def _headline(findings: Findings) -> list[str]:
+    from ..bench.replay.study.document import facts
+
+    told = [facts(findings)]
+    for curve in findings.curves:
+        if curve.enough:
+            settles, slope = curve.settles(), curve.slope()
+            at = f"settles at N = {settles}" if settles else f"does not settle by N = {curve.sizes[-1]}"
+            falls = f"; worst-span error falls with slope {slope.mean:.2f}" if slope else ""
+            told.append(f"{curve.name}: {at}{falls}")
+    return told
+
+
+def _sketches_file(arguments: argparse.Namespace) -> Path:
+    path: Path = arguments.sketches or arguments.out / "sketches.jsonl"
+    return path
+
+
+def _likelihoods_file(arguments: argparse.Namespace) -> Path:
+    path: Path = arguments.likelihoods or arguments.out / "likelihoods.jsonl"
+    return path

@@ -1,0 +1,172 @@
+"""`focusctx replay run`, `points` and `record`: on small logs, with no key and no network."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.replay.logs import SHOPPING, long_run, run_of, write
+from focusctx.bench.replay.record import point_records, run_records
+from focusctx.bench.replay.sketches import Sketches
+
+ANTHROPIC = [
+    {"role": "user", "content": "Read all."},
+    *(
+        message
+        for number in range(8)
+        for message in (
+            {"role": "assistant", "content": [{"type": "tool_use", "id": f"t{number}", "name": "f", "input": {}}]},
+            {
+                "role": "user",
+                "content": [{"type": "tool_result", "tool_use_id": f"t{number}", "content": f"page {number} " * 30}],
+            },
+        )
+    ),
+]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return write(tmp_path / "my-logs.jsonl", long_run(30, "a"), long_run(24, "b"), run_of(SHOPPING, "c"))
+
+
+def test_a_log_a_table_and_records(focusctx, log, tmp_path):
+    code, out, err = focusctx("replay", "run", log, "--budget", 400, "--jobs", 1, "--out", tmp_path / "out")
+    assert code == 0
+    assert "my-logs.jsonl, δ 400" in out
+    for name in ("No compression", "Retrieval", "Masking, M = 3", "FOCUS-D", "FOCUS", "Masking @ FOCUS"):
+        assert f"\n{name} " in out
+    assert "words of the user or of system prompts lost: 0" in out
+    assert "3/3 tasks" in err
+    records = list(run_records(tmp_path / "out"))
+    assert len(records) == 3 * (8 + 2 * 3)
+    assert next(record for record in records if record.method == "none").recall == 1
+    about = json.loads((tmp_path / "out" / "replay.json").read_text())
+    assert set(about["data"]["my-logs.jsonl"]) == {"a", "b", "c"}
+    assert f"tables and pictures: {tmp_path / 'out' / 'report' / 'report.html'}" in err
+    assert list((tmp_path / "out" / "report" / "figures").glob("*trade-off.png"))
+
+
+def test_the_same_command_goes_on_and_more_can_be_added(focusctx, log, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    command = ("replay", "run", log, "--budget", 400, "--jobs", 1, "--no-report", "--no-matched")
+    assert focusctx(*command, "--methods", "none", "--limit", 2)[0] == 0
+    path = tmp_path / "focusctx-replay" / "my-logs" / "runs.jsonl"
+    first = path.read_text()
+    code, _, err = focusctx(*command, "--methods", "none", "focus")
+    assert code == 0
+    assert path.read_text().startswith(first)
+    assert "0/3 tasks" in err
+    assert focusctx(*command, "--methods", "focus", "--set", "dropped=skeleton", "threshold=0.9")[0] == 0
+    code, out, err = focusctx(*command, "--methods", "none", "focus")
+    assert "3/3 tasks" in err
+    assert out.count("\nFOCUS (threshold") == 2
+    settings = [record.settings for record in run_records(path.parent) if record.method == "focus"]
+    assert [(one["threshold"], one["dropped"]) for one in settings] == 3 * [(0.3, "remove")] + 3 * [(0.9, "skeleton")]
+
+
+def test_the_budget_that_was_chosen_is_said(focusctx, log, tmp_path):
+    code, out, err = focusctx(
+        "replay", "run", log, "--methods", "none", "--jobs", 1, "--no-report", "--out", tmp_path / "out"
+    )
+    assert code == 0
+    assert "budget δ, chosen by the length of the runs: my-logs.jsonl 4096" in err
+    assert "No compression" in out
+    assert " - " in out, "no step was due, so there is nothing to have a share of"
+
+
+def test_sketches_are_recorded_and_played(focusctx, log, tmp_path):
+    sketches = tmp_path / "sketches.jsonl"
+    ask = ("replay", "record", log, "--draft", "offline", "--out", sketches, "--budget", 400, "--rollouts", 2)
+    code, out, _ = focusctx(*ask)
+    assert code == 0
+    points = len(list(Sketches(sketches)))
+    assert points == 5
+    assert f"has {points} of {points}" in out
+    assert "0 points sketched" in focusctx(*ask)[1]
+    again = ("replay", "record", log, "--draft", "offline", "--at", sketches, "--every", 2)
+    assert "3 points sketched" in focusctx(*again, "--out", tmp_path / "again.jsonl")[1]
+    places = [one.place for one in Sketches(sketches)]
+    assert {one.place for one in Sketches(tmp_path / "again.jsonl")} < set(places)
+    play = (
+        "replay",
+        "points",
+        log,
+        "--sketches",
+        sketches,
+        "--methods",
+        "focus-d",
+        "oracle",
+        "--jobs",
+        1,
+        "--no-report",
+    )
+    code, out, _ = focusctx(*play, "--rollouts", 2, "--out", tmp_path / "out")
+    assert code == 0
+    records = list(point_records(tmp_path / "out"))
+    assert [record.draft for record in records if record.method == "focus-d"] == ["offline"] * points
+    assert not any(record.failure for record in records)
+    assert "Oracle" in out
+
+
+def test_points_of_a_log(focusctx, log, tmp_path):
+    code, out, _ = focusctx(
+        "replay", "points", log, "--budget", 400, "--jobs", 1, "--no-report", "--out", tmp_path / "out"
+    )
+    assert code == 0
+    oracle = [record for record in point_records(tmp_path / "out") if record.method == "oracle"]
+    assert len(oracle) == 5
+    assert all(record.there == record.needed for record in oracle)
+    assert "all there" in out
+
+
+def test_logs_in_other_formats(focusctx, tmp_path):
+    path = write(tmp_path / "claude.jsonl", run_of(ANTHROPIC))
+    assert (
+        focusctx("replay", "run", path, "--budget", 200, "--jobs", 1, "--no-report", "--out", tmp_path / "out")[0] == 0
+    )
+    records = {record.method: record for record in run_records(tmp_path / "out")}
+    assert set(records) == {"none", "focus-o", "focus-d", "focus"}
+    assert records["focus"].events
+    assert records["focus"].words_lost == 0
+    code, _, err = focusctx(
+        "replay", "run", path, "--methods", "fifo", "--jobs", 1, "--no-report", "--out", tmp_path / "other"
+    )
+    assert code == 2
+    assert "fifo reads Chat Completions only" in err
+    assert "--methods none focus-o focus-d focus" in err
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--methods", "magic"], "unknown method 'magic'; known: none, fifo"),
+        (["--methods", "oracle"], "unknown method 'oracle'"),
+        (["--set", "fill"], "--set wants KEY=VALUE"),
+        (["--set", "depth=3"], "unknown setting 'depth'"),
+        (["--limit", "0"], "--limit must be above 0"),
+        (["--budget", "many"], "'many' is no number of tokens and not auto"),
+        (["--sketches", "no.jsonl"], "`focusctx replay record` makes one"),
+        (["--embedder", "magic"], "unknown embedder 'magic'"),
+        (["--draft", "magic", "--methods", "focus"], "unknown draft 'magic'"),
+    ],
+)
+def test_what_a_user_can_do_wrong(focusctx, log, tmp_path, more, said):
+    code, out, err = focusctx("replay", "run", log, "--jobs", 1, "--no-report", "--out", tmp_path / "out", *more)
+    assert (code, out) == (2, "")
+    assert said in err
+
+
+def test_data_that_will_not_do(focusctx, tmp_path):
+    assert "there is no such file" in focusctx("replay", "run", tmp_path / "no.jsonl")[2]
+    (tmp_path / "bad.jsonl").write_text('{"a": 1}\n')
+    assert "bad.jsonl line 1 holds no run" in focusctx("replay", "run", tmp_path / "bad.jsonl")[2]
+    (tmp_path / "empty.jsonl").write_text("\n")
+    assert "no run in" in focusctx("replay", "run", tmp_path / "empty.jsonl")[2]
+
+
+def test_help_names_every_part(focusctx):
+    code, _, err = focusctx("replay")
+    assert code == 2
+    for name in ("run", "points", "record"):
+        assert f"\n    {name} " in err
