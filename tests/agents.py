@@ -96,7 +96,7 @@ class BreakableStore(MemoryStore):
 
     def __getattribute__(self, name: str) -> Any:
         found = super().__getattribute__(name)
-        if name not in ("version", "dropped", "events", "commit", "archived", "add", "restore"):
+        if name not in ("version", "events", "commit", "archived", "add", "restore", "restored"):
             return found
         self.asked.append(name)
         return self._raise if name in self.broken else found

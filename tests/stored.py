@@ -14,11 +14,11 @@ from focusctx.session.store import Archived, StoredEvent
 
 
 def span(key: str, event: str = "e1", text: str = "looked around", **changes) -> Archived:
-    messages = ({"role": "assistant", "content": text}, {"role": "tool", "content": f"result of {key}"})
+    result = {"role": "tool", "tool_call_id": key, "content": f"result of {key}"}
+    messages = ({"role": "assistant", "content": text}, result)
     values = {
         "index": 7,
         "messages": messages,
-        "text": text,
         "tokens": 12,
         "utility": 0.25,
         "reason": "no plan cites it",

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from focusctx import DraftError, Focus, MessageError, Result
+from focusctx import DraftError, Focus, FocusConfig, MessageError, Result
 from focusctx.drafts import ScriptedDraft
 from focusctx.pipeline.split import read_history
-from oracles import blocks, check, check_removed, check_skeleton, open_calls
+from oracles import blocks, check, check_mixed, check_removed, check_skeleton, open_calls
 from strategies import COMPLETE_HISTORIES, HISTORIES, Json, damaged_histories, format_of, json_lists, json_values, texts
 
 PLAN = "Step: finish | Depends on: []"
@@ -63,6 +63,48 @@ def test_what_goes_out_is_legal_whatever_the_sketches_say(kind: str, data: st.Da
     assert result.tokens_after == again.tokens
     cited = {index for sketch in result.sketches if not sketch.problem for index in sketch.cited | sketch.rescued}
     assert cited <= set(result.kept), "with three sketches, one that names a span is enough"
+
+
+switches = st.fixed_dictionaries(
+    {
+        "fill": st.sampled_from([0.0, 0.7, 1.0]),
+        "threshold": st.sampled_from([0.3, 0.6]),
+        "repair": st.none() | st.floats(0, 1),
+        "members": st.booleans(),
+        "limit": st.none() | st.integers(1, 300),
+        "curtail": st.booleans(),
+        "dropped": st.sampled_from(["remove", "remove", "skeleton"]),
+    }
+).filter(lambda chosen: chosen["limit"] is None or chosen["dropped"] == "remove")
+
+
+@pytest.mark.parametrize("kind", HISTORIES)
+@settings(max_examples=80)
+@given(data=st.data(), said=st.lists(replies, min_size=3, max_size=5), chosen=switches)
+def test_so_is_it_whatever_else_has_a_say(
+    kind: str, data: st.DataObject, said: list[Any], chosen: dict[str, Any]
+) -> None:
+    messages = data.draw(HISTORIES[kind])
+    tokens = read_history(messages, FocusConfig(), len).tokens
+    result = compress(messages, *said, budget=max(tokens - 1, 0), rollouts=len(said), **chosen)
+    assert sorted((*result.kept, *result.dropped)) == list(range(1, len(result.kept) + len(result.dropped) + 1))
+    assert set(result.pinned) <= set(result.kept)
+    assert set(result.skeletons) <= set(result.dropped)
+    fates = {decision.index: decision.fate for decision in result.decisions}
+    assert [index for index, fate in fates.items() if fate == "skeleton"] == list(result.skeletons)
+    assert [index for index, fate in fates.items() if fate in ("skeleton", "dropped")] == list(result.dropped)
+    if not result.compressed:
+        assert result.messages is messages
+        return
+    check(messages, result.messages, format_of(kind))
+    check_mixed(messages, result.messages)
+    assert result.history is not None
+    assert result.tokens_after == read_history(result.messages, FocusConfig(), len, format=result.history.format).tokens
+    paper = compress(
+        messages, *said, budget=max(tokens - 1, 0), rollouts=len(said), threshold=chosen["threshold"], fill=0
+    )
+    if chosen["limit"] is None:
+        assert set(paper.kept) - set(paper.pinned) <= set(result.kept), "what the sketches ask for stays"
 
 
 @pytest.mark.parametrize("kind", HISTORIES)
@@ -145,6 +187,8 @@ def test_an_illegal_history_comes_back_untouched(format: str, data: st.DataObjec
 
 # --------------------------------------------------------------------------------------------------- no history
 
+budgets = st.sampled_from([0, 30, 100])  # with some, there is room to fill
+
 
 @settings(max_examples=200)
 @given(messages=json_lists | json_values)
@@ -157,10 +201,10 @@ def test_any_json_gives_a_result_or_a_message_error(messages: Any) -> None:
 @given(data=st.data())
 def test_so_does_a_history_with_one_value_damaged(kind: str, data: st.DataObject) -> None:
     with suppress(MessageError):
-        assert isinstance(compress(data.draw(damaged_histories(kind))), Result)
+        assert isinstance(compress(data.draw(damaged_histories(kind)), budget=data.draw(budgets)), Result)
 
 
 @given(messages=json_lists, format=st.sampled_from(list(BEFORE_AND_AFTER)))
 def test_so_does_json_said_to_be_of_a_format(messages: Any, format: str) -> None:
     with suppress(MessageError):
-        assert isinstance(compress(messages, format=format), Result)
+        assert isinstance(compress(messages, format=format, budget=30), Result)

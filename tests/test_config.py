@@ -10,6 +10,7 @@ def test_the_papers_settings() -> None:
     paper = FocusConfig.paper()
     assert (paper.rollouts, paper.threshold, paper.temperature, paper.budget) == (3, 0.3, 0.7, 4096)
     assert (paper.tokens, paper.dropped, paper.defensive) == ("cl100k_base", "remove", True)
+    assert (paper.fill, paper.repair, paper.members, paper.limit, paper.curtail) == (0, None, False, None, False)
     assert FocusConfig.paper(budget=2048).budget == 2048
 
 
@@ -21,6 +22,7 @@ def test_the_keyword_arguments_of_focus_are_the_knobs() -> None:
     ("name", "value"),
     [
         ("budget", -1), ("rollouts", 0), ("threshold", 0), ("threshold", 1.1), ("temperature", -0.1),
+        ("fill", 1.5), ("fill", -0.1), ("repair", 2.0), ("limit", 0),
         ("dropped", "melt"), ("observations", "maybe"), ("deadline", 0), ("confidence", 1), ("m_max", 0),
         ("draft_window", 3), ("sketch_tokens", 0), ("breaker_failures", 0), ("breaker_pause", -1),
     ],
@@ -28,3 +30,8 @@ def test_the_keyword_arguments_of_focus_are_the_knobs() -> None:
 def test_a_wrong_value_is_named(name: str, value: object) -> None:
     with pytest.raises(ConfigError, match=f"{name}.*{value}"):
         FocusConfig(**{name: value})
+
+
+def test_skeletons_of_everything_and_a_hard_limit_exclude_each_other() -> None:
+    with pytest.raises(ConfigError, match="limit must be None beside dropped='skeleton'"):
+        FocusConfig(limit=1000, dropped="skeleton")

@@ -5,10 +5,11 @@ The draft is the only thing that is waited for, so `compress` and `acompress` sh
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -21,13 +22,19 @@ from .errors import ConfigError
 from .invariants import violations
 from .pipeline.budget import over_budget, pinned_spans
 from .pipeline.cite import read_sketch
-from .pipeline.draft import build_prompt, sample
+from .pipeline.curtail import sample_enough
+from .pipeline.draft import build_prompt
 from .pipeline.evidence import decisions
-from .pipeline.keep import select
+from .pipeline.fill import Offers, fill, read_offers, spare_room
+from .pipeline.keep import Selection, select
+from .pipeline.limit import limit
+from .pipeline.members import with_members
 from .pipeline.rebuild import rebuild
 from .pipeline.recent import RecentHistories
+from .pipeline.repair import repair
 from .pipeline.score import score
-from .pipeline.split import measure, read_history
+from .pipeline.skeleton import skeleton_tokens
+from .pipeline.split import measure
 from .prices import price_of
 from .tokens import Counter
 from .types import DraftModel, History, Message, Prompt, Reply, Result, Sketch, Usage
@@ -76,10 +83,11 @@ class Focus:
         """The draft's N sketches for a history: all of an event that takes time."""
         started = time.perf_counter()
         prompt = build_prompt(history, self.config)
-        replies, problem = await sample(self.draft, prompt, self.config.rollouts, self.config.deadline)
         seen = frozenset(span.index for span in history.spans)
+        replies, problem = await sample_enough(self.draft, prompt, seen, self.config)
         sketches = tuple(read_sketch(reply.text, seen, truncated=reply.truncated) for reply in replies)
-        return Drafted(sketches, problem, seen, time.perf_counter() - started, self._usage(replies))
+        offers = await self._offers(history, sketches)
+        return Drafted(sketches, problem, seen, offers, time.perf_counter() - started, self._usage(replies))
 
     def pause(self) -> str | None:
         """Why the draft is not to be asked now; None when it may be."""
@@ -140,9 +148,14 @@ class Focus:
         # The draft was told that the newest span stays, so it need not cite it: it stays when newer ones have come.
         newest_seen = max(drafted.seen, default=0)
         newer = {span.index: "newer than the sketches" for span in history.spans if span.index >= newest_seen}
+        pinned = {**newer, **event.pinned}
         scores = score(plans)
-        selection = select(history, scores, {**newer, **event.pinned}, self.config)
-        rebuilt = rebuild(history, selection.kept, self.config.dropped)
+        selection = select(history, scores, pinned, self.config)
+        selection = with_members(history, selection, plans, self.config)
+        selection = repair(history, selection, plans, self.config)
+        selection = limit(history, selection, scores, pinned, self.config)
+        selection = fill(history, selection, drafted.offers, self.config)
+        rebuilt = rebuild(history, selection.kept, selection.skeletons)
         if broken := violations(rebuilt, history.format):
             return self._fail(event, f"the compressed history would be refused: {broken[0]}")
         dropped = tuple(span.index for span in history.spans if span.index not in selection.kept)
@@ -152,16 +165,15 @@ class Focus:
             compressed=bool(dropped),
             kept=tuple(sorted(selection.kept)),
             dropped=dropped,
+            skeletons=tuple(sorted(selection.skeletons)),
             rescued=tuple(sorted(selection.rescued)),
             pinned=tuple(sorted(selection.pinned)),
             utilities={span.index: scores.utility.get(span.index, 0.0) for span in history.spans},
-            decisions=decisions(
-                history, event.sketches, scores, selection, skeletons=self.config.dropped == "skeleton"
-            ),
+            decisions=decisions(history, event.sketches, scores, selection),
             certificate=theory.certificate(
                 [plan.cited for plan in plans], dropped, confidence=self.config.confidence, m_max=self.config.m_max
             ),
-            tokens_after=self._size(history, rebuilt, selection.kept),
+            tokens_after=self._size(history, selection),
             warnings=_warnings(event.sketches, drafted.problem),
         )
 
@@ -172,10 +184,19 @@ class Focus:
             history = measure(history, self.count)
         return history if goal is None else replace(history, goal=goal)
 
-    def _size(self, history: History, rebuilt: Sequence[Message], kept: Collection[int]) -> int:
-        if self.config.dropped == "remove":
-            return history.tokens - sum(span.tokens for span in history.spans if span.index not in kept)
-        return read_history(rebuilt, self.config, self.count, format=history.format).tokens
+    def _size(self, history: History, selection: Selection) -> int:
+        gone = sum(span.tokens for span in history.spans if span.index not in selection.kept)
+        return history.tokens - gone + skeleton_tokens(history, selection.skeletons, self.count)
+
+    async def _offers(self, history: History, sketches: Sequence[Sketch]) -> Offers | None:
+        """What could fill the room that the sketches leave, if they leave any."""
+        if not self.config.fill:
+            return None
+        kept = select(history, score(sketches), {}, self.config).kept
+        if spare_room(history, kept, self.config) <= 0:
+            return None
+        # A megatoken takes seconds: not on the event loop.
+        return await asyncio.to_thread(read_offers, history, self.count)
 
     def _usage(self, replies: Sequence[Reply]) -> Usage:
         usage = sum((reply.usage for reply in replies), Usage())
@@ -198,6 +219,8 @@ class Drafted:
     problem: str | None
     seen: frozenset[int]
     """The spans the draft was shown: it can only judge those."""
+    offers: Offers | None
+    """What may fill the room that the sketches leave."""
     seconds: float
     usage: Usage
 

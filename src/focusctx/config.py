@@ -1,4 +1,4 @@
-"""Every knob, one docstring each. The defaults are the paper's."""
+"""Every knob, one docstring each. The defaults are the paper's, but for `fill`."""
 
 from __future__ import annotations
 
@@ -21,6 +21,11 @@ class Settings(TypedDict, total=False):
     defensive: bool
     temperature: float
     dropped: Literal["remove", "skeleton"]
+    fill: float
+    repair: float | None
+    members: bool
+    limit: int | None
+    curtail: bool
     tokens: str | Callable[[str], int]
     observations: ObservationRule
     pin: PinRule | None
@@ -70,6 +75,28 @@ class FocusConfig:
     """What becomes of a dropped span: `remove` takes it out whole (the paper's rule); `skeleton` keeps its
     thought and action and puts a short placeholder where its observation was."""
 
+    fill: float = 0.7
+    """Where the sketches leave less than this share of the spans' tokens, the room up to it, and within the budget,
+    goes to what the data flow ranks next: spans come back whole, or as skeletons without their observation. 0: never.
+    """
+
+    repair: float | None = None
+    """Spans below the threshold can add up: while more than this share of the sketches cites some dropped span, the
+    one that most of them cite comes back. None for never."""
+
+    members: bool = False
+    """Where a step of a plan acts on each member of a set, dropped spans come back that name members which nothing
+    that stays names."""
+
+    limit: int | None = None
+    """Tokens that the history has at most afterwards: where more would stay, the spans of highest total utility that
+    fit are kept, and only pinned ones may still exceed it. None for no limit."""
+
+    curtail: bool = False
+    """Ask for fewer sketches first, and for the rest only where they could still change what is kept. Same answer
+    from fewer sketches when N is large; with N = 3 and τ = 0.3 each of them counts. Takes no effect beside `repair`,
+    `members` or `limit`, which look at every sketch."""
+
     tokens: str | Callable[[str], int] = "cl100k_base"
     """How tokens are counted: `cl100k_base`, `o200k_base`, or any function from text to a number."""
 
@@ -114,6 +141,10 @@ class FocusConfig:
             "threshold must be above 0 and at most 1": not 0 < self.threshold <= 1,
             "temperature must be 0 or more": self.temperature < 0,
             "dropped must be 'remove' or 'skeleton'": self.dropped not in ("remove", "skeleton"),
+            "fill must be between 0 and 1": not 0 <= self.fill <= 1,
+            "repair must be None or between 0 and 1": self.repair is not None and not 0 <= self.repair <= 1,
+            "limit must be None or 1 or more": self.limit is not None and self.limit < 1,
+            "limit must be None beside dropped='skeleton'": self.limit is not None and self.dropped == "skeleton",
             "observations must be 'auto', 'never', 'always' or a function": not (
                 callable(self.observations) or self.observations in ("auto", "never", "always")
             ),
@@ -133,7 +164,9 @@ class FocusConfig:
     @classmethod
     def paper(cls, **changes: Any) -> FocusConfig:
         """The paper's settings with everything beyond the paper switched off."""
-        return cls(dropped="remove").with_changes(**changes)
+        return cls(dropped="remove", fill=0.0, repair=None, members=False, limit=None, curtail=False).with_changes(
+            **changes
+        )
 
     def with_changes(self, **changes: Any) -> FocusConfig:
         """The same settings with some changed; an unknown name is an error that lists the known ones."""

@@ -28,19 +28,22 @@ def summary(result: Result) -> str:
         why = "the sketches need every span" if result.sketches else "; ".join(result.warnings) or "within budget"
         return f"nothing dropped, {result.tokens_before} tokens: {why}"
     saved = 1 - result.tokens_after / result.tokens_before if result.tokens_before else 0.0
+    skeletons = f"{len(result.skeletons)} left as skeletons, " if result.skeletons else ""
     return (
         f"{result.tokens_before} → {result.tokens_after} tokens ({saved:.0%} saved): "
         f"{len(result.kept)} spans kept ({len(result.rescued)} rescued, {len(result.pinned)} pinned), "
-        f"{len(result.dropped)} dropped"
+        f"{skeletons}{len(result.dropped) - len(result.skeletons)} dropped"
     )
 
 
 def evidence(decision: Decision, sketches: int) -> str:
-    """Who asked for the span."""
+    """Who asked for the span, and what else decided."""
     found = [decision.pinned] if decision.pinned else []
     for verb, by in (("cited", decision.cited_by), ("rescued", decision.rescued_by)):
         if by:
             found.append(f"{verb} by sketch {', '.join(map(str, by))} of {sketches}")
+    if decision.note:
+        found.append(decision.note)
     return "; ".join(found) or "no sketch needs it"
 
 

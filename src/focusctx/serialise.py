@@ -35,7 +35,7 @@ def encode(value: Any) -> Any:
         return {field.name: encode(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
         return {str(key): encode(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return [encode(item) for item in value]
     return value
 
@@ -70,12 +70,11 @@ def decode(kind: Any, data: Any) -> Any:
         _expect(isinstance(data, list), "array", data)
     if origin is Mapping or kind == values.Message:
         _expect(isinstance(data, dict), "object", data)
-    if origin is tuple:
-        return tuple(decode(arguments[0], item) for item in data)
     if kind == values.Message:
         return data
-    if origin is Sequence:
-        return [decode(arguments[0], item) for item in data]
+    if origin in (tuple, Sequence):
+        items = [decode(arguments[0], item) for item in data]
+        return items if arguments[0] == values.Message and origin is Sequence else tuple(items)
     if origin is Mapping:
         return {arguments[0](key): decode(arguments[1], item) for key, item in data.items()}
     return data

@@ -23,30 +23,31 @@ if TYPE_CHECKING:
 TokenCounter: TypeAlias = Callable[[str], int]
 """From a text to its number of tokens."""
 
+_BLANKS = r"\s+(?!\S)|\s+"
+"""But for the one that goes with the next word."""
+
+
+def _pattern(*easy: str) -> str:
+    """No pattern of `easy` looks ahead. As one group they are left to the regex engine's fast half."""
+    return f"(?:{'|'.join(easy)})|{_BLANKS}"
+
+
 PATTERNS = {
-    "cl100k_base": "|".join(
-        (
-            r"'(?i:[sdmt]|ll|ve|re)",  # a contraction's end
-            r"[^\r\n\p{L}\p{N}]?+\p{L}++",  # a word, with one sign or blank before it
-            r"\p{N}{1,3}+",
-            r" ?[^\s\p{L}\p{N}]++[\r\n]*+",  # signs, with the line's end
-            r"\s++$",
-            r"\s*[\r\n]",  # blank lines, up to the last line end
-            r"\s+(?!\S)",  # blanks, but for the one that goes with the next word
-            r"\s",
-        )
+    "cl100k_base": _pattern(
+        r"'(?i:[sdmt]|ll|ve|re)",  # a contraction's end
+        r"[^\r\n\p{L}\p{N}]?\p{L}+",  # a word, with one sign or blank before it
+        r"\p{N}{1,3}",
+        r" ?[^\s\p{L}\p{N}]+[\r\n]*",  # signs, with the line's end
+        r"\s+$",
+        r"\s*[\r\n]",  # blank lines, up to the last line end
     ),
-    "o200k_base": "|".join(
-        (
-            # A word is capitals and then small letters, so camelCase is two.
-            r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
-            r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
-            r"\p{N}{1,3}",
-            r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
-            r"\s*[\r\n]+",
-            r"\s+(?!\S)",
-            r"\s+",
-        )
+    "o200k_base": _pattern(
+        # A word is capitals and then small letters, so camelCase is two.
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+        r"\p{N}{1,3}",
+        r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
+        r"\s*[\r\n]+",
     ),
 }
 """How each encoding cuts a text into the pieces it then merges; part of the encoding's definition."""
@@ -85,7 +86,7 @@ def counter(tokens: str | TokenCounter) -> TokenCounter:
 def _count(name: str, text: str) -> int:
     # Ordinary encoding: a special token's text, say in a tool's output, is text like any other.
     encode = encoding(name).encode_ordinary
-    return sum(len(encode(chunk)) for chunk in _chunks(text))
+    return len(encode(text)) if len(text) <= CHUNK else sum(len(encode(chunk)) for chunk in _chunks(text))
 
 
 def encoding(name: str) -> tiktoken.Encoding:

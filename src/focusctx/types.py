@@ -25,7 +25,7 @@ method may drop it; dropped whole; or left as a skeleton, without its observatio
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One step of the agent: what it thought, what it did, what came back. Kept whole or dropped whole."""
+    """One step of the agent: what it thought, what it did, what came back. Kept, dropped, or left as a skeleton."""
 
     index: int
     """1-based and rising: the span that sketches cite as `s_1` has index 1. Spans dropped earlier leave gaps."""
@@ -170,11 +170,11 @@ class Sketch:
     @property
     def cited(self) -> frozenset[int]:
         """`Dep(p_k)`: every span that some step depends on."""
-        return frozenset(index for step in self.steps for index in step.cites)
+        return frozenset().union(*(step.cites for step in self.steps))
 
     @property
     def rescued(self) -> frozenset[int]:
-        return frozenset(index for rescue in self.rescues for index in rescue.spans)
+        return frozenset().union(*(rescue.spans for rescue in self.rescues))
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +195,8 @@ class Decision:
     reasons: tuple[str, ...]
     """The steps that need it and the risks named for it, in the sketches' own words."""
     tokens: int
+    note: str | None = None
+    """Why it stays, whole or as a skeleton, though too few sketches ask for it, or goes though enough of them do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,12 +222,16 @@ class Result:
     compressed: bool
     kept: tuple[int, ...] = ()
     dropped: tuple[int, ...] = ()
+    """All that did not stay whole."""
+    skeletons: tuple[int, ...] = ()
+    """Those of the dropped spans whose thought and action stay."""
     rescued: tuple[int, ...] = ()
     pinned: tuple[int, ...] = ()
     utilities: Mapping[int, float] = field(default_factory=dict)
     """`û_i` of every span, once sketches were drawn."""
     sketches: tuple[Sketch, ...] = ()
-    decisions: tuple[Decision, ...] = ()
+    decisions: Sequence[Decision] = ()
+    """One for every span, once sketches were drawn; worked out when somebody looks at them."""
     certificate: Certificate | None = None
     tokens_before: int = 0
     tokens_after: int = 0

@@ -141,7 +141,8 @@ class Conformance:
 
     def test_only_messages_are_left_out(self, plain: Run, focused: Run) -> None:
         for small, large in both(focused, plain):
-            sent, whole = spelled(small), spelled(large)
+            whole = spelled(large)
+            sent = [message for message in spelled(small) if "[output omitted]" not in message]
             assert [message for message in whole if message in sent] == sent
             assert without_messages(small) == without_messages(large)
 

@@ -147,6 +147,14 @@ def test_every_message_of_a_view_is_found_again(dropped: Any, recall: bool) -> N
     assert (len(known) == len(history)) == (dropped == "skeleton")
 
 
+def test_so_it_is_where_some_steps_are_gone_and_of_others_a_skeleton_is_left() -> None:
+    history = sized(*[100] * 6)
+    history[4]["tool_calls"][0]["function"]["arguments"] = '"src/ledger.py"'
+    view = focus_of().session().view(history)
+    assert places(history, view) == [0, 1, 4, 5, 12, 13]
+    assert view[3]["content"] == "[output omitted]"
+
+
 def test_a_view_of_something_else_is_refused() -> None:
     """Rather than sent as what it is not."""
     with pytest.raises(MessageError, match="not given"):

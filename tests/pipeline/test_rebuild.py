@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from focusctx.config import FocusConfig
+from focusctx.pipeline.budget import pinned_spans
 from focusctx.pipeline.rebuild import rebuild
 from focusctx.pipeline.split import read_history
 from focusctx.types import History
-from oracles import check, check_removed, check_skeleton, kept_spans, same
+from oracles import check, check_mixed, check_removed, check_skeleton, kept_spans, same
 from strategies import HISTORIES, Json, format_of
 
 CONFIG = FocusConfig()
@@ -28,8 +29,8 @@ def test_with_every_span_kept_it_is_the_same_list_of_the_same_objects(kind: str,
     written = json.dumps(messages)
     history = read(messages)
     everything = range(1, history.newest + 1)
-    for dropped in ("remove", "skeleton"):
-        assert same(rebuild(history, everything, dropped), messages)
+    for skeletons in ((), everything):
+        assert same(rebuild(history, everything, skeletons), messages)
     assert json.dumps(rebuild(history, everything)) == written
 
 
@@ -41,12 +42,28 @@ def test_any_spans_may_go(kind: str, data: st.DataObject) -> None:
     before = copy.deepcopy(messages)
     history = read(messages)
     kept = kept_spans(history, data)
-    removed, skeleton = (rebuild(history, kept, dropped) for dropped in ("remove", "skeleton"))
+    everything = [span.index for span in history.spans]
+    removed, skeleton = (rebuild(history, kept, skeletons) for skeletons in ((), everything))
     check(messages, removed, format_of(kind))
     check_removed(messages, removed)
     check(messages, skeleton, format_of(kind))
     check_skeleton(messages, skeleton)
     assert messages == before
+
+
+@pytest.mark.parametrize("kind", HISTORIES)
+@settings(max_examples=200)
+@given(data=st.data())
+def test_some_may_go_and_others_leave_a_skeleton(kind: str, data: st.DataObject) -> None:
+    messages = data.draw(HISTORIES[kind])
+    history = read(messages)
+    present = kept_spans(history, data)
+    outlined = data.draw(st.frozensets(st.sampled_from(sorted(present)))) if present else frozenset()
+    outlined -= pinned_spans(history, None).keys()
+    rebuilt = rebuild(history, present - outlined, outlined)
+    check(messages, rebuilt, format_of(kind))
+    check_mixed(messages, rebuilt)
+    assert len(rebuilt) == len(rebuild(history, present)), "what is left of a span has all its messages"
 
 
 TURN = {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "look", "input": {}}]}
@@ -61,7 +78,7 @@ def test_words_stay_when_the_results_beside_them_go() -> None:
     removed = rebuild(history, ())
     assert removed == [TASK, {"role": "user", "content": [WORDS]}]
     assert removed[1]["content"][0] is WORDS
-    assert rebuild(history, (), "skeleton") == [
+    assert rebuild(history, (), (1,)) == [
         TASK,
         TURN,
         {"role": "user", "content": [{**RESULT, "content": "[output omitted]"}, WORDS]},

@@ -438,7 +438,7 @@ def test_a_malformed_message_is_named_by_its_position(format: str, data: st.Data
 def test_oddities_that_are_the_providers_to_judge_are_read(format: str, message: Json) -> None:
     history = read([message], format=format)
     assert len(history.owners) == 1
-    violations(rebuild(history, (), "skeleton"), format)
+    violations(rebuild(history, (), (1,)), format)
 
 
 @pytest.mark.parametrize("format", [None, *FORMATS])
@@ -446,8 +446,8 @@ def test_oddities_that_are_the_providers_to_judge_are_read(format: str, message:
 def test_no_json_gets_more_than_a_message_error(format: str | None, messages: Any) -> None:
     with suppress(MessageError):
         history = read(messages, format=format)
-        for dropped in ("remove", "skeleton"):
-            rebuild(history, (), dropped)
+        for skeletons in ((), [span.index for span in history.spans]):
+            rebuild(history, (), skeletons)
 
 
 @pytest.mark.parametrize("kind", HISTORIES)
@@ -457,5 +457,5 @@ def test_neither_does_a_history_with_one_value_damaged(kind: str, data: st.DataO
     messages = data.draw(damaged_histories(kind))
     with suppress(MessageError):
         history = read(messages, format=format_of(kind))
-        for dropped in ("remove", "skeleton"):
-            violations(rebuild(history, (), dropped), history.format)
+        for skeletons in ((), [span.index for span in history.spans]):
+            violations(rebuild(history, (), skeletons), history.format)

@@ -138,7 +138,9 @@ budget = 20000
 rollouts = 5
 threshold = 0.4
 optimistic = true
-dropped = "skeleton"
+dropped = "remove"
+fill = 0.5
+limit = 30000
 deadline = 10
 """
 

@@ -12,8 +12,9 @@ import pytest
 
 from agents import BreakableStore, wait_until
 from focusctx.errors import ConfigError, StoreError
+from focusctx.proxy import store as store_module
 from focusctx.proxy.store import Guarded
-from focusctx.session.store import Store, Totals
+from focusctx.session.store import Store, StoredEvent, Totals
 from focusctx.session.stores.sqlite import SQLiteStore
 from stored import event, span
 
@@ -21,11 +22,11 @@ pytestmark = pytest.mark.usefixtures("bounded")
 
 METHODS: dict[str, Callable[[Store], Any]] = {
     "version": lambda store: store.version("t", "r"),
-    "dropped": lambda store: store.dropped("t", ["k"]),
     "events": lambda store: store.events("t", ["e1"]),
     "commit": lambda store: store.commit("t", "r", event("e1", "k"), [span("k")]),
-    "archived": lambda store: store.archived("t", ["k"]),
+    "archived": lambda store: store.archived("t", ["e1"]),
     "restore": lambda store: store.restore("t", "r", "k"),
+    "restored": lambda store: store.restored("t", ["k"]),
     "add": lambda store: store.add("t", Totals(events=1)),
     "totals": lambda store: store.totals("t"),
 }
@@ -75,7 +76,7 @@ def test_a_store_that_is_well_is_just_that_store(quick: bool) -> None:
 
 
 @pytest.mark.parametrize("quick", [False, True])
-@pytest.mark.parametrize("broken", ["version", "dropped", "events", "commit", "archived", "restore", "add"])
+@pytest.mark.parametrize("broken", ["version", "events", "commit", "archived", "restore", "restored", "add"])
 def test_after_a_failure_it_is_left_alone_until_it_is_well(broken: str, quick: bool) -> None:
     inner = BreakableStore(broken)
     inner.quick = quick
@@ -120,6 +121,63 @@ def test_many_who_ask_at_once_wait_at_once(hanging: Hanging) -> None:
         asked = [threads.submit(guarded.version, "t", "r") for _ in range(200)]
         assert {type(future.exception()) for future in asked} == {StoreError}
         assert time.monotonic() - started < 1.5
+    guarded.close()
+
+
+class Queueing(BreakableStore):
+    """Writes take their time, one after the other, as on a busy disk."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.quick = True
+        self._seconds = seconds
+        self._turn = threading.Lock()
+
+    def commit(self, *arguments: Any) -> StoredEvent:
+        with self._turn:
+            time.sleep(self._seconds)
+            return super().commit(*arguments)
+
+
+def commit_at_once(guarded: Guarded, number: int) -> list[StoredEvent | BaseException | None]:
+    with ThreadPoolExecutor(number) as threads:
+        asked = [
+            threads.submit(guarded.commit, "t", "r", event(f"e{place}", "k"), [span("k")]) for place in range(number)
+        ]
+        return [future.exception() or future.result() for future in asked]
+
+
+def test_to_stand_behind_others_is_no_trouble() -> None:
+    guarded = Guarded(Queueing(0.05), patience=0.6)
+    assert guarded.version("t", "r") == 0
+    started = time.monotonic()
+    stored = commit_at_once(guarded, 32)
+    assert stored == [event(f"e{place}", "k") for place in range(32)]
+    assert guarded.trouble is None
+    assert time.monotonic() - started > 1.2, "the last ones stood for twice as long as the patience is"
+    assert guarded.version("t", "r") == 32
+    guarded.close()
+
+
+def test_who_stands_behind_others_for_all_too_long_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "_LONGEST", 0.3)
+    guarded = Guarded(Queueing(0.05), patience=0.2)
+    started = time.monotonic()
+    stored = commit_at_once(guarded, 64)
+    assert time.monotonic() - started < 2.5, "all of them would take three seconds"
+    assert {type(each) for each in stored} == {StoredEvent, StoreError}
+    assert guarded.trouble == "the store does not answer"
+    guarded.close()
+
+
+def test_one_that_hangs_is_noticed_though_others_came_back_before(hanging: Hanging) -> None:
+    guarded = Guarded(hanging, patience=0.2)
+    for _ in range(3):
+        guarded.totals("t")
+    started = time.monotonic()
+    with pytest.raises(StoreError, match="does not answer"):
+        guarded.add("t", Totals())
+    assert 0.15 < time.monotonic() - started < 0.6
     guarded.close()
 
 
@@ -169,5 +227,5 @@ def test_a_file_locked_by_another_program_is_given_up_on(tmp_path: Path) -> None
     other.execute("COMMIT")
     other.close()
     assert wait_until(lambda: guarded.trouble is None, 3)
-    assert guarded.dropped("t", ["k"]) == {"k"}, "it was only slow: what it was asked for is done"
+    assert guarded.archived("t", ["e1"]) == [span("k")], "it was only slow: what it was asked for is done"
     guarded.close()

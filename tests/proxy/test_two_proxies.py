@@ -93,7 +93,11 @@ def check_prefixes(received: list[Received], moved: int) -> None:
             assert [each for each in before if each in set(after)] == [each for each in after if each in set(before)]
     for request, whole in zip(received, STEPS, strict=True):
         assert request.messages[-1] == whole[-1]
-        assert [message for message in whole if message in request.messages] == request.messages
+        blank = {message["tool_call_id"] for message in request.messages if message["content"] == "[output omitted]"}
+        seen = [
+            {**each, "content": "[output omitted]"} if each.get("tool_call_id") in blank else each for each in whole
+        ]
+        assert [message for message in seen if message in request.messages] == request.messages
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.03])
@@ -144,7 +148,7 @@ async def test_one_goes_down_and_a_new_one_goes_on(store: str) -> None:
     assert provider.rejected == []
     drops = len(moves(provider.received))
     check_prefixes(provider.received, drops)
-    assert drops < 12, "nothing is decided anew because a process is new"
+    assert drops < len(STEPS) / 2, "nothing is decided anew because a process is new"
 
 
 async def _shares(store: str, first: Headers, second: Headers) -> bool:

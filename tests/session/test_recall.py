@@ -20,7 +20,7 @@ from focusctx.session.stores.memory import MemoryStore
 from histories import Messages, call
 from sdk_types import _closed, sdk_errors
 from stored import span
-from strategies import json_values
+from strategies import HISTORIES, format_of, json_values
 
 FORMATS = ("chat_completions", "responses", "anthropic")
 
@@ -69,6 +69,16 @@ def test_the_results_of_a_shared_message_come_back_and_the_words_in_it_never_lef
     assert found.messages[0] == history[1]
     assert found.messages[1] == {"role": "user", "content": history[2]["content"][:1]}
     assert [f"I say: {number}" in json.dumps(view) for number in range(4)] == [True] * 4
+
+
+@pytest.mark.parametrize("kind", HISTORIES)
+@given(data=st.data())
+def test_the_text_of_an_archived_step_is_that_of_the_step(kind, data):
+    """It is not stored beside the messages but read from them again, though nobody says in which format they are."""
+    history = read_history(data.draw(HISTORIES[kind]), Focus(Draft()).config, len, format=format_of(kind))
+    for step in history.spans:
+        archived = span("a", messages=step.messages)
+        assert archived.text == "\n".join(filter(None, (step.thought, step.action, step.observation)))
 
 
 @pytest.mark.parametrize("query", ["s_3", "[s_3]", "S3", "s-3", "3", " 3. ", "step s_3, please", '"s_3"'])
@@ -296,5 +306,6 @@ def test_what_was_recalled_is_not_dropped_again_at_once():
     for number in range(6, 14):
         history += sized(*[100] * number)[-2:]
         view = session.view(history)
-        stays.append(any(message.get("tool_call_id") == "call_5" for message in view))
+        brought = [message for message in view if message.get("tool_call_id") == "call_5"]
+        stays.append(any("[s_1]" in message["content"] for message in brought))
     assert stays == [True] * 5 + [False] * 3

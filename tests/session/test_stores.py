@@ -1,9 +1,12 @@
 """Every store keeps the same promises: one suite for memory, a real SQLite file and a real Redis."""
 
 import builtins
+import copy
 import itertools
+import json
 import multiprocessing
 import os
+import pickle
 import resource
 import signal
 import sqlite3
@@ -20,9 +23,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from focusctx.errors import ConfigError, MissingExtraError, StoreError
-from focusctx.session.store import StoredEvent, Totals
-from focusctx.session.stores import sqlite as sqlite_module
-from focusctx.session.stores import store_from
+from focusctx.session.store import Spelled, StoredEvent, Totals
+from focusctx.session.stores import sqlite_file, store_from
 from focusctx.session.stores.memory import MemoryStore
 from focusctx.session.stores.redis import RedisStore
 from focusctx.session.stores.sqlite import SQLiteStore
@@ -31,17 +33,16 @@ from stored import event, free_port, redis_binary, redis_server, span
 
 def test_an_empty_store_knows_nothing(store):
     assert store.version("t", "r") == 0
-    assert store.dropped("t", ["a"]) == store.dropped("t", []) == frozenset()
     assert store.events("t", ["a"]) == store.events("t", []) == {}
     assert store.archived("t", ["a"]) == store.archived("t", []) == []
+    assert store.restored("t", ["a"]) == store.restored("t", []) == frozenset()
     assert store.totals("t") == Totals()
 
 
 def test_a_commit_is_seen_whole(store):
     spans = [span("a"), span("b")]
     assert store.commit("t", "r", event("e1", "a", "b"), spans) == event("e1", "a", "b")
-    assert store.dropped("t", ["a", "b", "c"]) == {"a", "b"}
-    assert store.archived("t", ["b", "c", "a", "b"]) == [spans[1], spans[0], spans[1]]
+    assert store.archived("t", ["e0", "e1"]) == spans
     assert store.events("t", ["e0", "e1"]) == {"e1": event("e1", "a", "b")}
     assert store.version("t", "r") > 0
     assert store.version("t", "other") == 0
@@ -67,34 +68,37 @@ def test_the_first_event_under_a_key_stands(store):
     first = store.commit("t", "r", event("e1", "a"), [span("a")])
     before = store.version("t", "r")
     assert store.commit("t", "r", event("e1", "b", tokens_after=1), [span("b")]) == first
-    assert store.dropped("t", ["a", "b"]) == {"a"}
-    assert store.archived("t", ["b"]) == []
+    assert store.archived("t", ["e1"]) == [span("a")]
     assert store.version("t", "r") == before
 
 
-def test_a_span_that_is_dropped_keeps_the_record_of_the_event_that_dropped_it(store):
+def test_each_event_keeps_its_own_originals(store):
+    """In two forks of a conversation the same span may go, for reasons of their own."""
     store.commit("t", "r", event("e1", "a"), [span("a", "e1")])
     store.commit("t", "r", event("e2", "a", "b"), [span("a", "e2"), span("b", "e2")])
-    assert [each.event for each in store.archived("t", ["a", "b"])] == ["e1", "e2"]
+    assert store.archived("t", ["e1"]) == [span("a", "e1")]
+    assert store.archived("t", ["e2", "e1"]) == [span("a", "e2"), span("b", "e2"), span("a", "e1")]
 
 
-def test_a_restored_span_is_archived_still_and_can_be_dropped_again(store):
+def test_a_restored_span_is_archived_still_and_stays_restored(store):
     store.commit("t", "r", event("e1", "a", "b"), [span("a"), span("b")])
     before = store.version("t", "r")
     store.restore("t", "r", "a")
-    assert store.dropped("t", ["a", "b"]) == {"b"}
-    assert store.archived("t", ["a"]) == [span("a")]
+    assert store.restored("t", ["a", "b"]) == {"a"}
+    assert store.archived("t", ["e1"]) == [span("a"), span("b")]
     restored = store.version("t", "r")
     assert restored > before
     store.commit("t", "r", event("e2", "a"), [span("a", "e2")])
-    assert store.dropped("t", ["a"]) == {"a"}
-    assert store.archived("t", ["a"]) == [span("a", "e2")]
+    assert store.restored("t", ["a", "b"]) == {"a"}, "whoever did not know yet does not undo it"
     assert store.version("t", "r") > restored
 
 
-def test_restoring_what_is_not_dropped_changes_nothing(store):
+def test_restoring_twice_changes_nothing_more(store):
     store.restore("t", "r", "a")
-    assert store.version("t", "r") == 0
+    before = store.version("t", "r")
+    store.restore("t", "r", "a")
+    assert store.version("t", "r") == before
+    assert store.restored("t2", ["a"]) == frozenset()
     assert store.archived("t", ["a"]) == []
 
 
@@ -113,8 +117,10 @@ def test_totals_add_up(store):
 def test_many_keys_at_once(store):
     keys = [f"{number:064x}" for number in range(40_000)]
     store.commit("t", "r", event("e1", *keys[::40]), [span(key) for key in keys[::40]])
-    assert store.dropped("t", keys) == set(keys[::40])
-    assert [each.key for each in store.archived("t", keys)] == keys[::40]
+    for key in keys[::4000]:
+        store.restore("t", "r", key)
+    assert store.restored("t", keys) == set(keys[::4000])
+    assert [each.key for each in store.archived("t", [*keys, "e1"])] == keys[::40]
     assert list(store.events("t", [*keys, "e1"])) == ["e1"]
 
 
@@ -122,14 +128,14 @@ def test_what_the_caller_changes_later_is_not_changed_here(store):
     message = {"role": "tool", "content": [{"text": "original"}]}
     store.commit("t", "r", event("e1", "a"), [span("a", messages=(message,))])
     message["content"][0]["text"] = "edited"
-    (found,) = store.archived("t", ["a"])
+    (found,) = store.archived("t", ["e1"])
     found.messages[0]["content"].clear()
-    assert store.archived("t", ["a"])[0].messages == ({"role": "tool", "content": [{"text": "original"}]},)
+    assert store.archived("t", ["e1"])[0].messages == ({"role": "tool", "content": [{"text": "original"}]},)
 
 
 def test_any_mapping_is_archived_as_an_object(store):
     store.commit("t", "r", event("e1", "a"), [span("a", messages=(UserDict(role="user", content=UserDict(x=1)),))])
-    assert store.archived("t", ["a"])[0].messages == ({"role": "user", "content": {"x": 1}},)
+    assert store.archived("t", ["e1"])[0].messages == ({"role": "user", "content": {"x": 1}},)
 
 
 def test_what_is_no_json_is_refused_and_nothing_is_stored(store):
@@ -137,7 +143,7 @@ def test_what_is_no_json_is_refused_and_nothing_is_stored(store):
     with pytest.raises(StoreError, match="b cannot be stored as JSON"):
         store.commit("t", "r", event("e1", "a", "b"), [span("a"), bad])
     assert store.events("t", ["e1"]) == {}
-    assert store.dropped("t", ["a", "b"]) == frozenset()
+    assert store.archived("t", ["e1"]) == []
     assert store.version("t", "r") == 0
 
 
@@ -145,7 +151,7 @@ def test_a_closed_store_opens_again_when_used(store):
     store.commit("t", "r", event("e1", "a"), [span("a")])
     store.close()
     store.close()
-    assert store.dropped("t", ["a"]) == {"a"}
+    assert store.archived("t", ["e1"]) == [span("a")]
 
 
 def test_another_store_object_sees_the_same(shared_url):
@@ -153,8 +159,7 @@ def test_another_store_object_sees_the_same(shared_url):
         store.commit("shared", "r", event("e1", "a"), [span("a")])
         store.add("shared", Totals(events=1))
         assert other.version("shared", "r") == store.version("shared", "r") > 0
-        assert other.dropped("shared", ["a"]) == {"a"}
-        assert other.archived("shared", ["a"]) == [span("a")]
+        assert other.archived("shared", ["e1"]) == [span("a")]
         assert other.events("shared", ["e1"]) == {"e1": event("e1", "a")}
         assert other.totals("shared") == Totals(events=1)
 
@@ -166,7 +171,7 @@ def test_threads_share_a_store(store):
         mine = []
         for step in range(25):
             mine.append(store.commit("t", "r", event(f"e{step}", f"a{step}", when=number), [span(f"a{step}")]))
-            assert store.dropped("t", [f"a{step}"]) == {f"a{step}"}
+            assert store.archived("t", [f"e{step}"]) == [span(f"a{step}")]
             store.add("t", Totals(events=1, saved=0.5))
         answers.append(mine)
 
@@ -187,11 +192,11 @@ def test_a_store_in_use_survives_a_fork(store, store_url):
     inherited, done = forking.Event(), forking.Event()
 
     def child() -> None:
-        assert store.dropped("t", ["a"]) == {"a"}
+        assert store.archived("t", ["e1"]) == [span("a")]
         inherited.set()
         assert done.wait(20)  # by now the parent's connection has been closed
         store.commit("t", "r", event("e2", "b"), [span("b", "e2")])
-        assert store.dropped("t", ["a", "b"]) == {"a", "b"}
+        assert list(store.events("t", ["e1", "e2"])) == ["e1", "e2"]
 
     process = forking.Process(target=child)
     process.start()
@@ -201,8 +206,8 @@ def test_a_store_in_use_survives_a_fork(store, store_url):
     done.set()
     process.join(20)
     assert process.exitcode == 0
-    seen = {"a", "c"} if store_url == "memory" else {"a", "b", "c"}
-    assert store.dropped("t", ["a", "b", "c"]) == seen
+    seen = ["a", "c"] if store_url == "memory" else ["a", "b", "c"]
+    assert [each.key for each in store.archived("t", ["e1", "e2", "e3"])] == seen
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
@@ -223,7 +228,7 @@ def test_a_fork_while_other_threads_write(store):
             child = os.fork()
             if child == 0:
                 signal.alarm(20)  # ends a child that hangs
-                os._exit(0 if store.dropped("t", ["a0"]) is not None else 1)
+                os._exit(0 if store.archived("t", ["e0"]) is not None else 1)
             assert os.waitpid(child, 0)[1] == 0
     finally:
         stop.set()
@@ -246,6 +251,7 @@ KEYS = ["a", "b", "c", "d\"'", "é{x}:☃"]
 ROOTS = ["r", "a"]
 EVENTS = ["e", "f", "a"]
 key_lists = st.lists(st.sampled_from(KEYS), max_size=6)
+event_lists = st.lists(st.sampled_from(EVENTS), max_size=4)
 
 
 @st.composite
@@ -261,9 +267,9 @@ operations = st.one_of(
     commits(),
     st.tuples(st.just("restore"), st.sampled_from(ROOTS), st.sampled_from(KEYS)),
     st.tuples(st.just("add"), st.builds(Totals, events=st.integers(0, 9), saved=st.sampled_from([-1.5, 0.0, 0.125]))),
-    st.tuples(st.just("dropped"), key_lists),
-    st.tuples(st.just("archived"), key_lists),
-    st.tuples(st.just("events"), st.lists(st.sampled_from(EVENTS), max_size=4)),
+    st.tuples(st.just("restored"), key_lists),
+    st.tuples(st.just("archived"), event_lists),
+    st.tuples(st.just("events"), event_lists),
     st.tuples(st.just("totals")),
 )  # fmt: skip
 
@@ -290,17 +296,41 @@ def test_each_tenant_sees_what_it_would_see_alone_in_memory(lasting_store, first
     models = [MemoryStore(), MemoryStore()]
     for who, operation in steps:
         assert observe(lasting_store, tenants[who], operation) == observe(models[who], "alone", operation)
-    look = [("dropped", KEYS), ("archived", KEYS), ("events", EVENTS), ("totals",)]
+    look = [("restored", KEYS), ("archived", EVENTS), ("events", EVENTS), ("totals",)]
     for who, operation in itertools.product((0, 1), look):
         assert observe(lasting_store, tenants[who], operation) == observe(models[who], "alone", operation)
 
 
+ANY = JSON | st.just(float("nan")) | st.sampled_from([float("inf"), -0.0, 10**400, "\ud83d", "𝄞", "\x00\u2028"])
+MESSAGES = st.dictionaries(st.text(st.characters(exclude_categories=())), ANY, max_size=4)
+
+
 @settings(max_examples=100)
-@given(message=st.dictionaries(st.text(st.characters(exclude_categories=())), JSON, max_size=4))
-def test_messages_come_back_as_they_were(lasting_store, message):
+@given(message=MESSAGES, reason=st.text(st.characters(exclude_categories=())))
+def test_messages_come_back_as_they_were(lasting_store, message, reason):
     tenant = f"verbatim {next(numbers)}"
-    lasting_store.commit(tenant, "r", event("e1", "a"), [span("a", messages=(message,), text="\udcff 𝄞")])
-    assert repr(lasting_store.archived(tenant, ["a"])) == repr([span("a", messages=(message,), text="\udcff 𝄞")])
+    kept = span("a", messages=(message, message), reason=reason)
+    lasting_store.commit(tenant, "r", event("e1", "a"), [kept])
+    assert repr(lasting_store.archived(tenant, ["e1"])) == repr([kept])
+
+
+@settings(max_examples=100)
+@given(message=MESSAGES, ascii=st.booleans(), indent=st.sampled_from([None, 2]))
+def test_a_message_is_stored_in_the_bytes_it_came_in(lasting_store, message, ascii, indent):
+    """What was read from them is read from them again."""
+    tenant = f"spelled {next(numbers)}"
+    came = json.dumps(message, ensure_ascii=ascii, indent=indent).encode("utf-8", "surrogatepass")
+    spelled = Spelled(json.loads(came), came)
+    lasting_store.commit(tenant, "r", event("e1", "a"), [span("a", messages=(spelled,))])
+    (found,) = lasting_store.archived(tenant, ["e1"])
+    assert repr(found.messages) == repr((json.loads(came),)) == repr((dict(spelled),))
+
+
+def test_a_copy_of_a_spelled_message_may_be_edited():
+    spelled = Spelled({"role": "user", "content": ["a"]}, b'{"role":"user","content":["a"]}')
+    for made in (copy.copy(spelled), copy.deepcopy(spelled), pickle.loads(pickle.dumps(spelled)), spelled.copy()):
+        assert made == spelled
+        assert type(made) is dict
 
 
 # Naming a store.
@@ -389,16 +419,16 @@ def test_a_newer_schema_is_not_touched(tmp_path):
 
 
 def test_a_lock_that_stays_is_an_error_and_leaves_the_store_usable(tmp_path, monkeypatch):
-    monkeypatch.setattr(sqlite_module, "_PATIENCE", 0.05)
+    monkeypatch.setattr(sqlite_file, "_PATIENCE", 0.05)
     with closing(SQLiteStore(tmp_path / "focus.db")) as store:
         store.commit("t", "r", event("e1", "a"), [span("a")])
         with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             with pytest.raises(StoreError, match="locked"):
                 store.commit("t", "r", event("e2", "b"), [span("b")])
-            assert store.dropped("t", ["a", "b"]) == {"a"}  # readers do not wait for writers
+            assert list(store.events("t", ["e1", "e2"])) == ["e1"]  # readers do not wait for writers
         store.commit("t", "r", event("e2", "b"), [span("b")])
-        assert store.dropped("t", ["a", "b"]) == {"a", "b"}
+        assert list(store.events("t", ["e1", "e2"])) == ["e1", "e2"]
 
 
 def test_a_damaged_file_is_an_error(tmp_path):
@@ -408,16 +438,19 @@ def test_a_damaged_file_is_an_error(tmp_path):
         content = store.path.read_bytes()
         store.path.write_bytes(content[:4096] + b"\xff" * (len(content) - 4096))
         with pytest.raises(StoreError):
-            store.archived("t", ["a"])
+            store.archived("t", ["e1"])
 
 
 def test_a_record_that_cannot_be_read_is_an_error(tmp_path):
     with closing(SQLiteStore(tmp_path / "focus.db")) as store:
         store.commit("t", "r", event("e1", "a"), [span("a")])
         with closing(sqlite3.connect(store.path, isolation_level=None)) as db:
-            db.execute("UPDATE spans SET record = x'7b7d'")
-        with pytest.raises(StoreError, match="Archived cannot be read"):
-            store.archived("t", ["a"])
+            for damaged in ("[{}]", "{}", "[", "3", '{"messages":[[]]}', '{"messages":3}', "[" * 100_000):
+                db.execute("UPDATE events SET originals = ?, record = ?", (damaged.encode(), damaged.encode()))
+                with pytest.raises(StoreError, match="originals cannot be read"):
+                    store.archived("t", ["e1"])
+                with pytest.raises(StoreError, match="event cannot be read"):
+                    store.events("t", ["e1"])
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
@@ -438,11 +471,11 @@ def test_a_full_disk_is_an_error_and_loses_nothing(tmp_path):
         process.start()
         process.join(20)
         assert process.exitcode == 7
-        keys = [f"a{number}" for number in range(100)]
-        gone = store.dropped("t", keys)
-        assert 0 < len(gone) < 100
-        assert [each.key for each in store.archived("t", keys)] == keys[: len(gone)]
-        assert len(store.events("t", [f"e{number}" for number in range(100)])) == len(gone)
+        events = [f"e{number}" for number in range(100)]
+        stored = store.events("t", events)
+        assert 0 < len(stored) < 100
+        assert list(stored) == events[: len(stored)]
+        assert [each.key for each in store.archived("t", events)] == [f"a{number}" for number in range(len(stored))]
         store.commit("t", "r", event("e100", "a100"), [span("a100")])
 
 
@@ -455,11 +488,12 @@ def test_tenants_are_not_named_in_the_file(tmp_path):
 def test_a_thousand_keys_are_looked_up_quickly(tmp_path):
     keys = [f"{number:064x}" for number in range(20_000)]
     with closing(SQLiteStore(tmp_path / "focus.db")) as store:
-        store.commit("t", "r", event("e1"), [span(key, text="x" * 2000) for key in keys[::2]])
+        for key in keys[::200]:
+            store.commit("t", "r", event(key, key), [span(key, text="x" * 20_000)])
         took = []
         for start in range(0, 20_000, 1000):
             began = time.perf_counter()
-            assert len(store.dropped("t", keys[start : start + 1000])) == 500
+            assert len(store.events("t", keys[start : start + 1000])) == 5
             took.append(time.perf_counter() - began)
     assert min(took) < 0.010
 
@@ -483,12 +517,11 @@ def test_everything_in_redis_expires(empty_redis):
     with closing(store_from(f"{empty_redis}?ttl=1000")) as store:
         store.commit("t", "r", event("e1", "a", "b"), [span("a"), span("b")])
         store.restore("t", "r", "b")
-        store.restore("t", "r2", "c")
         store.add("t", Totals(events=1))
         store.version("t", "never")
-        store.dropped("t", ["never"])
+        store.restored("t", ["never"])
     left = ttls(empty_redis)
-    assert len(left) == 5  # the event, two spans, the version, the totals
+    assert len(left) == 5  # the event, its originals, the mark of the span, the version, the totals
     assert all(key.startswith(b"focusctx:{") for key in left)
     assert all(990 <= ttl <= 2000 for ttl in left.values())
 
@@ -500,9 +533,10 @@ def test_thirty_days_unless_told(empty_redis):
     assert 30 * 86400 - 10 < left <= 30 * 86400
 
 
-def test_asking_renews_and_an_event_never_outlives_its_spans(empty_redis):
+def test_asking_renews_and_an_event_never_outlives_its_originals(empty_redis):
     with closing(store_from(f"{empty_redis}?ttl=1000")) as store, redis.Redis.from_url(empty_redis) as client:
         store.commit("t", "r", event("e1", "a", "b"), [span("a"), span("b")])
+        store.restore("t", "r", "a")
 
         def left_after(ask) -> dict[str, int]:
             for key in client.scan_iter():
@@ -513,8 +547,8 @@ def test_asking_renews_and_an_event_never_outlives_its_spans(empty_redis):
         def renewed(left: dict[str, int]) -> set[str]:
             return {key for key, ttl in left.items() if ttl > 50}
 
-        assert renewed(left_after(lambda: store.dropped("t", ["a"]))) == {"span:a"}
-        assert renewed(left_after(lambda: store.events("t", ["e1"]))) == {"span:a", "span:b", "event:e1"}
+        assert renewed(left_after(lambda: store.restored("t", ["a", "b"]))) == {"restored:a"}
+        assert renewed(left_after(lambda: store.events("t", ["e1"]))) == {"originals:e1", "event:e1"}
         assert renewed(left_after(lambda: store.version("t", "r"))) == {"version:r"}
 
 
@@ -523,12 +557,12 @@ def test_after_expiry_the_conversation_starts_anew_with_a_higher_version(empty_r
         store.commit("t", "r", event("e1", "a"), [span("a")])
         before = store.version("t", "r")
         time.sleep(2.1)
-        assert store.dropped("t", ["a"]) == frozenset()
+        assert store.archived("t", ["e1"]) == []
         assert store.events("t", ["e1"]) == {}
         assert store.version("t", "r") == 0
         second = event("e1", "a", tokens_after=1)
         assert store.commit("t", "r", second, [span("a", text="new")]) == second
-        assert store.archived("t", ["a"]) == [span("a", text="new")]
+        assert store.archived("t", ["e1"]) == [span("a", text="new")]
         assert store.version("t", "r") > before
 
 
@@ -536,7 +570,7 @@ def test_no_server_is_an_error(monkeypatch):
     store = store_from(f"redis://:secret@127.0.0.1:{free_port()}/0")
     calls = [
         lambda: store.version("t", "r"),
-        lambda: store.dropped("t", ["a"]),
+        lambda: store.restored("t", ["a"]),
         lambda: store.events("t", ["a"]),
         lambda: store.archived("t", ["a"]),
         lambda: store.commit("t", "r", event("e1", "a"), [span("a")]),
@@ -569,10 +603,10 @@ class TestRedisServers:
                 fill()
             assert len(stored) > 0
             assert store.version("t", "r") > 0  # reading goes on
-            assert list(store.events("t", [f"e{number}" for number in range(1000)]).values()) == stored
-            keys = [f"{letter}{number}" for number in range(1000) for letter in "ab"]
-            assert store.dropped("t", keys) == set(keys[: 2 * len(stored)])
-            assert [each.key for each in store.archived("t", keys)] == keys[: 2 * len(stored)]
+            events = [f"e{number}" for number in range(1000)]
+            assert list(store.events("t", events).values()) == stored
+            keys = [f"{letter}{number}" for number in range(len(stored)) for letter in "ab"]
+            assert [each.key for each in store.archived("t", events)] == keys
 
     def test_a_cluster_finds_all_keys_of_a_call_on_one_node(self, tmp_path):
         with redis_server(tmp_path, "--cluster-enabled", "yes") as url:
@@ -585,9 +619,9 @@ class TestRedisServers:
             for number, store in enumerate([single, many]):
                 for tenant in (f"a}}{number}", f"{{b}}{number}"):
                     store.commit(tenant, "r", event("e1", "a", "{b}"), [span("a"), span("{b}")])
-                    assert store.dropped(tenant, ["a", "{b}"]) == {"a", "{b}"}
                     store.restore(tenant, "r", "a")
-                    assert store.archived(tenant, ["a", "{b}"]) == [span("a"), span("{b}")]
+                    assert store.restored(tenant, ["a", "{b}"]) == {"a"}
+                    assert store.archived(tenant, ["e1"]) == [span("a"), span("{b}")]
                     assert store.events(tenant, ["e1", "e2"]) == {"e1": event("e1", "a", "{b}")}
                     store.add(tenant, Totals(events=1))
                     assert store.totals(tenant) == replace(Totals(), events=1)

@@ -18,7 +18,7 @@ from stored import event, span
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 
 PER_STEP = 5
-"""Operations a process does at a step: version, commit, dropped, archived, add."""
+"""Operations a process does at a step: version, commit, events, archived, add."""
 TOGETHER = 20
 """Steps after which the processes wait for each other, so that none of them runs ahead."""
 
@@ -52,8 +52,8 @@ def run(url: str, tenant: str, number: int, steps: int, barrier, answers) -> Non
                 before, version = version, store.version(tenant, "r")
                 assert version >= before
                 told[mine.key] = store.commit(tenant, "r", mine, originals(step))
-                assert store.dropped(tenant, dropped_at(step)) == set(dropped_at(step))
-                assert [each.key for each in store.archived(tenant, dropped_at(step))] == dropped_at(step)
+                assert store.events(tenant, [mine.key]) == {mine.key: told[mine.key]}
+                assert [each.key for each in store.archived(tenant, [mine.key])] == dropped_at(step)
                 store.add(tenant, Totals(events=1, tokens_saved=3, saved=0.25))
         answers.put((number, told))
     except BaseException:
@@ -86,9 +86,7 @@ def test_processes_agree_on_every_event_and_lose_nothing(shared_url, tenant, pro
         assert all(each == stored for each in told.values())
         assert len({each.tokens_after for each in stored.values()}) > 1  # they did compete
         for step in range(steps):
-            first, second, third = store.archived(tenant, dropped_at(step))
-            assert first == (originals(step - 1)[2] if step else originals(0)[0])  # dropped by the step before
-            assert [second, third] == originals(step)[1:]
+            assert store.archived(tenant, [f"e{step}"]) == originals(step)
         count = steps * processes
         assert store.totals(tenant) == Totals(events=count, tokens_saved=3 * count, saved=count / 4)
 
@@ -110,7 +108,7 @@ def test_processes_that_find_no_file_make_it_once(tmp_path, attempt):
         worker.join()
     assert [worker.exitcode for worker in workers] == [0] * 6
     with closing(store_from(url)) as store:
-        assert len(store.dropped("t", [f"a{number}" for number in range(6)])) == 6
+        assert len(store.archived("t", [f"e{number}" for number in range(6)])) == 6
 
 
 def commit_until_killed(url: str, tenant: str, life: int, acknowledged) -> None:
@@ -140,10 +138,8 @@ def check_life(store, tenant: str, life: int, acknowledged: int) -> int:
     assert list(stored) == events[: len(stored)]
     assert acknowledged + 1 <= len(stored) <= acknowledged + 2  # the last one may have been killed in its answer
     expected = [f"s{life}.{number}.{part}" for number in range(len(stored)) for part in range(3)]
-    asked = [f"s{life}.{number}.{part}" for number in range(acknowledged + 3) for part in range(3)]
     assert [key for each in stored.values() for key in each.dropped] == expected
-    assert store.dropped(tenant, asked) == set(expected)
-    assert store.archived(tenant, asked) == [span(key, text=f"{key} " * 500) for key in expected]
+    assert store.archived(tenant, events) == [span(key, text=f"{key} " * 500) for key in expected]
     assert (store.version(tenant, f"r{life}") > 0) == bool(stored)
     return len(stored)
 

@@ -39,6 +39,8 @@ DEFAULTS = {
     "threshold": 0.3,
     "optimistic": False,
     "dropped": "remove",
+    "fill": 0.7,
+    "limit": 0,
     "deadline": 30.0,
 }
 """How to compress, where nobody says otherwise."""
@@ -80,6 +82,13 @@ def add_settings(parser: argparse.ArgumentParser, *, draft: str | None = "offlin
         help="take dropped spans out whole, or leave them without their observation (default: remove)",
     )
     add(
+        "--fill",
+        type=float,
+        metavar="SHARE",
+        help="where less than this share of the spans' tokens stays, fill up from the data flow (default: 0.7; 0: off)",
+    )
+    add("--limit", type=int, metavar="TOKENS", help="a hard limit on what stays (default: 0, none)")
+    add(
         "--deadline",
         type=float,
         metavar="SECONDS",
@@ -106,6 +115,8 @@ def focus_from(arguments: argparse.Namespace) -> Focus:
         threshold=arguments.threshold,
         defensive=not arguments.optimistic,
         dropped=arguments.dropped,
+        fill=arguments.fill,
+        limit=arguments.limit or None,
         deadline=arguments.deadline,
     )
 

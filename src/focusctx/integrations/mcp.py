@@ -64,8 +64,8 @@ def server(store: str | Store, tenant: str = "default") -> MCPServer:
 
 def _archived(store: Store, tenant: str) -> list[Archived]:
     """What was left out lately. Of steps with the same number, in several conversations, the one that went last."""
-    keys = [key for event in store.recent(tenant, _SEARCHED) for key in event.dropped]
-    spans = {span.index: span for span in reversed(store.archived(tenant, keys))}
+    events = [event.key for event in store.recent(tenant, _SEARCHED)]
+    spans = {span.index: span for span in reversed(store.archived(tenant, events))}
     return [spans[index] for index in sorted(spans)]
 
 
@@ -88,7 +88,7 @@ def _overview(store: Store, tenant: str) -> str:
 
 
 def _steps(store: Store, tenant: str, event: StoredEvent) -> str:
-    return ranges([span.index for span in store.archived(tenant, event.dropped)])
+    return ranges([span.index for span in store.archived(tenant, [event.key])])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -96,8 +96,8 @@ class _Run:
 def places(given: Sequence[Message], view: Sequence[Message]) -> list[int | None]:
     """For each message of a view, where it stood in what was given; None for the line that says what is missing.
 
-    A message that stays is the very object that was given. A skeleton is a copy with another text, and nothing is
-    left out before it.
+    A message that stays is the very object that was given. A result in a skeleton is a copy with another text, and
+    nothing is left out between it and the turn that it belongs to.
     """
     known = {id(message): place for place, message in enumerate(given)}
     found: list[int | None] = []

@@ -14,12 +14,13 @@ def over_budget(history: History, config: FocusConfig) -> bool:
 
 def pinned_spans(history: History, pin: PinRule | None) -> dict[int, str]:
     """The spans that stay whatever the sketches say, each with the reason."""
-    pinned = {span.index: reason for span in history.spans if (reason := _reason(span, history, pin))}
+    newest = history.newest
+    pinned = {span.index: reason for span in history.spans if (reason := _reason(span, newest, pin))}
     return {**leaders_of(history, pinned.keys()), **pinned}
 
 
-def _reason(span: Span, history: History, pin: PinRule | None) -> str | None:
-    if span.index == history.newest:
+def _reason(span: Span, newest: int, pin: PinRule | None) -> str | None:
+    if span.index == newest:
         return "newest span"
     if span.waiting:
         return "a tool call waits for its result"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import cached_property, partial
+from typing import TypeAlias, overload
 
 from ..types import Decision, Fate, History, Sketch
 from .keep import Selection
@@ -15,21 +16,60 @@ Said: TypeAlias = defaultdict[int, Lines]
 """For each span, which sketch said what about it, in the order it was said."""
 
 
-def decisions(
-    history: History, sketches: Sequence[Sketch], scores: Scores, selection: Selection, *, skeletons: bool
+def decisions(history: History, sketches: Sequence[Sketch], scores: Scores, selection: Selection) -> Sequence[Decision]:
+    """One decision per span."""
+    return _Later(partial(_decisions, history, sketches, scores, selection))
+
+
+def reasons(sketches: Sequence[Sketch], spans: Collection[int]) -> dict[int, tuple[str, ...]]:
+    """Those of the spans that some sketch names, with the steps that need them and the risks seen in dropping them."""
+    steps, rescues = _said(sketches, spans)
+    return {index: _words(steps.get(index), rescues.get(index)) for index in {*steps, *rescues}}
+
+
+class _Later(Sequence[Decision]):
+    """Worked out when somebody looks: an agent waits for the messages and not for the evidence."""
+
+    def __init__(self, work_out: Callable[[], tuple[Decision, ...]]) -> None:
+        self._work_out = work_out
+
+    @cached_property
+    def _all(self) -> tuple[Decision, ...]:
+        return self._work_out()
+
+    @overload
+    def __getitem__(self, place: int) -> Decision: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Decision]: ...
+
+    def __getitem__(self, place: int | slice) -> Decision | Sequence[Decision]:
+        return self._all[place]
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self._all == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(self._all)
+
+    def __repr__(self) -> str:
+        return repr(self._all)
+
+    def __reduce__(self) -> tuple[type[tuple[Decision, ...]], tuple[tuple[Decision, ...]]]:
+        return tuple, (self._all,)
+
+
+def _decisions(
+    history: History, sketches: Sequence[Sketch], scores: Scores, selection: Selection
 ) -> tuple[Decision, ...]:
-    """One decision per span; with `skeletons`, those not kept leave one."""
-    lost: Fate = "skeleton" if skeletons else "dropped"
-    steps: Said = defaultdict(dict)
-    rescues: Said = defaultdict(dict)
-    for number, sketch in enumerate(sketches, 1):
-        if sketch.problem is None:
-            _note(steps, number, ((step.cites, step.text) for step in sketch.steps))
-            _note(rescues, number, ((rescue.spans, rescue.reason) for rescue in sketch.rescues))
+    steps, rescues = _said(sketches, [span.index for span in history.spans])
     return tuple(
         Decision(
             index=(index := span.index),
-            fate=_fate(index, selection, lost),
+            fate=_fate(index, selection),
             utility=scores.utility.get(index, 0.0),
             rescue=scores.rescue.get(index, 0.0),
             pinned=selection.pinned.get(index),
@@ -37,9 +77,22 @@ def decisions(
             rescued_by=_speakers(rescues.get(index)),
             reasons=_words(steps.get(index), rescues.get(index)),
             tokens=span.tokens,
+            note=selection.notes.get(index),
         )
         for span in history.spans
     )
+
+
+def _said(sketches: Sequence[Sketch], spans: Collection[int]) -> tuple[Said, Said]:
+    """What the plans among the sketches say of these spans, in their steps and where they rescue some."""
+    asked = frozenset(spans)
+    steps: Said = defaultdict(dict)
+    rescues: Said = defaultdict(dict)
+    for number, sketch in enumerate(sketches, 1):
+        if sketch.problem is None:
+            _note(steps, number, ((asked.intersection(step.cites), step.text) for step in sketch.steps))
+            _note(rescues, number, ((asked.intersection(rescue.spans), rescue.reason) for rescue in sketch.rescues))
+    return steps, rescues
 
 
 def _note(said: Said, number: int, lines: Iterable[tuple[Iterable[int], str]]) -> None:
@@ -56,9 +109,11 @@ def _words(*said: Lines | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for lines in said if lines for _, text in lines if text)) if any(said) else ()
 
 
-def _fate(index: int, selection: Selection, lost: Fate) -> Fate:
+def _fate(index: int, selection: Selection) -> Fate:
     if index in selection.pinned:
         return "pinned"
     if index in selection.rescued:
         return "rescued"
-    return "kept" if index in selection.kept else lost
+    if index in selection.kept:
+        return "kept"
+    return "skeleton" if index in selection.skeletons else "dropped"

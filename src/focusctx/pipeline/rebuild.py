@@ -1,4 +1,4 @@
-"""Step 7, rebuild: the message list again, from whole spans in their order.
+"""Step 7, rebuild: the message list again, from whole spans and skeletons in their order.
 
 Every message that stays is the very object that came in. Two kinds of copies are made, both told apart by
 `owners`: an Anthropic user message that loses its tool results but keeps the user's words, and, in a skeleton,
@@ -8,32 +8,30 @@ a tool result whose text became a placeholder.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Literal, TypeAlias
 
 from ..types import History, Message, Owner
 from ..wire import Wire, wire_named
 
-Dropped: TypeAlias = Literal["remove", "skeleton"]
+
+def rebuild(history: History, kept: Collection[int], skeletons: Collection[int] = ()) -> list[Message]:
+    """The messages, with the spans that are not kept reduced to skeletons or taken out."""
+    whole, outlined = frozenset(kept) | {0}, frozenset(skeletons)
+    wire = wire_named(history.format) if outlined else None
+    owned = zip(history.messages, history.owners, strict=True)
+    return [left for message, owner in owned if (left := _remaining(message, owner, whole, outlined, wire)) is not None]
 
 
-def rebuild(history: History, kept: Collection[int], dropped: Dropped = "remove") -> list[Message]:
-    """The messages, with the spans that are not kept taken out or reduced to skeletons."""
-    stays = frozenset(kept) | {0}
-    wire = wire_named(history.format) if dropped == "skeleton" else None
-    whole = zip(history.messages, history.owners, strict=True)
-    return [part for message, owner in whole if (part := _remaining(message, owner, stays, wire)) is not None]
-
-
-def _remaining(message: Message, owner: Owner, stays: frozenset[int], wire: Wire | None) -> Message | None:
-    """What is left of one message; with a wire format, a placeholder is left of its observation."""
+def _remaining(
+    message: Message, owner: Owner, whole: frozenset[int], outlined: frozenset[int], wire: Wire | None
+) -> Message | None:
+    """What is left of one message."""
     if isinstance(owner, int):
-        if owner in stays:
+        if owner in whole:
             return message
-        return wire.blank(message, None) if wire else None
-    if stays.issuperset(owner):
+        return wire.blank(message, None) if wire and owner in outlined else None
+    if whole.issuperset(owner):
         return message
-    gone = frozenset(number for number, its_owner in enumerate(owner) if its_owner not in stays)
-    if wire:
-        return wire.blank(message, gone)
-    blocks = [block for number, block in enumerate(message["content"]) if number not in gone]
+    if wire and (blank := frozenset(number for number, one in enumerate(owner) if one in outlined - whole)):
+        message = wire.blank(message, blank)
+    blocks = [block for block, one in zip(message["content"], owner, strict=True) if one in whole or one in outlined]
     return {**message, "content": blocks} if blocks else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from ..types import Sketch
 
@@ -21,10 +22,11 @@ def score(sketches: Sequence[Sketch]) -> Scores:
     """Citation and rescue frequencies over the sketches that are plans."""
     plans = [sketch for sketch in sketches if sketch.problem is None]
     return Scores(
-        utility=_shares(Counter(index for plan in plans for index in plan.cited), len(plans)),
-        rescue=_shares(Counter(index for plan in plans for index in plan.rescued), len(plans)),
+        utility=_shares([plan.cited for plan in plans]),
+        rescue=_shares([plan.rescued for plan in plans]),
     )
 
 
-def _shares(counts: Counter[int], plans: int) -> dict[int, float]:
-    return {index: count / plans for index, count in sorted(counts.items())}
+def _shares(named: Sequence[frozenset[int]]) -> dict[int, float]:
+    counts = Counter(chain.from_iterable(named))
+    return {index: count / len(named) for index, count in sorted(counts.items())}

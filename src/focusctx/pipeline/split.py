@@ -57,6 +57,11 @@ def measure(history: History, count: Count) -> History:
     )
 
 
+def tokens_of(message: Message, wire: Wire, count: Count) -> int:
+    """What a message adds to the size of its history, whatever stands before it."""
+    return sum(_tokens(part, count) for part in wire.read(plain_message(message), 0) if not part.static)
+
+
 def check_list(messages: object, start: int = 0) -> None:
     """Refuse what is no message list, with words that say what it is instead; look from `start` on."""
     if isinstance(messages, Mapping) and "messages" in messages:
@@ -69,9 +74,9 @@ def check_list(messages: object, start: int = 0) -> None:
 
 
 class Reader:
-    """Reads a growing history, each message once."""
+    """Reads a growing history, each message once. One that is `watched` can tell whether any was edited since."""
 
-    def __init__(self, wire: Wire, config: FocusConfig, count: Count) -> None:
+    def __init__(self, wire: Wire, config: FocusConfig, count: Count, *, watched: bool = False) -> None:
         self.wire = wire
         self.messages: list[Message] = []
         """What was read, as plain data."""
@@ -79,7 +84,7 @@ class Reader:
         """Tokens of each message, as far as they count against the budget."""
         self._given: list[Message] = []  # the same as the caller gave it, SDK objects and all
         self._objects: dict[int, Message] = {}  # position → plain form, where the two differ
-        self._values: list[list[object]] = []
+        self._values: list[list[object]] | None = [] if watched else None
         self._config = config
         self._count = count
         self.owners: list[Owner] = []
@@ -129,7 +134,7 @@ class Reader:
         self._open = self._begun[-1] if self._begun else None
         del self._spans[max(len(self._begun) - 1, 0) :]
         self._turns = [turn for turn in self._turns if start and turn.after <= len(self._begun)]
-        columns: tuple[list[Any], ...] = (self._given, self.messages, self.sizes, self._values, self.owners)
+        columns: tuple[list[Any], ...] = (self._given, self.messages, self.sizes, self._values or [], self.owners)
         for column in columns:
             del column[start:]
         self._objects = {position: plain for position, plain in self._objects.items() if position < start}
@@ -145,6 +150,7 @@ class Reader:
 
         Looks at the newest so many messages, at all of them by default.
         """
+        assert self._values is not None, "this reader was not to watch"
         for message, then in zip(self.messages[-newest:], self._values[-newest:], strict=True):
             now: list[object] = []
             _add_values(message, now)
@@ -171,8 +177,9 @@ class Reader:
             self._given.append(given)
             self.messages.append(message)
             self.sizes.append(self.tokens - before)
-            self._values.append([])
-            _add_values(message, self._values[-1])
+            if self._values is not None:
+                self._values.append([])
+                _add_values(message, self._values[-1])
             self.owners.append(owners[0] if len(parts) == 1 else _by_block(parts, owners))
 
     def history(self, goal: str | None = None) -> History:
@@ -195,7 +202,7 @@ class Reader:
 
     def _place(self, part: Part, message: Message) -> int:
         """The span this part belongs to, 0 for none; spans begin and grow here."""
-        tokens = sum(map(self._count, part.counted)) + part.extra_tokens
+        tokens = _tokens(part, self._count)
         if not part.static:
             self.tokens += tokens
         if part.kind is Kind.TURN:
@@ -315,6 +322,10 @@ class _OpenSpan:
             message = {**message, "content": [message["content"][number] for number in part.blocks]}
         self.messages.append(message)
         self._tokens += tokens
+
+
+def _tokens(part: Part, count: Count) -> int:
+    return sum(map(count, part.counted)) + part.extra_tokens
 
 
 def _add_values(value: object, found: list[object]) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -18,7 +18,7 @@ from ..session.session import Session
 from ..session.stores import store_from
 from . import forward
 from .access import Access
-from .asking import Body, Outgoing, ask, client, told
+from .asking import Ask, Body, Outgoing, client, told
 from .compression import Compression, Route, route_of
 from .dashboard import add_dashboard
 from .headers import headers_up
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("focusctx.proxy")
 
-_WELL_BELOW = 0.8
-"""The share of the budget below which no session does anything: see `ahead` there."""
 _SHORT = 1024 * 1024
 """Bytes of a request of any kind that can be held, to be sent again where a connection was lost."""
 
@@ -58,7 +56,6 @@ class Proxy:
         self._compression = Compression(
             self.sessions,
             self._watch,
-            nothing_due=int(_WELL_BELOW * focus.config.budget),
             limit=settings.body_limit,
             recall=settings.recall,
             dry_run=settings.dry_run,
@@ -116,24 +113,19 @@ class Proxy:
             return forward.refusal(403, why)
         if request.method == "OPTIONS" and "access-control-request-method" in request.headers:
             return forward.refusal(403, "requests from web pages are not accepted")
-        with self._observed(upstream) as seen:
-            try:
-                response = await self._answer(request, upstream, path, seen)
-            except (aiohttp.ClientError, TimeoutError) as error:
-                status, why = told(error)
-                _log.warning("%s: %s", upstream.name, why)
-                response = forward.refusal(status, f"{upstream.name} did not answer: {why}")
-            seen.status = response.status
-            return response
-
-    @contextmanager
-    def _observed(self, upstream: Upstream) -> Iterator[Seen]:
-        with self.metrics.request(upstream.name) as seen:
-            if self._tracing is None:
-                yield seen
-            else:
-                with self._tracing.request(upstream, seen) as seen.watch:
-                    yield seen
+        seen = self.metrics.begin()
+        try:
+            with self._tracing.request(upstream, seen) if self._tracing else nullcontext() as seen.watch:
+                try:
+                    response = await self._answer(request, upstream, path, seen)
+                except (aiohttp.ClientError, TimeoutError) as error:
+                    status, why = told(error)
+                    _log.warning("%s: %s", upstream.name, why)
+                    response = forward.refusal(status, f"{upstream.name} did not answer: {why}")
+                seen.status = response.status
+                return response
+        finally:
+            self.metrics.end(upstream.name, seen)
 
     async def _answer(self, request: web.Request, upstream: Upstream, path: str, seen: Seen) -> web.StreamResponse:
         assert self._http is not None
@@ -155,7 +147,7 @@ class Proxy:
                     response = await recalling.answer(request, body, seen.watch)
                     self._compression.heed(recalling.turn.alias)
                     return response
-        async with ask(self._http, outgoing, body) as answer:
+        async with Ask(self._http, outgoing, body) as answer:
             return await forward.pass_down(request, answer, seen.watch)
 
     async def _body(self, request: web.Request, route: Route | None) -> Body:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
@@ -68,15 +68,32 @@ class Outgoing:
         return URL(self.upstream.at(self.path), encoded=True)
 
 
-@asynccontextmanager
-async def ask(http: aiohttp.ClientSession, outgoing: Outgoing, body: Body) -> AsyncIterator[aiohttp.ClientResponse]:
+class Ask(AbstractAsyncContextManager[aiohttp.ClientResponse]):
     """One request to a provider, and its answer."""
-    answer = await _send(http, outgoing, body)
-    try:
-        with _told_of_the_end(answer):
-            yield answer
-    finally:
-        answer.close()  # lets go of the connection: back to the pool if all was read, else it is cut
+
+    def __init__(self, http: aiohttp.ClientSession, outgoing: Outgoing, body: Body) -> None:
+        self._request = http, outgoing, body
+
+    async def __aenter__(self) -> aiohttp.ClientResponse:
+        self._answer = answer = await _send(*self._request)
+        protocol = answer.connection.protocol if answer.connection is not None else None
+        self._closed = protocol.closed if protocol is not None else None
+        if self._closed is not None:
+            self._closed.remove_done_callback(_hear)
+            self._closed.add_done_callback(_hear)
+            self._closed.add_done_callback(self._tell)
+        return answer
+
+    async def __aexit__(self, *_error: object) -> None:
+        if self._closed is not None:
+            self._closed.remove_done_callback(self._tell)
+        self._answer.close()  # lets go of the connection: back to the pool if all was read, else it is cut
+
+    def _tell(self, _closed: asyncio.Future[None]) -> None:
+        """aiohttp closes a connection on which it cannot understand a chunk, but does not tell who waits for it."""
+        content = self._answer.content
+        if not content.is_eof() and content.exception() is None:
+            content.set_exception(aiohttp.ClientPayloadError("the answer makes no sense"))
 
 
 def told(error: Exception) -> tuple[int, str]:
@@ -137,28 +154,6 @@ class _Pool(aiohttp.TCPConnector):
         elif connection.protocol is not None:
             self._given.add(connection.protocol)
         return connection
-
-
-@contextmanager
-def _told_of_the_end(answer: aiohttp.ClientResponse) -> Iterator[None]:
-    """aiohttp closes a connection on which it cannot understand a chunk, but does not tell who waits for the chunk."""
-    protocol = answer.connection.protocol if answer.connection is not None else None
-    closed = protocol.closed if protocol is not None else None
-    if closed is None:
-        yield
-        return
-
-    def tell(_closed: asyncio.Future[None]) -> None:
-        if not answer.content.is_eof() and answer.content.exception() is None:
-            answer.content.set_exception(aiohttp.ClientPayloadError("the answer makes no sense"))
-
-    closed.remove_done_callback(_hear)
-    closed.add_done_callback(_hear)
-    closed.add_done_callback(tell)
-    try:
-        yield
-    finally:
-        closed.remove_done_callback(tell)
 
 
 def _hear(closed: asyncio.Future[None]) -> None:

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from ..errors import MessageError
+from ..session.store import Spelled
 from ..types import Message
 
 Fields: TypeAlias = dict[str, bytes]
@@ -22,6 +23,7 @@ Fields: TypeAlias = dict[str, bytes]
 
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _array = msgspec.json.Decoder(list[msgspec.Raw])
+_anything = msgspec.json.Decoder()
 
 
 def read_fields(body: bytes) -> Fields | None:
@@ -53,8 +55,14 @@ def write_list(elements: Sequence[bytes]) -> bytes:
 
 def read(value: bytes | None) -> Any:
     """A value that is needed as such; None where there is none."""
+    if value is None:
+        return None
     try:
-        return None if value is None else json.loads(value)
+        return _anything.decode(value)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        pass  # Python's own parser takes more
+    try:
+        return json.loads(value)
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, or all too many brackets
         raise MessageError("its JSON cannot be read") from error
 
@@ -69,38 +77,43 @@ class Reading:
 
     messages: list[Message]
     spelled: list[bytes]
+    new: int = 0
+    """Bytes of those that the last one did not have."""
 
 
 class Known:
-    """The last request of a conversation, to read the next one by."""
+    """The last request of a conversation that was read, to read the next one by."""
 
     def __init__(self) -> None:
         self._last = Reading([], [])
         self._made: dict[int, tuple[Message, bytes]] = {}
-        self.size = 0
-        """Bytes of its messages."""
 
     def read(self, spelled: list[bytes]) -> Reading:
         """The messages with these bytes: the objects of last time where the bytes are the same."""
         common = _common(self._last.spelled, spelled)
-        self._last = Reading(self._last.messages[:common] + [read(each) for each in spelled[common:]], spelled)
-        self.size = sum(map(len, spelled))
+        new = spelled[common:]
+        self._last = Reading(self._last.messages[:common] + list(map(_message, new)), spelled, sum(map(len, new)))
         return self._last
 
     def spell(self, view: Sequence[Message], reading: Reading) -> list[bytes] | None:
         """The bytes of a view of them; None when it is all of them."""
         if len(view) == len(reading.messages) and all(map(is_, view, reading.messages)):
             return None
-        own = dict(zip(map(id, reading.messages), reading.spelled, strict=True))
         made: dict[int, tuple[Message, bytes]] = {}
         spelling = []
         for message in view:
-            spelled = own.get(id(message))
-            if spelled is None:  # a placeholder of ours: spelled once, and held, so that its identity stays its own
-                _, spelled = made[id(message)] = self._made.get(id(message)) or (message, spell(message))
-            spelling.append(spelled)
+            if isinstance(message, Spelled):
+                spelling.append(message.json)
+            else:  # a placeholder of ours: spelled once, and held, so that its identity stays its own
+                made[id(message)] = self._made.get(id(message)) or (message, spell(message))
+                spelling.append(made[id(message)][1])
         self._made = made
         return spelling
+
+
+def _message(spelled: bytes) -> Any:
+    message = read(spelled)
+    return Spelled(message, spelled) if isinstance(message, dict) else message
 
 
 def _common(before: list[bytes], after: list[bytes]) -> int:

@@ -19,13 +19,12 @@ from .body import Fields, read, spell, write_fields, write_list
 from .caller import tenant_of
 from .encoding import unpack
 from .growing import Bodies, Body
+from .last import MUCH
 from .recall.request import offer
 from .sessions import Key, Live, Sessions, Step, root_of
 
 _log = logging.getLogger("focusctx.proxy")
 
-_MUCH = 128 * 1024
-"""Bytes that take so long to count that other requests would notice."""
 _ALIASES = 1000
 """Ids of answers that are remembered."""
 
@@ -71,15 +70,12 @@ class Compression:
         sessions: Sessions,
         watch: Callable[[Live, Step, list[SessionEvent]], None],
         *,
-        nothing_due: int,
         limit: int,
         recall: bool,
         dry_run: bool,
     ) -> None:
         self._sessions = sessions
         self._watch = watch
-        self._nothing_due = nothing_due
-        """Bytes up to which a history cannot be too long: no token is shorter than a byte."""
         self._limit = limit
         self._recall = recall and not dry_run
         self._dry_run = dry_run
@@ -97,12 +93,12 @@ class Compression:
                 return None
             if not isinstance(found, Body) or not found.spelled or _is_elsewhere(found.fields):
                 return self._renamed(found)
-            fields, spelled = found.fields, found.spelled
-            key = Key(tenant_of(headers, upstream), upstream, route.format, _model(fields), root_of(spelled))
+            model, root = _model(found.fields), root_of(found.spelled)
+            key = Key(tenant_of(headers, upstream), upstream, route.format, model, root)
             if route.counts:
                 return await self._count(key, route, found)
             live = self._sessions.open(key)
-            return self._put_together(live, route, found, await self._view(live, route, spelled, started))
+            return self._put_together(live, route, found, await self._view(live, route, found.spelled, started))
         except FocusError as error:
             _log.warning("request passed on as it came: %s", error)
         except Exception:
@@ -118,19 +114,21 @@ class Compression:
 
     async def _view(self, live: Live, route: Route, spelled: list[bytes], started: float) -> list[bytes] | None:
         """The messages to send instead; None for all of them."""
-        size = sum(map(len, spelled))
-        if size <= self._nothing_due and not live.is_counted:
-            self._note(live, Step(time.time(), size // 4, size // 4, time.perf_counter() - started, exact=False))
-            return None
-        much_is_new = size - live.known.size > _MUCH
-        reading = self._sessions.read(live, spelled)
-        if much_is_new:  # counted on a thread first: what was counted once is known
-            focus = live.session.focus
-            count = partial(read_history, reading.messages, focus.config, focus.count, format=route.format)
-            await asyncio.to_thread(count)
-        view = await live.session.aview(reading.messages, format=route.format)
-        self._note(live, Step(time.time(), *live.session.size, time.perf_counter() - started))
-        return None if self._dry_run else live.known.spell(view, reading)
+        last = live.last
+        if last.goes_on(spelled):
+            self._sessions.make_room(live)
+            self._note(live, Step(time.time(), *last.tokens, time.perf_counter() - started, exact=False))
+        else:
+            reading = last.begin(spelled)
+            self._sessions.make_room(live)
+            if reading.new > MUCH:  # counted on a thread first: what was counted once is known
+                focus = live.session.focus
+                count = partial(read_history, reading.messages, focus.config, focus.count, format=route.format)
+                await asyncio.to_thread(count)
+            view = await live.session.aview(reading.messages, format=route.format, after=last.unseen)
+            last.end(reading, view)
+            self._note(live, Step(time.time(), *live.session.size, time.perf_counter() - started))
+        return None if self._dry_run else last.view
 
     def _note(self, live: Live, step: Step) -> None:
         live.steps.append(step)
@@ -138,28 +136,28 @@ class Compression:
 
     def _put_together(self, live: Live, route: Route, found: Body, kept: list[bytes] | None) -> Shrunk | None:
         offered = offer(found.fields, route.format) if self._recall else None
-        if kept is None and offered is None:
-            return None
-        history = write_list(found.spelled if kept is None else kept)
-        fields = {**found.fields, **(offered or {}), route.field: history}
-        return Shrunk(write_fields(fields), (live, fields) if offered else None)
+        if offered is not None:
+            history = write_list(found.spelled if kept is None else kept)
+            fields = {**found.fields, **offered, route.field: history}
+            return Shrunk(write_fields(fields), (live, fields))
+        return None if kept is None else Shrunk(found.holding(kept))
 
     def _renamed(self, found: Body | Fields) -> Shrunk | None:
         """A request that goes on from an answer which the agent knows under another name than the provider."""
-        fields = found.whole() if isinstance(found, Body) else found
-        shown = read(fields.get("previous_response_id"))
+        shown = read((found.fields if isinstance(found, Body) else found).get("previous_response_id"))
         if not isinstance(shown, str) or shown not in self._aliases:
             return None
-        return Shrunk(write_fields({**fields, "previous_response_id": spell(self._aliases[shown])}))
+        named = {"previous_response_id": spell(self._aliases[shown])}
+        return Shrunk(found.holding(found.spelled, named) if isinstance(found, Body) else write_fields(found | named))
 
     async def _count(self, key: Key, route: Route, found: Body) -> Shrunk | None:
         """How many tokens would go up, for a conversation that is known."""
         live = self._sessions.find(key)
-        if live is None or not live.is_counted or self._dry_run:
+        if live is None or not live.last.was_looked_at or self._dry_run:
             return None
-        reading = self._sessions.read(live, found.spelled)
-        kept = live.known.spell(await live.session.apeek(reading.messages, format=route.format), reading)
-        return None if kept is None else Shrunk(write_fields({**found.fields, route.field: write_list(kept)}))
+        reading = live.last.begin(found.spelled)  # for the session it is the last one now, and nobody made that call
+        kept = live.last.spell(await live.session.apeek(reading.messages, format=route.format), reading)
+        return None if kept is None else Shrunk(found.holding(kept))
 
 
 def _is_elsewhere(fields: Fields) -> bool:

@@ -6,11 +6,13 @@ stand at the same place; what follows is more messages, the end of the list and 
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
 
-from .body import Fields, read_fields, read_list, spell, write_list
+from .body import Fields, read_fields, read_list, spell, write_fields, write_list
 
 _HEAD = 128
 """Bytes at the beginning by which candidates are found."""
@@ -18,27 +20,38 @@ _MOST = 64
 """Candidates with the same head: conversations of one agent."""
 _MOST_HEADS = 64
 _MOST_BYTES = 64 * 1024 * 1024
+_SPACE = b" \t\r\n"
 
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _array = msgspec.json.Decoder(list[msgspec.Raw])
+_colon = re.compile(rb"\s*:\s*")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Body:
     """A request with a history in it."""
 
+    field: str
+    """The history's name."""
     fields: Fields
-    """In their order; the history's own place is empty until somebody fills it."""
+    """In their order; the history's own place is empty."""
     spelled: list[bytes]
     """The messages, as they were spelled."""
     start: bytes = b""
     """The body up to the end of the last message; empty where it cannot be told."""
-    field: str = ""
-    before: int = 0
-    """How many fields stand before the history."""
+    opened: int = 0
+    """How much of that stands before the first message."""
+    end: bytes = b""
+    """The body from the end of the list on."""
 
-    def whole(self) -> Fields:
-        return {**self.fields, self.field: write_list(self.spelled)}
+    def holding(self, messages: Sequence[bytes], other: Fields | None = None) -> bytes:
+        """The request with these messages in the place of its own, and with other fields where some are given."""
+        if self.start and messages and not other:  # all of it is copied once
+            pieces = list(messages)
+            pieces[0] = self.start[: self.opened] + pieces[0]
+            pieces[-1] += self.end
+            return b",".join(pieces)
+        return write_fields({**self.fields, **(other or {}), self.field: write_list(messages)})
 
 
 class Bodies:
@@ -51,18 +64,20 @@ class Bodies:
     def read(self, body: bytes, field: str) -> Body | Fields | None:
         """The request; its fields where there is no list of that name, None where it is no JSON object."""
         head = field, body[:_HEAD]
-        last = next((old for old in self._recent.get(head, ()) if body.startswith(old.start)), None)
-        grown = _grown(last, body, field) if last else None
-        read = grown or _whole(body, field)
+        known = self._recent.get(head, [])
+        last = None
+        for place, old in enumerate(known):
+            if body.startswith(old.start):
+                last = known.pop(place)
+                self._held -= len(last.start)
+                break
+        read = (last and (_longer(last, body) or _ended_otherwise(last, body))) or _whole(body, field)
         if isinstance(read, Body) and read.start:
-            self._remember(head, read, last)
+            self._remember(head, read)
         return read
 
-    def _remember(self, head: tuple[str, bytes], body: Body, last: Body | None) -> None:
+    def _remember(self, head: tuple[str, bytes], body: Body) -> None:
         known = self._recent.setdefault(head, [])
-        if last is not None:
-            known.remove(last)
-            self._held -= len(last.start)
         known.insert(0, body)
         self._held += len(body.start)
         if len(known) > _MOST:
@@ -72,27 +87,43 @@ class Bodies:
             self._held -= sum(len(old.start) for old in self._recent.pop(oldest))
 
 
-def _grown(last: Body, body: bytes, field: str) -> Body | None:
-    rest = body[len(last.start) :].lstrip(b" \t\r\n")
+def _longer(last: Body, body: bytes) -> Body | None:
+    """The usual case: nothing but messages came."""
+    ends = len(body) - len(last.end)
+    if ends < len(last.start) or not body.endswith(last.end):
+        return None
+    between = body[len(last.start) : ends].strip(_SPACE)
+    if not between:
+        return last
+    new = _elements(between[1:]) if between.startswith(b",") else None
+    if not new:
+        return None
+    return Body(
+        last.field, last.fields, last.spelled + new, body[:ends].rstrip(_SPACE), opened=last.opened, end=last.end
+    )
+
+
+def _ended_otherwise(last: Body, body: bytes) -> Body | None:
+    rest = body[len(last.start) :].lstrip(_SPACE)
     if rest[:1] == b",":
         rest = rest[1:]
     elif rest[:1] != b"]":
         return None
-    begins = len(body) - len(rest)
-    name = spell(field)
+    name = spell(last.field)
+    if name in rest:  # perhaps the same name a second time: to be read as all parsers read it
+        return None
     try:
         after = _object.decode(b"{" + name + b":[" + rest)
-        value = bytes(after[field])
-        new = [bytes(message) for message in _array.decode(value)]
-    except (msgspec.MsgspecError, RecursionError, KeyError):
+        new = [bytes(message) for message in _array.decode(after[last.field])]
+    except (msgspec.MsgspecError, RecursionError):
         return None
-    if name in rest[len(value) - 1 :]:  # perhaps the same name a second time: to be read as all parsers read it
-        return None
-    fields = {name: last.fields[name] for name in list(last.fields)[: last.before]}
+    names = list(last.fields)
+    fields = {name: last.fields[name] for name in names[: names.index(last.field)]}
     fields |= {name: bytes(value) for name, value in after.items()}
-    fields[field] = b""
-    start = body[: begins + len(value[1:-1].rstrip(b" \t\r\n"))] if new else last.start
-    return Body(fields, last.spelled + new, start, field, last.before)
+    end = rest[len(fields[last.field]) - 2 :]
+    fields[last.field] = b""
+    start = body[: len(body) - len(end)].rstrip(_SPACE) if new else last.start
+    return Body(last.field, fields, last.spelled + new, start, last.opened, end)
 
 
 def _whole(body: bytes, field: str) -> Body | Fields | None:
@@ -103,7 +134,24 @@ def _whole(body: bytes, field: str) -> Body | Fields | None:
     spelled = read_list(value)
     if spelled is None:
         return fields
-    place = body.find(value)
-    can_grow = spelled and place > 0 and body.count(spell(field)) == 1
-    start = body[: place + len(value[:-1].rstrip(b" \t\r\n"))] if can_grow else b""
-    return Body({**fields, field: b""}, spelled, start, field, list(fields).index(field))
+    fields[field] = b""
+    place = _place(body, field, value) if spelled else None
+    if place is None:
+        return Body(field, fields, spelled)
+    ends = place + len(value) - 1
+    opened = ends - len(value[1:-1].lstrip(_SPACE))
+    return Body(field, fields, spelled, body[:ends].rstrip(_SPACE), opened, body[ends:])
+
+
+def _place(body: bytes, field: str, value: bytes) -> int | None:
+    """Where the history stands; None where its name comes twice, or in another spelling."""
+    name = spell(field)
+    colon = _colon.match(body, body.find(name) + len(name)) if body.count(name) == 1 else None
+    return colon.end() if colon and body.startswith(value, colon.end()) else None
+
+
+def _elements(spelled: bytes) -> list[bytes] | None:
+    try:
+        return [bytes(element) for element in _array.decode(b"[" + spelled + b"]")]
+    except (msgspec.MsgspecError, RecursionError):
+        return None

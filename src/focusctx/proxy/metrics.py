@@ -1,12 +1,18 @@
-"""What happened, in numbers, for Prometheus."""
+"""What happened, in numbers, for Prometheus.
+
+Requests only count; what Prometheus wants to read is made when it asks. Everything is counted on the event loop.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import accumulate
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from ..session.events import SessionEvent
 from .sessions import Sessions, Step
@@ -24,55 +30,66 @@ class Seen:
 
 
 class Metrics:
-    """One registry per proxy, so that several can live in one process."""
+    """One per proxy, so that several can live in one process."""
 
     content_type = CONTENT_TYPE_LATEST
 
     def __init__(self, sessions: Sessions) -> None:
-        self._registry = registry = CollectorRegistry()
-        self._requests = Counter("focusctx_requests", "Requests forwarded", ["upstream", "status"], registry=registry)
-        self._open = Gauge("focusctx_requests_open", "Requests that are being answered", registry=registry)
-        self._events = Counter(
-            "focusctx_events", "Compression events, and the reasons why there was none", ["cause"], registry=registry
-        )
-        self._draft_failures = Counter(
-            "focusctx_draft_failures", "Events that failed because of the draft", registry=registry
-        )
-        tokens = Counter("focusctx_tokens", "Tokens of histories, as received and as sent", ["side"], registry=registry)
-        self._received, self._sent = tokens.labels("received"), tokens.labels("sent")
-        self._saved = Counter("focusctx_tokens_saved", "Input tokens that did not have to go up", registry=registry)
-        self._money = Gauge(
-            "focusctx_net_saved_usd",
-            "USD saved since the start, less what it cost",
-            registry=registry,
-        )
-        self._added = Histogram(
-            "focusctx_added_seconds", "Time that compression added to a request", buckets=_SECONDS, registry=registry
-        )
-        Gauge("focusctx_sessions", "Conversations in memory", registry=registry).set_function(lambda: len(sessions))
+        self._sessions = sessions
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+        self._open = 0
+        self._requests: Counter[tuple[str, int]] = Counter()
+        self._events: Counter[str] = Counter()
+        self._received = self._sent = self._saved = 0
+        self._money = self._seconds = 0.0
+        self._added = [0] * (len(_SECONDS) + 1)
 
-    @contextmanager
-    def request(self, upstream: str) -> Iterator[Seen]:
-        seen = Seen()
-        self._open.inc()
-        try:
-            yield seen
-        finally:
-            self._open.dec()
-            self._requests.labels(upstream, str(seen.status)).inc()
+    def begin(self) -> Seen:
+        """A request has come."""
+        self._open += 1
+        return Seen()
+
+    def end(self, upstream: str, seen: Seen) -> None:
+        self._open -= 1
+        self._requests[upstream, seen.status] += 1
 
     def stepped(self, step: Step, events: list[SessionEvent], net: float) -> None:
-        self._added.observe(step.added)
-        self._received.inc(step.full)
-        self._sent.inc(step.sent)
-        if step.full > step.sent:
-            self._saved.inc(step.full - step.sent)
-        if net:
-            self._money.inc(net)
+        self._added[bisect_left(_SECONDS, step.added)] += 1
+        self._seconds += step.added
+        self._received += step.full
+        self._sent += step.sent
+        self._saved += max(step.full - step.sent, 0)
+        self._money += net
         for event in events:
-            self._events.labels(event.cause).inc()
-            if event.cause == "draft":
-                self._draft_failures.inc()
+            self._events[event.cause] += 1
+
+    def collect(self) -> Iterator[Metric]:
+        """What a registry of Prometheus asks for."""
+        requests = CounterMetricFamily("focusctx_requests", "Requests forwarded", labels=["upstream", "status"])
+        for (upstream, status), number in self._requests.items():
+            requests.add_metric([upstream, str(status)], number)
+        yield requests
+        yield GaugeMetricFamily("focusctx_requests_open", "Requests that are being answered", self._open)
+        what = "Compression events, and the reasons why there was none"
+        events = CounterMetricFamily("focusctx_events", what, labels=["cause"])
+        for cause, number in self._events.items():
+            events.add_metric([cause], number)
+        yield events
+        failures = self._events["draft"]
+        yield CounterMetricFamily("focusctx_draft_failures", "Events that failed because of the draft", failures)
+        tokens = CounterMetricFamily("focusctx_tokens", "Tokens of histories, as received and as sent", labels=["side"])
+        tokens.add_metric(["received"], self._received)
+        tokens.add_metric(["sent"], self._sent)
+        yield tokens
+        yield CounterMetricFamily("focusctx_tokens_saved", "Input tokens that did not have to go up", self._saved)
+        what = "USD saved since the start, less what it cost"
+        yield GaugeMetricFamily("focusctx_net_saved_usd", what, self._money)
+        what = "Time that compression added to a request"
+        limits = [*map(str, map(float, _SECONDS)), "+Inf"]
+        buckets = list(zip(limits, accumulate(self._added), strict=True))
+        yield HistogramMetricFamily("focusctx_added_seconds", what, buckets, self._seconds)
+        yield GaugeMetricFamily("focusctx_sessions", "Conversations in memory", len(self._sessions))
 
     def text(self) -> bytes:
         return generate_latest(self._registry)

@@ -10,7 +10,7 @@ import aiohttp
 from aiohttp import web
 
 from ..types import Message
-from .asking import Outgoing, ask
+from .asking import Ask, Outgoing
 from .body import Fields, write_fields
 from .forward import pass_down, stream_down
 from .headers import headers_down
@@ -33,7 +33,7 @@ class Recalling:
         self, request: web.BaseRequest, body: bytes, watch: Callable[[bytes], None] | None
     ) -> web.StreamResponse:
         self._outgoing.headers["accept-encoding"] = "identity"  # answers are looked into
-        async with ask(self._http, self._outgoing, body) as first:
+        async with Ask(self._http, self._outgoing, body) as first:
             if not first.ok or first.headers.get("content-encoding", "identity") != "identity":
                 return await pass_down(request, first, watch)
             if first.content_type != "text/event-stream":
@@ -52,7 +52,7 @@ class Recalling:
         self, extra: list[Message], *, offer_tool: bool
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         fields = next_round(self._fields, self._live.key.format, extra, offer_tool=offer_tool)
-        return ask(self._http, self._outgoing, write_fields(fields))
+        return Ask(self._http, self._outgoing, write_fields(fields))
 
     async def _recall(self, query: str) -> str:
         return await asyncio.to_thread(self._live.session.handle_recall, query, restore=True)

@@ -14,7 +14,8 @@ from typing import NamedTuple
 from ..session.events import SessionEvent
 from ..session.keys import canonical
 from ..session.session import Session
-from .body import Known, Reading, read
+from .body import read
+from .last import Last
 
 _MOST = 1000
 """Conversations held in memory. One that was let go of goes on from the store when it comes back."""
@@ -46,7 +47,7 @@ class Step:
     added: float
     """Seconds that compression took of its time."""
     exact: bool = True
-    """False where nobody counted: the history was so short that nothing could be due."""
+    """False where nobody counted: nothing could be due."""
 
 
 @dataclass(slots=True, eq=False)
@@ -56,16 +57,13 @@ class Live:
     id: str
     key: Key
     session: Session
-    known: Known = field(default_factory=Known)
+    last: Last
+    held: int = 0
+    """Bytes of memory that it is known to take."""
     started: float = field(default_factory=time.time)
     steps: deque[Step] = field(default_factory=lambda: deque(maxlen=_STEPS))
     _last_event: SessionEvent | None = None
     _net: float = 0.0
-
-    @property
-    def is_counted(self) -> bool:
-        """Whether its session has seen it: until a history has some length, nothing can be due."""
-        return bool(self.steps) and self.steps[-1].exact
 
     def news(self) -> list[SessionEvent]:
         """The events since this was last asked; a reason that merely goes on is no news."""
@@ -108,22 +106,21 @@ class Sessions:
         live = self._live.get(key)
         if live is None:
             name = blake2b(repr(key).encode(), digest_size=6).hexdigest()
-            live = self._live[key] = Live(name, key, self._make(key))
+            session = self._make(key)
+            live = self._live[key] = Live(name, key, session, Last(session, key.format))
         self._live.move_to_end(key)
         return live
 
-    def read(self, live: Live, spelled: list[bytes]) -> Reading:
-        """The messages of a conversation's next request; others are let go of where memory runs short."""
-        before = live.known.size
-        reading = live.known.read(spelled)
-        self._held += live.known.size - before
+    def make_room(self, live: Live) -> None:
+        """Let go of others where memory runs short, after a request of this one."""
+        self._held += live.last.size - live.held
+        live.held = live.last.size
         while len(self._live) > _MOST or (self._held > _MOST_BYTES and len(self._live) > 1):
             _, oldest = self._live.popitem(last=False)
-            self._held -= oldest.known.size
+            self._held -= oldest.held
             task = asyncio.get_running_loop().create_task(asyncio.to_thread(oldest.session.close))
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
-        return reading
 
     async def close(self) -> None:
         while self._live:

@@ -7,6 +7,7 @@ long as a request can bear. They are daemons: one that hangs holds up neither th
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -17,7 +18,9 @@ from ..errors import StoreError
 from ..session.store import Archived, Store, StoredEvent, Totals
 
 _PATIENCE = 1.0
-"""Seconds after which a call that has not come back counts as trouble."""
+"""Seconds in which no call has come back: then the store counts as in trouble."""
+_LONGEST = 5.0
+"""Seconds that a call may stand behind others."""
 _REST = 5.0
 """Seconds between two looks at a store in trouble."""
 
@@ -38,14 +41,13 @@ class Guarded:
         self._rest = rest
         self._threads = _Threads()
         self._under_way: set[Future[Any]] = set()
+        self._came_back = float("-inf")
+        """When a call last did."""
         self._lock = threading.Lock()
         self._closed = threading.Event()
 
     def version(self, tenant: str, root: str) -> int:
         return self._read(lambda: self._store.version(tenant, root))
-
-    def dropped(self, tenant: str, keys: Sequence[str]) -> frozenset[str]:
-        return self._read(lambda: self._store.dropped(tenant, keys))
 
     def events(self, tenant: str, keys: Sequence[str]) -> dict[str, StoredEvent]:
         return self._read(lambda: self._store.events(tenant, keys))
@@ -56,11 +58,14 @@ class Guarded:
     def commit(self, tenant: str, root: str, event: StoredEvent, archived: Sequence[Archived]) -> StoredEvent:
         return self._ask(lambda: self._store.commit(tenant, root, event, archived))
 
-    def archived(self, tenant: str, keys: Sequence[str]) -> list[Archived]:
-        return self._read(lambda: self._store.archived(tenant, keys))
+    def archived(self, tenant: str, events: Sequence[str]) -> list[Archived]:
+        return self._read(lambda: self._store.archived(tenant, events))
 
     def restore(self, tenant: str, root: str, key: str) -> None:
         self._ask(lambda: self._store.restore(tenant, root, key))
+
+    def restored(self, tenant: str, keys: Sequence[str]) -> frozenset[str]:
+        return self._read(lambda: self._store.restored(tenant, keys))
 
     def add(self, tenant: str, totals: Totals) -> None:
         self._ask(lambda: self._store.add(tenant, totals))
@@ -92,15 +97,32 @@ class Guarded:
             raise StoreError(self.trouble)
         answer = self._threads.start(question)
         self._under_way.add(answer)
-        answer.add_done_callback(self._under_way.discard)
+        answer.add_done_callback(self._done)
         try:
-            return answer.result(self._patience)
+            return self._wait_for(answer)
         except TimeoutError:
             self._leave_alone("the store does not answer")
             raise StoreError("the store does not answer") from None
         except StoreError as error:
             self._leave_alone(str(error))
             raise
+
+    def _wait_for(self, answer: Future[T]) -> T:
+        """A call may stand behind others: while those come back, and it does not take too long, all is well."""
+        since = asked = time.monotonic()
+        while True:
+            try:
+                return answer.result(since + self._patience - time.monotonic())
+            except TimeoutError:
+                if answer.done():
+                    return answer.result()
+                if self._came_back <= since or since > asked + _LONGEST:
+                    raise
+                since = self._came_back
+
+    def _done(self, answer: Future[Any]) -> None:
+        self._under_way.discard(answer)
+        self._came_back = time.monotonic()
 
     def _leave_alone(self, why: str) -> None:
         with self._lock:

@@ -11,7 +11,7 @@ import aiohttp
 from aiohttp import web
 from aiohttp.http import StreamWriter
 
-from .asking import Outgoing, ask
+from .asking import Ask, Outgoing
 from .forward import pass_down
 from .headers import headers_down
 
@@ -32,7 +32,7 @@ async def pass_both_ways(
     """Joins two connections. Where the provider refuses, the agent gets the provider's refusal."""
     headers = outgoing.headers.copy()
     headers.update(_UPGRADE)
-    async with ask(http, replace(outgoing, headers=headers), None) as answer:
+    async with Ask(http, replace(outgoing, headers=headers), None) as answer:
         above = answer.connection.protocol if answer.connection is not None else None
         if answer.status != 101 or above is None:
             return await pass_down(request, answer)

@@ -109,6 +109,10 @@ class Ahead:
     def in_flight(self) -> bool:
         return self._work is not None and not self._work.done()
 
+    @property
+    def has_come(self) -> bool:
+        return self._work is not None and self._work.done()
+
     def start(self, work: Work, place: Place, price: float) -> None:
         """`price` is what they will cost, in dollars, as far as anyone can tell before they have come."""
         self._work, self.place, self._price = work, place, price

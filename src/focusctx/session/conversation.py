@@ -11,9 +11,11 @@ from ..config import FocusConfig
 from ..pipeline.budget import pinned_spans
 from ..pipeline.companions import companions_of
 from ..pipeline.rebuild import rebuild
-from ..pipeline.split import Count, Reader, read_history
+from ..pipeline.skeleton import skeleton_of
+from ..pipeline.split import Count, Reader, tokens_of
 from ..types import History, Message
 from .ahead import Ahead, Marked
+from .cut import Cut
 from .keys import Chain
 from .recall import note
 from .store import StoredEvent
@@ -26,10 +28,8 @@ if TYPE_CHECKING:
 class Call:
     """The agent's last call: what the provider's cache remembers, as long as it does."""
 
-    full: int
-    """Tokens of the full history."""
-    view: int
-    """Tokens of what was sent instead."""
+    messages: int
+    """Of the full history; they may not have been read yet."""
     time: float
 
 
@@ -39,14 +39,14 @@ class Place:
 
     messages: int
     head: str
-    dropped: frozenset[int]
+    cut: Cut
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
     """Another view of the same history."""
 
-    dropped: frozenset[int]
+    cut: Cut
     view: list[Message]
     tokens: int
     unmoved: int
@@ -61,9 +61,11 @@ class Known:
 
     version: int
     first: int | None = None
-    dropped: Collection[str] = ()
-    """Those that the events dropped and nobody restored."""
     events: Sequence[StoredEvent] = ()
+    restored: Collection[str] = ()
+    """Those that the events dropped and somebody wanted back."""
+    is_all: bool = False
+    """Whether the version counts no events but those on this chain: then there are none further on, or in forks."""
 
 
 class Conversation:
@@ -71,12 +73,14 @@ class Conversation:
 
     def __init__(self, reader: Reader, config: FocusConfig, count: Count, *, noted: bool) -> None:
         self.reader = reader
-        self.decided: frozenset[int] = frozenset()
-        """The spans that are dropped, as far as the store was heard."""
-        self.dropped: frozenset[int] = frozenset()
-        """Those of them that the view is without."""
+        self.decided = Cut()
+        """What is dropped, as far as the store was heard."""
+        self.cut = Cut()
+        """As much of it as the view is without."""
         self.version = 0
         """The store's version of this conversation when it was last looked at."""
+        self.knows_all = False
+        """Whether it counts no events but those that are known here."""
         self.looked_up = 0
         """How many spans the store was asked about."""
         self.last_event: StoredEvent | None = None
@@ -105,6 +109,11 @@ class Conversation:
         return self._chain.keys
 
     @property
+    def dropped(self) -> frozenset[int]:
+        """The spans that are not whole in the view."""
+        return self.cut.dropped
+
+    @property
     def root(self) -> str:
         """The key of the first span: what the conversation and all its forks have in common."""
         return self._chain.keys[0] if self._chain.keys else ""
@@ -122,7 +131,7 @@ class Conversation:
     @property
     def new_tokens(self) -> int:
         """What came since the last call; 0 when there was none that this session knows of."""
-        return self.reader.tokens - self.last_call.full if self.last_call else 0
+        return sum(self.reader.sizes[self.last_call.messages :]) if self.last_call else 0
 
     @property
     def moved(self) -> int:
@@ -131,7 +140,7 @@ class Conversation:
 
     @property
     def place(self) -> Place:
-        return Place(len(self._seen), self._chain.heads[-1] if self._seen else "", self.dropped)
+        return Place(len(self._seen), self._chain.heads[-1] if self._seen else "", self.cut)
 
     def grow(self) -> None:
         """Take in what the reader has read since."""
@@ -142,7 +151,7 @@ class Conversation:
         if same_objects:
             self._view += self._seen[known:]
         else:  # the caller's own objects go back: others may have been written to by whoever got the last view
-            self._view = self._without(self.reader.history(), self.dropped)
+            self._view = self._without(self.reader.history(), self.cut)
 
     def take_over(self, old: Conversation) -> bool:
         """Go on where another object left off, if this is the same conversation in other objects."""
@@ -150,11 +159,12 @@ class Conversation:
         heads = self._chain.heads
         if not known or self.reader.wire is not old.reader.wire or heads[known - 1 : known] != old._chain.heads[-1:]:
             return False
-        self.decided, self.dropped, self._saved = old.decided, old.dropped, old._saved
-        self.version, self.looked_up, self.last_event = old.version, old.looked_up, old.last_event
+        self.decided, self.cut, self._saved = old.decided, old.cut, old._saved
+        self.version, self.knows_all, self.looked_up = old.version, old.knows_all, old.looked_up
+        self.last_event = old.last_event
         self.last_call, self.ahead, self.marked, self.drew_ahead = old.last_call, old.ahead, old.marked, old.drew_ahead
         self.spent, self._ever_dropped = old.spent, old._ever_dropped
-        self._view = self._without(self.reader.history(), self.dropped)
+        self._view = self._without(self.reader.history(), self.cut)
         return True
 
     def replaces(self, old: Conversation) -> bool:
@@ -167,45 +177,46 @@ class Conversation:
         since = zip(self._seen[place.messages :], self.reader.owners[place.messages :], strict=True)
         return (
             self._chain.heads[place.messages - 1 : place.messages] == [place.head]
-            and self.dropped == place.dropped
+            and self.cut == place.cut
             and not any(owner == 0 and message.get("role") == "user" for message, owner in since)
         )
 
     def learn(self, known: Known) -> None:
         """What the store says of the settled spans."""
-        self.version = known.version
+        self.version, self.knows_all = known.version, known.is_all
         if known.first is None:
             return
         if known.first == 0:
-            self.decided, self.last_event, self._ever_dropped = frozenset(), None, set()
-        self.decided |= self._indices(known.dropped)
-        events = [*known.events, *filter(None, [self.last_event])]
-        self.last_event = max(events, key=lambda event: event.index, default=None)
-        self._ever_dropped.update(*(event.dropped for event in known.events))
+            self.decided, self.last_event, self._ever_dropped = Cut(), None, set()
+        for event in sorted(known.events, key=lambda event: event.index):
+            self.heed(event)
+        self.decided = self.decided.without(self._indices(known.restored))
         self.looked_up = self.settled
 
     def heed(self, event: StoredEvent) -> None:
         """An event that stands in the store."""
-        self.last_event = event
-        self.decided |= self._indices(event.dropped)
+        if self.last_event is None or event.index >= self.last_event.index:
+            self.last_event = event
+        self.decided = self.decided.then(self._indices(event.dropped), self._indices(event.skeletons))
         self._ever_dropped.update(event.dropped)
 
     def restored(self) -> dict[int, str]:
         """The spans that were dropped and somebody wanted back: they stay."""
-        return dict.fromkeys(sorted(self._indices(self._ever_dropped) - self.decided), "restored")
+        return dict.fromkeys(sorted(self._indices(self._ever_dropped) - self.decided.dropped), "restored")
 
     def _indices(self, keys: Collection[str]) -> frozenset[int]:
-        return frozenset(index for index, key in enumerate(self.keys, 1) if key in keys) if keys else frozenset()
+        wanted = frozenset(keys)
+        return frozenset(index for index, key in enumerate(self.keys, 1) if key in wanted) if wanted else frozenset()
 
-    def change_to(self, decided: Collection[int]) -> Change:
+    def change_to(self, decided: Cut) -> Change:
         """The view without these spans, as far as they may go."""
         history = self.reader.history()
-        dropped = _droppable(history, decided, self._config)
-        view = self._without(history, dropped)
+        cut = _possible(history, decided, self._config)
+        view = self._without(history, cut)
         same = _common(self._view, view)
         moves = same < max(len(view), len(self._view))
         sizes = self._sizes(view)
-        return Change(dropped, view, sum(sizes), sum(sizes[:same]), moves)
+        return Change(cut, view, sum(sizes), sum(sizes[:same]), moves)
 
     def moved_by(self, tokens: int, unmoved: int) -> int:
         """The same for a view of so many tokens, so many of which stand where they stood."""
@@ -214,7 +225,7 @@ class Conversation:
     def apply(self, change: Change) -> None:
         if change.moves:
             self.unmoved = change.unmoved if self.unmoved is None else min(self.unmoved, change.unmoved)
-        self.dropped = change.dropped
+        self.cut = change.cut
         self.drew_ahead = False
         self._view = change.view
         self._saved = self.reader.tokens - change.tokens
@@ -224,9 +235,9 @@ class Conversation:
         saves, behind = self.tokens - change.tokens, change.tokens - change.unmoved
         self.marked = Marked(drafted, self.place, self.tokens, saves, behind)
 
-    def called(self, time: float) -> None:
-        """The agent makes its call with this view."""
-        self.last_call = Call(self.reader.tokens, self.tokens, time)
+    def called(self, time: float, messages: int | None = None) -> None:
+        """The agent makes its call with this view, and with more messages behind it where so many are given."""
+        self.last_call = Call(len(self._seen) if messages is None else messages, time)
         self.unmoved = None
 
     def is_cold(self, now: float, lifetime: float | None) -> bool:
@@ -237,38 +248,41 @@ class Conversation:
         return list(self._view)
 
     def remaining(self) -> History:
-        """The history of the spans that are still there: what an event decides about."""
+        """The history of the spans that are still there, as they are: what an event decides about."""
         history = self.reader.history()
-        spans = tuple(span for span in history.spans if span.index not in self.dropped)
+        spans = tuple(
+            skeleton_of(span, history.format, self._count) if span.index in self.cut.skeletons else span
+            for span in history.spans
+            if span.index not in self.dropped or span.index in self.cut.skeletons
+        )
         # The messages stay out: the view is always rebuilt from the full history.
         return replace(history, spans=spans, messages=(), owners=(), tokens=self.tokens)
 
-    def _without(self, history: History, spans: Collection[int]) -> list[Message]:
-        kept = [span.index for span in history.spans if span.index not in spans]
-        view = rebuild(history, kept, self._config.dropped)
-        if self._noted and spans:
+    def _without(self, history: History, cut: Cut) -> list[Message]:
+        kept = [span.index for span in history.spans if span.index not in cut.dropped]
+        view = rebuild(history, kept, cut.skeletons)
+        if self._noted and cut.dropped:
             place = next(place for place, owner in enumerate(history.owners) if owner)
             while history.format == "anthropic" and place and view[place - 1].get("role") == "system":
                 place -= 1  # what the model answers to must stay before its answer
-            view.insert(place, note(spans))
+            view.insert(place, note(cut.dropped))
         return view
 
     def _sizes(self, view: Sequence[Message]) -> list[int]:
         """The tokens of each message of a view; only what was made for it is counted afresh."""
         known = dict(zip(map(id, self.reader.messages), self.reader.sizes, strict=True))
-        return [self._size(message) if (size := known.get(id(message))) is None else size for message in view]
+        wire = self.reader.wire
+        sizes = ((message, known.get(id(message))) for message in view)
+        return [tokens_of(message, wire, self._count) if size is None else size for message, size in sizes]
 
-    def _size(self, message: Message) -> int:
-        return read_history([message], self._config, self._count, format=self.reader.wire.name).tokens
 
-
-def _droppable(history: History, decided: Collection[int], config: FocusConfig) -> frozenset[int]:
-    """Those of the spans that may go here. The chain they were decided on may have gone on in another way:
-    in a fork one of them may be the newest, or hold the reasoning that the newest goes on from."""
-    kept = {span.index for span in history.spans if span.index not in decided}
+def _possible(history: History, decided: Cut, config: FocusConfig) -> Cut:
+    """As much of it as may go here. The chain it was decided on may have gone on in another way: in a fork one of
+    the spans may be the newest, or hold the reasoning that the newest goes on from."""
+    kept = {span.index for span in history.spans if span.index not in decided.dropped}
     kept |= pinned_spans(history, config.pin).keys()
-    kept |= companions_of(history, kept, config).keys()
-    return frozenset(decided) - kept
+    kept |= companions_of(history, kept | decided.skeletons, config).keys()
+    return decided.without(kept)
 
 
 def _common(before: Sequence[Message], after: Sequence[Message]) -> int:

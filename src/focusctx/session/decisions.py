@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from ..errors import StoreError
-from ..types import Decision, Result, Span
+from ..pipeline.evidence import reasons
+from ..types import Result
 from .conversation import Change, Conversation, Known
+from .cut import Cut
 from .store import Archived, Store, StoredEvent
 
 
@@ -17,15 +19,29 @@ def look_up(store: Store, tenant: str, conversation: Conversation) -> Known | St
     """
     try:
         version = store.version(tenant, conversation.root)  # first: what comes meanwhile is found next time
-        first = conversation.looked_up if version == conversation.version else 0
+        is_same = version == conversation.version
+        if is_same and (conversation.knows_all or not version):
+            return Known(version, is_all=True)
+        first = conversation.looked_up if is_same else 0
         keys = conversation.keys[first : conversation.settled]
-        if not keys or not (version or conversation.version):
+        if not keys:
             return Known(version)
         events = list(store.events(tenant, keys).values())
         named = list(dict.fromkeys(key for event in events for key in event.dropped))
-        return Known(version, first, store.dropped(tenant, named) if named else (), events)
+        restored = store.restored(tenant, named) if named else ()
+        return Known(version, first, events, restored, is_all=first == 0 and len(events) == version)
     except StoreError as error:
         return error
+
+
+def left_out(store: Store, tenant: str, conversation: Conversation) -> list[Archived]:
+    """The originals of all spans that the view is without, in their order."""
+    if not conversation.dropped:
+        return []
+    events = store.events(tenant, conversation.keys[: conversation.settled])
+    spans = {span.key: span for span in store.archived(tenant, list(events))}
+    keys = (conversation.keys[index - 1] for index in sorted(conversation.dropped))
+    return [spans[key] for key in keys if key in spans]
 
 
 def event_of(conversation: Conversation, change: Change | None, time: float, balance: float) -> StoredEvent:
@@ -33,13 +49,14 @@ def event_of(conversation: Conversation, change: Change | None, time: float, bal
 
     Its key is that of the newest span that can change no more: the newest of all may still get results.
     """
-    dropped = sorted(change.dropped - conversation.dropped) if change else []
+    news = change.cut.since(conversation.cut) if change else Cut()
     return StoredEvent(
         key=conversation.keys[conversation.settled - 1],
         index=conversation.reader.newest,
         tokens_before=conversation.tokens,
         tokens_after=change.tokens if change else conversation.tokens,
-        dropped=tuple(conversation.keys[index - 1] for index in dropped),
+        dropped=tuple(conversation.keys[index - 1] for index in sorted(news.dropped)),
+        skeletons=tuple(conversation.keys[index - 1] for index in sorted(news.skeletons)),
         time=time,
         balance=balance,
     )
@@ -56,25 +73,22 @@ def write(
 
 
 def _originals(conversation: Conversation, event: StoredEvent, result: Result) -> list[Archived]:
-    """The spans the event drops, verbatim."""
-    spans = {span.index: span for span in conversation.reader.history().spans}
-    decisions = {decision.index: decision for decision in result.decisions}
-    going = set(event.dropped)
+    """The spans the event drops, verbatim; those of which a skeleton was left went before."""
+    before = {conversation.keys[index - 1] for index in conversation.cut.skeletons}
+    going = set(event.dropped) - before
+    if not going or result.history is None:
+        return []
+    spans = [(span, key) for span in result.history.spans if (key := conversation.keys[span.index - 1]) in going]
+    said = reasons(result.sketches, [span.index for span, _ in spans])
     return [
-        _archived(key, spans[index], decisions[index], event.key)
-        for index, key in enumerate(conversation.keys, 1)
-        if key in going
+        Archived(
+            key=key,
+            index=span.index,
+            messages=span.messages,
+            tokens=span.tokens,
+            utility=result.utilities.get(span.index, 0.0),
+            reason="; ".join(said.get(span.index, ())) or "no sketch needs it",
+            event=event.key,
+        )
+        for span, key in spans
     ]
-
-
-def _archived(key: str, span: Span, decision: Decision, event: str) -> Archived:
-    return Archived(
-        key=key,
-        index=span.index,
-        messages=span.messages,
-        text="\n".join(filter(None, (span.thought, span.action, span.observation))),
-        tokens=span.tokens,
-        utility=decision.utility,
-        reason="; ".join(decision.reasons) or "no sketch needs it",
-        event=event,
-    )

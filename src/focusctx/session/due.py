@@ -20,6 +20,8 @@ too little growth, it does not pay, every span is needed, none may go, the provi
 store failed."""
 
 _NEAR_THE_WINDOW = 0.9
+_BYTES_PER_TOKEN = 3
+"""Fewer than there mostly are: whether it is time to ask for sketches may be a guess."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,24 @@ class Judgement:
     """What an event would gain and cost; None where the model's price is unknown."""
     has_sketches: bool = False
     """The conversation's marked sketches are to be acted on: nobody needs to be asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """What came behind a history since it was looked at."""
+
+    tokens: int = 0
+    """As far as it was counted."""
+    most: int = 0
+    """How many tokens the rest can have: no token is shorter than a byte."""
+    step: int = 0
+    """Tokens of the newest step, counted or guessed."""
+
+
+def further(config: FocusConfig, ahead: float, step: int) -> int:
+    """Tokens from here to where an event would be due, when it is time to ask for sketches: a share of the budget, or
+    one more step like the last."""
+    return max(int((1 - ahead) * config.budget), step)
 
 
 class Rule:
@@ -62,6 +82,19 @@ class Rule:
             return Judgement(False, "growth", "no new step since the last event", verdict)
         return self._weighed(tokens, verdict, self._owed(conversation, tokens, verdict, calls))
 
+    def is_quiet(self, conversation: Conversation | None, more: Growth, *, ahead: float) -> bool:
+        """Whether nothing can be due, now or soon, for a history that grew since it was looked at."""
+        if callable(self._config.tokens):  # whoever counts otherwise may find more tokens than bytes
+            return False
+        budget = self._config.budget
+        tokens = more.tokens + (conversation.tokens if conversation else 0)
+        if tokens + more.most > budget:
+            return False
+        if ahead == 1 or (conversation and conversation.drew_ahead):
+            return True
+        soon = more.most // _BYTES_PER_TOKEN + further(self._config, ahead, more.step)
+        return tokens + soon <= budget
+
     def obstacle(self, conversation: Conversation) -> Judgement | None:
         """Why sketches would be of no use here, if so."""
         if broken := violations(conversation.view(), conversation.reader.wire.name):
@@ -73,7 +106,7 @@ class Rule:
 
     def judge_change(self, conversation: Conversation, change: Change, *, cold: bool) -> Judgement:
         """Whether to go through with what the sketches say."""
-        if change.dropped == conversation.dropped:
+        if change.cut == conversation.cut:
             return Judgement(False, "needed", "every step is needed")
         if change.tokens >= conversation.tokens:
             return Judgement(False, "needed", "without the steps that are not needed the view would be no shorter")

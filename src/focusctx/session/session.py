@@ -24,9 +24,9 @@ from ..pipeline.split import Reader
 from ..prices import price_of
 from ..types import Message, Result
 from .ahead import Task, Tasks, Threads, W, World
-from .conversation import Change, Conversation, Known
-from .decisions import event_of, look_up, write
-from .due import Judgement, Rule
+from .conversation import Call, Change, Conversation, Known
+from .decisions import event_of, left_out, look_up, write
+from .due import Growth, Judgement, Rule, further
 from .events import SessionEvent, remember
 from .gate import FREE
 from .ledger import Ledger
@@ -34,13 +34,12 @@ from .money import Money
 from .recall import answer, find, pinned_recalls, query_of, recall_tool, unavailable
 from .store import Archived, Store, StoredEvent, Totals
 from .stores import store_from
+from .unwritten import unwritten
 
 _log = logging.getLogger("focusctx")
 _REMEMBERED_EVENTS = 1000
 _REMEMBERED_CONVERSATIONS = 8
 _LOOKED_AT = 64
-_BETWEEN_TOTALS = 5.0
-"""Seconds: totals are written together, since a file or a server takes longer for them than the view itself takes."""
 _FOLLOWED = Judgement(True, "followed", "decided by another session on the same conversation")
 _RESTORED = Judgement(True, "restored", "steps that were left out came back")
 
@@ -86,12 +85,11 @@ class Session:
         self._ahead = ahead
         self._offers_recall = recall
         self._frozen = frozen
-        self._clock = clock
-        self._recent = RecentHistories(focus.config, focus.count)
+        self.clock = clock
+        self._recent = RecentHistories(focus.config, focus.count, watched=not frozen)
         self._conversations: list[Conversation] = []
         self._ledger = Ledger(self._price)
-        self._unwritten = Totals()
-        self._written_at = float("-inf")
+        self._unwritten = unwritten(self.store)
         self._lock = threading.Lock()
         self._async_lock = asyncio.Lock()
 
@@ -106,9 +104,14 @@ class Session:
                 view: list[Message] = end.value
                 return view
 
-    async def aview(self, messages: Sequence[Message], *, format: str | None = None) -> list[Message]:
-        """`view` for async programs. What blocks, a file or a server, is asked on a thread."""
-        return await self._drive(self._steps(messages, format, Tasks()))
+    async def aview(
+        self, messages: Sequence[Message], *, format: str | None = None, after: Call | None = None
+    ) -> list[Message]:
+        """`view` for async programs. What blocks, a file or a server, is asked on a thread.
+
+        `after` is the call before it, where that was made without this session.
+        """
+        return await self._drive(self._steps(messages, format, Tasks(), after))
 
     async def apeek(self, messages: Sequence[Message], *, format: str | None = None) -> list[Message]:
         """What `aview` would send as things stand: no event, no call, nothing is counted."""
@@ -132,6 +135,33 @@ class Session:
             return 0, 0
         conversation = self._conversations[0]
         return conversation.reader.tokens, conversation.tokens
+
+    def is_quiet(self, more: Growth) -> bool:
+        """Whether nothing can be due, now or soon, for the history seen last with so much more behind it."""
+        return self._rule.is_quiet(self._conversations[0] if self._conversations else None, more, ahead=self._ahead)
+
+    def goes_on(self, messages: int) -> bool:
+        """A call with the view seen last and more behind it, so many messages in all, for which `is_quiet` holds.
+        False where it has to be looked at all the same: something is under way, or may have been decided elsewhere."""
+        if not self._conversations or self._async_lock.locked() or not self._knows_all(self._conversations[0]):
+            return False
+        conversation, now = self._conversations[0], self.clock()
+        if conversation.dropped:  # else it costs what it costs without us
+            self._add(self._ledger.call(conversation, cold=conversation.is_cold(now, self._price.cache_ttl)))
+        conversation.called(now, messages)
+        return True
+
+    def _knows_all(self, conversation: Conversation) -> bool:
+        """Whether there is no decision that the conversation might come to, and none was changed since.
+
+        As long as there is none at all, the store need not be asked: a first one is made where there is no room.
+        """
+        if not conversation.knows_all or not conversation.version:
+            return conversation.knows_all
+        try:
+            return self._quick and self.store.version(self.tenant, conversation.root) == conversation.version
+        except StoreError:
+            return False
 
     @property
     def savings(self) -> Totals:
@@ -164,7 +194,7 @@ class Session:
 
     def restore(self, span: int) -> bool:
         """Have a dropped span back in its place for the rest of the conversation seen last; False if it was there."""
-        if not self._conversations or span not in self._conversations[0].decided:
+        if not self._conversations or span not in self._conversations[0].decided.dropped:
             return False
         conversation = self._conversations[0]
         self.store.restore(self.tenant, conversation.root, conversation.keys[span - 1])
@@ -174,17 +204,18 @@ class Session:
         """Stop what is under way and write what is not written; a store made from a URL is let go of."""
         for conversation in self._conversations:
             self._let_go(conversation)
-        self._write_totals()
+        self._unwritten.write(self.store)
         if self._owns_store:
             self.store.close()
 
     def _steps(
-        self, messages: Sequence[Message], format: str | None, world: World[W]
+        self, messages: Sequence[Message], format: str | None, world: World[W], after: Call | None = None
     ) -> Generator[W, Any, list[Message]]:
         """One call, written once for both worlds: whoever drives it waits for the work it yields."""
         conversation = self._read(messages, format)
+        conversation.last_call = conversation.last_call or after
         in_touch = yield from self._catch_up(conversation, world)
-        cold = conversation.is_cold(self._clock(), self._price.cache_ttl)
+        cold = conversation.is_cold(self.clock(), self._price.cache_ttl)
         judgement = self._rule.judge(conversation, cold=cold)
         if judgement.due and (obstacle := self._obstacle(conversation, in_touch)):
             judgement = replace(obstacle, verdict=judgement.verdict)
@@ -195,9 +226,9 @@ class Session:
             remember(self.events, conversation, judgement)
         self._look_ahead(conversation, world, in_touch)
         self._add(self._ledger.call(conversation, cold=cold))
-        conversation.called(self._clock())
-        if self._unwritten != Totals() and time.monotonic() - self._written_at > _BETWEEN_TOTALS:
-            yield world.call(self._write_totals)
+        conversation.called(self.clock())
+        if self._unwritten.is_due:
+            yield world.call(partial(self._unwritten.write, self.store))
         return conversation.view()
 
     def _peek(
@@ -243,8 +274,8 @@ class Session:
             _log.warning("store not read: %s", known)
         elif known is not None:
             conversation.learn(known)
-        if conversation.decided != conversation.dropped:
-            came_back = conversation.dropped - conversation.decided
+        if conversation.decided != conversation.cut:
+            came_back = conversation.dropped - conversation.decided.dropped
             change = conversation.change_to(conversation.decided)
             self._change(conversation, change, _RESTORED if came_back else _FOLLOWED)
         if (place := conversation.ahead.place) and not conversation.goes_on_from(place):
@@ -259,7 +290,8 @@ class Session:
             return Judgement(False, "store", "the store cannot be read")
         if pause := self.focus.pause():
             return Judgement(False, "draft", pause)
-        return self._rule.obstacle(conversation)
+        # Where they have come already, this was found out before they were asked for.
+        return None if conversation.ahead.has_come else self._rule.obstacle(conversation)
 
     def _sketches(
         self, conversation: Conversation, judgement: Judgement, world: World[W]
@@ -288,12 +320,12 @@ class Session:
         if result.failure is not None:
             remember(self.events, conversation, Judgement(False, "draft", result.failure), result)
             return
-        change = conversation.change_to(conversation.decided.union(result.dropped))
+        change = conversation.change_to(conversation.decided.then(result.dropped, result.skeletons))
         result = replace(result, messages=change.view, tokens_after=change.tokens)
         judgement = self._rule.judge_change(conversation, change, cold=cold)
         done = change if judgement.due else None
         balance = self._money.balance_after(conversation, done, cold=cold)
-        event = event_of(conversation, done, self._clock(), balance)
+        event = event_of(conversation, done, self.clock(), balance)
         commit = partial(write, self.store, self.tenant, conversation, event, result)
         stored: StoredEvent | StoreError = yield world.call(commit)
         if isinstance(stored, StoreError):
@@ -303,6 +335,8 @@ class Session:
                 remember(self.events, conversation, replace(judgement, due=False, cause="store", why=why), result)
                 return
             stored = event  # only says that these tokens were looked at: this object remembers it by itself
+        elif stored == event:
+            conversation.version += 1  # if others wrote too, the store's is higher, and it is asked again
         conversation.heed(stored)
         if stored == event:
             conversation.spent = 0.0
@@ -318,7 +352,7 @@ class Session:
     ) -> bool:
         """Go on with another view, if it is another. In a session's first view, others' decisions are no event."""
         before, is_first = conversation.tokens, conversation.last_call is None
-        if change.dropped == conversation.dropped:
+        if change.cut == conversation.cut:
             return False
         conversation.apply(change)
         if is_first and judgement is _FOLLOWED and result is None:
@@ -331,8 +365,8 @@ class Session:
         """Ask for sketches now if an event may soon be due: they come while the agent's own call runs."""
         if self._ahead == 1 or conversation.drew_ahead or any(known.ahead.in_flight for known in self._conversations):
             return
-        further = max(int((1 - self._ahead) * self.focus.config.budget), conversation.new_tokens)
-        soon = self._rule.judge(conversation, cold=False, further=further)
+        way = further(self.focus.config, self._ahead, conversation.new_tokens)
+        soon = self._rule.judge(conversation, cold=False, further=way)
         if soon.due and not self._obstacle(conversation, in_touch):
             self._let_go(conversation)
             conversation.drew_ahead = True
@@ -341,10 +375,7 @@ class Session:
 
     def _archived(self) -> list[Archived]:
         """Everything that was left out of the conversation seen last."""
-        if not self._conversations:
-            return []
-        conversation = self._conversations[0]
-        return self.store.archived(self.tenant, [conversation.keys[i - 1] for i in sorted(conversation.dropped)])
+        return left_out(self.store, self.tenant, self._conversations[0]) if self._conversations else []
 
     def _bring_back(self, query: str, archived: Sequence[Archived]) -> list[Archived]:
         found = find(query, archived)
@@ -360,12 +391,4 @@ class Session:
         self._add(self._ledger.drew(cost or 0.0))
 
     def _add(self, added: Totals) -> None:
-        self._unwritten += added
-
-    def _write_totals(self) -> None:
-        written, self._unwritten, self._written_at = self._unwritten, Totals(), time.monotonic()
-        if written != Totals():
-            try:
-                self.store.add(self.tenant, written)
-            except StoreError as error:
-                _log.warning("totals not stored: %s", error)
+        self._unwritten.add(self.tenant, added)

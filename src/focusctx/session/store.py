@@ -1,34 +1,57 @@
 """Where decisions last: the seam between a session and memory, SQLite or Redis.
 
 Everything is scoped by tenant: what one stored no other can see. A span is known by its chain key, a
-conversation by its root, the chain key of its first span. A store keeps three things: which spans were dropped,
-with their originals; the events that dropped them; and totals of what was saved and spent.
+conversation by its root, the chain key of its first span. A store keeps three things: the events, each with the
+originals of the spans it dropped; which of those somebody wanted back; and totals of what was saved and spent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 from ..types import Message
+from ..wire import Kind, recognise
 
 
-@dataclass(frozen=True, slots=True)
-class Archived:
+class Spelled(dict[str, Any]):
+    """A message that came as JSON and still knows the bytes, so that no store has to spell it again.
+
+    For callers that never edit a message; a copy of one is a plain dict.
+    """
+
+    __slots__ = ("json",)
+
+    def __init__(self, content: dict[str, Any], json: bytes) -> None:
+        super().__init__(content)
+        self.json = json
+
+    def __reduce__(self) -> tuple[type[dict[str, Any]], tuple[dict[str, Any]]]:
+        return dict, (dict(self),)
+
+
+class Archived(NamedTuple):
     """A dropped span, verbatim, with what was known when it went."""
 
     key: str
-    index: int
+    index: int  # type: ignore[assignment]  # a tuple's own `index` is of no use here
     """Its number in the history it was dropped from: `s_7` has index 7."""
     messages: tuple[Message, ...]
-    text: str
-    """Thought, action and observation in one text, for searching."""
     tokens: int
     utility: float
     reason: str
     event: str
     """The key of the event that dropped it."""
+
+    @property
+    def text(self) -> str:
+        """Thought, action and observation in one text."""
+        wire = recognise(self.messages)
+        parts = [part for place, message in enumerate(self.messages) for part in wire.read(message, place)]
+        turns = [part for part in parts if part.kind is Kind.TURN]
+        results = [part.text for part in parts if part.kind is not Kind.TURN]
+        return "\n".join(filter(None, [*(turn.thought for turn in turns), *(turn.action for turn in turns), *results]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +68,8 @@ class StoredEvent:
     """Chain keys of the spans it dropped; none when it found all of them needed."""
     time: float
     """Seconds since the epoch."""
+    skeletons: tuple[str, ...] = ()
+    """Those of the dropped spans of which it left a skeleton."""
     balance: float = 0.0
     """USD that this conversation had saved by then, less what was spent on it: below zero it still owes something."""
 
@@ -69,7 +94,14 @@ class Totals:
         return self.saved - self.drafts - self.rereads - self.recalls
 
     def __add__(self, other: Totals) -> Totals:
-        return Totals(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
+        return Totals(
+            self.events + other.events,
+            self.tokens_saved + other.tokens_saved,
+            self.saved + other.saved,
+            self.drafts + other.drafts,
+            self.rereads + other.rereads,
+            self.recalls + other.recalls,
+        )
 
 
 class Store(Protocol):
@@ -82,9 +114,6 @@ class Store(Protocol):
     def version(self, tenant: str, root: str) -> int:
         """A number that grows with every change to this conversation; 0 before the first. Cheap."""
 
-    def dropped(self, tenant: str, keys: Sequence[str]) -> frozenset[str]:
-        """Those of the chain keys whose spans are dropped."""
-
     def events(self, tenant: str, keys: Sequence[str]) -> dict[str, StoredEvent]:
         """The events that happened at these chain keys."""
 
@@ -92,16 +121,19 @@ class Store(Protocol):
         """The tenant's newest events, in all its conversations, the newest first."""
 
     def commit(self, tenant: str, root: str, event: StoredEvent, archived: Sequence[Archived]) -> StoredEvent:
-        """Store the event, its decisions and the originals, all or nothing.
+        """Store the event with the originals of what it drops, all or nothing.
 
         The first event stored under a key stands: a later one changes nothing and gets the first one back.
         """
 
-    def archived(self, tenant: str, keys: Sequence[str]) -> list[Archived]:
-        """The originals of these spans, as far as they were ever dropped, in the order of `keys`."""
+    def archived(self, tenant: str, events: Sequence[str]) -> list[Archived]:
+        """The originals that were stored with the events of these keys, event by event."""
 
     def restore(self, tenant: str, root: str, key: str) -> None:
-        """Take back the decision to drop this span; its archived original stays."""
+        """Have this span back, for good: no event drops it any more. Its original stays."""
+
+    def restored(self, tenant: str, keys: Sequence[str]) -> frozenset[str]:
+        """Those of the chain keys whose spans somebody wanted back."""
 
     def add(self, tenant: str, totals: Totals) -> None:
         """Add to the tenant's totals."""

@@ -95,9 +95,11 @@ def staging(provider: Provider) -> Staging:
     """A proxy before the scripted provider; settings may be given."""
 
     @asynccontextmanager
-    async def staged(*, sketches: list[str] | None = None, budget: int = 2500, **given: Any) -> AsyncIterator[Stage]:
+    async def staged(
+        *, sketches: list[str] | None = None, budget: int = 2500, fill: float = 0.0, **given: Any
+    ) -> AsyncIterator[Stage]:
         settings = Settings(**{"upstreams": (Upstream("local", provider.url),), "port": 0, "store": "memory", **given})
-        focus = Focus(ScriptedDraft(sketches or SKETCHES), budget=budget)
+        focus = Focus(ScriptedDraft(sketches or SKETCHES), budget=budget, fill=fill)
         async with serving(focus, settings) as (proxy, url), aiohttp.ClientSession() as http:
             yield Stage(proxy, url, provider, http)
 

@@ -74,6 +74,18 @@ async def test_a_session_tells_its_steps_and_why_it_changed_or_did_not(staging):
         assert "ledger" not in json.dumps(told)
 
 
+async def test_an_event_tells_why_a_span_stays_that_no_sketch_asked_for(staging):
+    async with staging(fill=0.7) as stage:
+        agent = stage.agent()
+        await agent.step(12)
+        path = await path_of(stage, "compressed")
+        spans = (await got(stage, path))["result"]["spans"]
+        notes = {span["fate"]: span["note"] for span in spans if span["note"]}
+        assert notes == {"skeleton": "the future may need what it did"}
+        await agent.step(8)
+        assert (await got(stage, path))["restored"] == {}, "what stayed did not come back"
+
+
 async def test_an_event_tells_each_spans_fate_and_who_asked_for_it(staging):
     async with staging() as stage:
         await stage.agent().step(12)

@@ -39,14 +39,17 @@ def _notices(result: Result) -> Markup | None:
 
 def _tiles(result: Result) -> Markup:
     spans = len(result.kept) + len(result.dropped)
-    lost = "left as skeletons" if any(decision.fate == "skeleton" for decision in result.decisions) else "dropped"
+    skeletons, gone = len(result.skeletons), len(result.dropped) - len(result.skeletons)
     tiles = [
         ("tokens before", f"{result.tokens_before:,}", "of history"),
         ("tokens after", f"{result.tokens_after:,}", "of history"),
         ("saved", percent(saved(result)), "of the tokens"),
         ("spans kept", str(len(result.kept)), f"{len(result.rescued)} rescued, {len(result.pinned)} pinned"),
-        (f"spans {lost}", str(len(result.dropped)), f"of {spans}"),
     ]
+    if skeletons:
+        tiles.append(("spans left as skeletons", str(skeletons), f"of {spans}"))
+    if gone or not skeletons:
+        tiles.append(("spans dropped", str(gone), f"of {spans}"))
     return tag("dl", *(_tile(*tile) for tile in tiles), class_="tiles")
 
 

@@ -97,6 +97,8 @@ def _why(decision: Decision, sketches: Sequence[Sketch]) -> Markup:
         for text, by in said.items():
             who = f"{verb} sketch{'es' if len(by) > 1 else ''} {numbers(sorted(by))}"
             reasons.append(tag("li", tag("b", who), ": ", tag("q", text) if text else "no reason given"))
+    if decision.note:
+        reasons.append(tag("li", f"{decision.note[0].upper()}{decision.note[1:]}."))
     return tag("ul", *(reasons or [tag("li", "No sketch needs it.")]), class_="why")
 
 

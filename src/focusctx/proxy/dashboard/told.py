@@ -81,15 +81,19 @@ def whole_event(live: Live, number: int) -> Json | None:
 
 
 def _back(event: SessionEvent, later: Sequence[SessionEvent]) -> list[int]:
-    """The spans that it dropped and a later one decided about again: somebody had wanted them back."""
-    dropped = set(event.result.dropped) if event.result and event.happened else set()
+    """The spans that it dropped and a later one saw whole again: somebody had wanted them back."""
+    result = event.result
+    if result is None or result.history is None or not event.happened:
+        return []
+    sizes = {span.index: span.tokens for span in result.history.spans if span.index in set(result.dropped)}
     seen = (
         span.index
         for other in later
         if other.conversation == event.conversation and other.result and other.result.history
         for span in other.result.history.spans
+        if span.tokens == sizes.get(span.index)  # and no skeleton of it
     )
-    return sorted(dropped.intersection(seen))
+    return sorted(set(seen))
 
 
 def texts_of(span: Span) -> Json:
@@ -147,6 +151,7 @@ def _span(span: Span, decision: Decision | None) -> Json:
         "fate": decision.fate if decision else "kept",
         "utility": decision.utility if decision else None,
         "pinned": decision.pinned if decision else None,
+        "note": decision.note if decision else None,
     }
 
 

@@ -1,49 +1,94 @@
 """How records become bytes and come back the same: JSON that keeps every character and every kind of number.
 
 All stores use it, the one in memory too: what is archived is a copy, so an agent that edits its messages later
-does not edit the archive.
+does not edit the archive. A message that came as JSON is stored in the very bytes it came in.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any
 
 from ...errors import StoreError
-from ..store import Archived, StoredEvent
+from ...types import Message
+from ..store import Archived, Spelled, StoredEvent
 
-_Record = TypeVar("_Record", Archived, StoredEvent)
+_EVENT = tuple(field.name for field in fields(StoredEvent))
 
 
-def pack(record: Archived | StoredEvent) -> bytes:
-    content = {field.name: getattr(record, field.name) for field in fields(record)}
+def pack(event: StoredEvent) -> bytes:
+    return _bytes(_encode({name: getattr(event, name) for name in _EVENT}))
+
+
+def unpack(data: bytes) -> StoredEvent:
+    """Fields that only another version knows are left out."""
     try:
-        text = _encode(content)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise StoreError(f"{record.key} cannot be stored as JSON: {error}") from error
-    # A model may emit half a surrogate pair; strict UTF-8 would refuse it.
-    return text.encode("utf-8", "surrogatepass")
+        values = {name: value for name, value in _decode(data).items() if name in _EVENT}
+        lists = {name: tuple(values.get(name, ())) for name in ("dropped", "skeletons")}
+        return StoredEvent(**{**values, **lists})
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise StoreError(f"a stored event cannot be read: {error!r}") from error
 
 
-def unpack(kind: type[_Record], data: bytes) -> _Record:
-    """The record that was packed. Fields only a newer version knows are left out."""
+def pack_all(spans: Sequence[Archived]) -> bytes:
+    """The originals of an event: of all its spans the keys, then the numbers and so on, and the messages at the end.
+
+    An event may drop a hundred spans at once, and to spell each by itself takes longer.
+    """
+    columns = dict(zip(Archived._fields, zip(*spans, strict=True), strict=False))
+    columns.pop("messages", None)
+    messages = b",".join(b"[" + b",".join(_spelled(span)) + b"]" for span in spans)
+    return _bytes(_encode({**columns, "messages": []})[:-2]) + messages + b"]}"
+
+
+def unpack_all(data: bytes) -> list[Archived]:
     try:
-        content = json.loads(data.decode("utf-8", "surrogatepass"))
-        values: dict[str, Any] = {field.name: content[field.name] for field in fields(kind)}
-        values.update((name, tuple(value)) for name, value in values.items() if isinstance(value, list))
-        return kind(**values)
-    except (ValueError, TypeError, KeyError) as error:
-        raise StoreError(f"a stored {kind.__name__} cannot be read: {error!r}") from error
+        columns = _decode(data)
+        if not columns["messages"]:
+            return []
+        rows = zip(*(columns[name] for name in Archived._fields), strict=True)
+        return [span._replace(messages=tuple(span.messages)) for span in map(Archived._make, rows)]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise StoreError(f"stored originals cannot be read: {error!r}") from error
+
+
+def unpack_old(data: bytes) -> Archived:
+    """One original by itself, as the first layout of the SQLite file had it."""
+    try:
+        values = _decode(data)
+        return Archived(**{**{name: values[name] for name in Archived._fields}, "messages": tuple(values["messages"])})
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise StoreError(f"a stored original cannot be read: {error!r}") from error
 
 
 @lru_cache(maxsize=1024)
 def scope(tenant: str) -> str:
     """What stands for the tenant in files and on servers: always short, and it gives no name or key away."""
     return hashlib.blake2b(tenant.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def _spelled(span: Archived) -> list[bytes]:
+    try:
+        return [_message(message) for message in span.messages]
+    except (TypeError, ValueError, RecursionError) as error:
+        raise StoreError(f"{span.key} cannot be stored as JSON: {error}") from error
+
+
+def _message(message: Message) -> bytes:
+    return message.json if isinstance(message, Spelled) else _bytes(_encode(message))
+
+
+def _bytes(text: str) -> bytes:
+    # A model may emit half a surrogate pair; strict UTF-8 would refuse it.
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _decode(data: bytes) -> Any:
+    return json.loads(data.decode("utf-8", "surrogatepass"))
 
 
 def _plain(value: object) -> dict[Any, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from ..store import Archived, StoredEvent, Totals
-from .encoding import pack, unpack
+from .encoding import pack_all, unpack_all
 from .fork import ForkSafe
 
 
@@ -18,51 +18,47 @@ class MemoryStore(ForkSafe):
     def __init__(self) -> None:
         super().__init__()
         self._versions: dict[tuple[str, str], int] = {}
-        self._events: dict[tuple[str, str], bytes] = {}
-        self._archive: dict[tuple[str, str], bytes] = {}
-        self._dropped: set[tuple[str, str]] = set()
+        self._events: dict[tuple[str, str], StoredEvent] = {}
+        self._originals: dict[tuple[str, str], bytes] = {}
+        self._restored: set[tuple[str, str]] = set()
         self._totals: dict[str, Totals] = {}
 
     def version(self, tenant: str, root: str) -> int:
         with self._lock:
             return self._versions.get((tenant, root), 0)
 
-    def dropped(self, tenant: str, keys: Sequence[str]) -> frozenset[str]:
-        with self._lock:
-            return frozenset(key for key in keys if (tenant, key) in self._dropped)
-
     def events(self, tenant: str, keys: Sequence[str]) -> dict[str, StoredEvent]:
         with self._lock:
-            found = {key: self._events[tenant, key] for key in keys if (tenant, key) in self._events}
-        return {key: unpack(StoredEvent, data) for key, data in found.items()}
+            return {key: self._events[tenant, key] for key in keys if (tenant, key) in self._events}
 
     def recent(self, tenant: str, most: int) -> list[StoredEvent]:
         with self._lock:
-            found = (data for (owner, _), data in reversed(self._events.items()) if owner == tenant)
-            return [unpack(StoredEvent, data) for data in islice(found, most)]
+            found = (event for (owner, _), event in reversed(self._events.items()) if owner == tenant)
+            return list(islice(found, most))
 
     def commit(self, tenant: str, root: str, event: StoredEvent, archived: Sequence[Archived]) -> StoredEvent:
-        data = pack(event)
-        originals = {(tenant, span.key): pack(span) for span in reversed(archived)}
+        originals = pack_all(archived)
         with self._lock:
-            first = self._events.setdefault((tenant, event.key), data)
-            if first is data:
-                # A span that is still dropped keeps the record of the event that dropped it.
-                self._archive.update((key, span) for key, span in originals.items() if key not in self._dropped)
-                self._dropped.update(originals)
+            first = self._events.setdefault((tenant, event.key), event)
+            if first is event:
+                self._originals[tenant, event.key] = originals
                 self._grow(tenant, root)
-        return unpack(StoredEvent, first)
+        return first
 
-    def archived(self, tenant: str, keys: Sequence[str]) -> list[Archived]:
+    def archived(self, tenant: str, events: Sequence[str]) -> list[Archived]:
         with self._lock:
-            found = [self._archive[tenant, key] for key in keys if (tenant, key) in self._archive]
-        return [unpack(Archived, data) for data in found]
+            found = [self._originals[tenant, key] for key in events if (tenant, key) in self._originals]
+        return [span for data in found for span in unpack_all(data)]
 
     def restore(self, tenant: str, root: str, key: str) -> None:
         with self._lock:
-            if (tenant, key) in self._dropped:
-                self._dropped.remove((tenant, key))
+            if (tenant, key) not in self._restored:
+                self._restored.add((tenant, key))
                 self._grow(tenant, root)
+
+    def restored(self, tenant: str, keys: Sequence[str]) -> frozenset[str]:
+        with self._lock:
+            return frozenset(key for key in keys if (tenant, key) in self._restored)
 
     def add(self, tenant: str, totals: Totals) -> None:
         with self._lock:

@@ -1,12 +1,11 @@
 """A store on a Redis server (6.2 or newer, or Valkey) that many machines share.
 
 All keys of a tenant carry its hash in braces, so that a cluster keeps them on one node and scripts can change
-them together. A span's original and the decision to drop it are one hash: they come and go as one.
+them together.
 
-What nobody asks for expires after `ttl` seconds. Asking `dropped` renews the spans that are; asking `events`
-renews the events with all their spans, so that an event never outlives an original. All that share a server give
-the same `ttl`, and the server must not evict earlier: `maxmemory-policy noeviction`. How durable a commit is, is
-the server's setting (`appendfsync`).
+What nobody asks for expires after `ttl` seconds. Asking `events` renews the events together with their originals, so
+that an event never outlives an original. All that share a server give the same `ttl`, and the server must not evict
+earlier: `maxmemory-policy noeviction`. How durable a commit is, is the server's setting (`appendfsync`).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from ...errors import ConfigError, MissingExtraError, StoreError
 from ..store import Archived, StoredEvent, Totals
-from .encoding import pack, scope, unpack
+from .encoding import pack, pack_all, scope, unpack, unpack_all
 from .fork import ForkSafe
 
 if TYPE_CHECKING:
@@ -40,32 +39,23 @@ local function grow(key, ttl)
 end
 """
 _COMMIT = """
-local event, version, ttl = KEYS[1], KEYS[2], ARGV[1]
+local event, originals, version, ttl = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
 local first = redis.call('GET', event)
 if first then return first end
-for i = 3, #KEYS do
-  -- A span that is still dropped keeps the record of the event that dropped it.
-  if redis.call('HSETNX', KEYS[i], 'dropped', 1) == 1 then redis.call('HSET', KEYS[i], 'record', ARGV[i]) end
-  redis.call('EXPIRE', KEYS[i], ttl)
-end
 redis.call('SET', event, ARGV[2], 'EX', ttl)
+redis.call('SET', originals, ARGV[3], 'EX', ttl)
 grow(version, ttl)
 return ARGV[2]
 """
 _RESTORE = """
-local span, version, ttl = KEYS[1], KEYS[2], ARGV[1]
-if redis.call('HDEL', span, 'dropped') == 1 then
-  redis.call('EXPIRE', span, ttl)
-  grow(version, ttl)
-end
+local mark, version, ttl = KEYS[1], KEYS[2], ARGV[1]
+-- It must outlive the event that dropped the span.
+if redis.call('SET', mark, 1, 'EX', ttl * 2, 'NX') then grow(version, ttl) end
 """
-_DROPPED = """
+_RESTORED = """
 local found = {}
-for i, span in ipairs(KEYS) do
-  if redis.call('HEXISTS', span, 'dropped') == 1 then
-    redis.call('EXPIRE', span, ARGV[1])
-    found[#found + 1] = i
-  end
+for i, mark in ipairs(KEYS) do
+  if redis.call('EXPIRE', mark, ARGV[1] * 2) == 1 then found[#found + 1] = i end
 end
 return found
 """
@@ -87,7 +77,7 @@ class RedisStore(ForkSafe):
         self._idle = threading.Condition()
         self._commit = self._client.register_script(_GROW + _COMMIT)
         self._restore = self._client.register_script(_GROW + _RESTORE)
-        self._dropped = self._client.register_script(_DROPPED)
+        self._restored = self._client.register_script(_RESTORED)
         self._renew = self._client.register_script(_RENEW)
 
     @classmethod
@@ -121,24 +111,14 @@ class RedisStore(ForkSafe):
         with self._calling():
             return int(self._client.getex(_key(tenant, "version", root), ex=self._ttl * 2) or 0)
 
-    def dropped(self, tenant: str, keys: Sequence[str]) -> frozenset[str]:
-        found: set[str] = set()
-        with self._calling():
-            for start in range(0, len(keys), _BATCH):
-                batch = keys[start : start + _BATCH]
-                hits = self._dropped([_key(tenant, "span", key) for key in batch], [self._ttl])
-                found.update(batch[hit - 1] for hit in hits)
-        return frozenset(found)
-
     def events(self, tenant: str, keys: Sequence[str]) -> dict[str, StoredEvent]:
         if not keys:
             return {}
         with self._calling():
             found = self._client.mget([_key(tenant, "event", key) for key in keys])
-            events = {key: unpack(StoredEvent, data) for key, data in zip(keys, found, strict=True) if data}
-            for event in events.values():
-                spans = [_key(tenant, "span", span) for span in event.dropped]
-                self._renew([*spans, _key(tenant, "event", event.key)], [self._ttl])
+            events = {key: unpack(data) for key, data in zip(keys, found, strict=True) if data}
+            if events:
+                self._renew([_key(tenant, kind, key) for key in events for kind in ("event", "originals")], [self._ttl])
         return events
 
     def recent(self, tenant: str, most: int) -> list[StoredEvent]:
@@ -147,25 +127,34 @@ class RedisStore(ForkSafe):
             keys = list(set(self._client.scan_iter(_key(tenant, "event", "*"), count=_BATCH)))
             for start in range(0, len(keys), _BATCH):
                 found = self._client.mget(keys[start : start + _BATCH])
-                events += [unpack(StoredEvent, data) for data in found if data]
+                events += [unpack(data) for data in found if data]
         return sorted(events, key=lambda event: event.time, reverse=True)[:most]
 
     def commit(self, tenant: str, root: str, event: StoredEvent, archived: Sequence[Archived]) -> StoredEvent:
-        keys = [_key(tenant, "event", event.key), _key(tenant, "version", root)]
-        keys += [_key(tenant, "span", span.key) for span in archived]
-        records = [pack(event), *map(pack, archived)]
+        names = (("event", event.key), ("originals", event.key), ("version", root))
+        records = (pack(event), pack_all(archived))
         with self._calling():
-            return unpack(StoredEvent, self._commit(keys, [self._ttl, *records]))
+            return unpack(self._commit([_key(tenant, *name) for name in names], [self._ttl, *records]))
 
-    def archived(self, tenant: str, keys: Sequence[str]) -> list[Archived]:
-        with self._calling(), self._client.pipeline(transaction=False) as pipeline:
-            for key in keys:
-                pipeline.hget(_key(tenant, "span", key), "record")
-            return [unpack(Archived, data) for data in pipeline.execute() if data]
+    def archived(self, tenant: str, events: Sequence[str]) -> list[Archived]:
+        if not events:
+            return []
+        with self._calling():
+            found = self._client.mget([_key(tenant, "originals", key) for key in events])
+        return [span for data in found if data for span in unpack_all(data)]
 
     def restore(self, tenant: str, root: str, key: str) -> None:
         with self._calling():
-            self._restore([_key(tenant, "span", key), _key(tenant, "version", root)], [self._ttl])
+            self._restore([_key(tenant, "restored", key), _key(tenant, "version", root)], [self._ttl])
+
+    def restored(self, tenant: str, keys: Sequence[str]) -> frozenset[str]:
+        found: set[str] = set()
+        with self._calling():
+            for start in range(0, len(keys), _BATCH):
+                batch = keys[start : start + _BATCH]
+                hits = self._restored([_key(tenant, "restored", key) for key in batch], [self._ttl])
+                found.update(batch[hit - 1] for hit in hits)
+        return frozenset(found)
 
     def add(self, tenant: str, totals: Totals) -> None:
         key = _key(tenant, "totals")

@@ -102,21 +102,24 @@ function notices(result) {
 function tiles(event, unreal) {
   const fates = Object.groupBy(event.result.spans, (span) => span.fate);
   const number = (fate) => fates[fate]?.length ?? 0;
-  const lost = number("skeleton") ? "skeleton" : "dropped";
+  const would = unreal ? "that would be " : "";
+  const [skeletons, gone] = [number("skeleton"), number("dropped")];
   const all = event.result.spans.length;
   const drawn = figures("tiles", [
     "tokens before",
     "tokens after",
     "saved",
     "spans kept",
-    `spans ${unreal ? "that would be " : ""}${lost === "dropped" ? "dropped" : "left as skeletons"}`,
+    ...(skeletons ? [`spans ${would}left as skeletons`] : []),
+    ...(gone || !skeletons ? [`spans ${would}dropped`] : []),
   ]);
   drawn.set([
     [count(event.before), "of history"],
     [count(event.after), "of history"],
     [percent(saved(event.before, event.after)), "of the tokens"],
-    [count(all - number(lost)), `${number("rescued")} rescued, ${number("pinned")} pinned`],
-    [count(number(lost)), `of ${count(all)}`],
+    [count(all - skeletons - gone), `${number("rescued")} rescued, ${number("pinned")} pinned`],
+    ...(skeletons ? [[count(skeletons), `of ${count(all)}`]] : []),
+    ...(gone || !skeletons ? [[count(gone), `of ${count(all)}`]] : []),
   ]);
   return drawn.node;
 }

@@ -65,6 +65,7 @@ function reasons(span, said) {
       found.push(el("li", {}, el("b", {}, who), ": ", words ? el("q", {}, el("bdi", {}, words)) : "no reason given"));
     }
   }
+  if (span.note) found.push(el("li", {}, `${span.note[0].toUpperCase()}${span.note.slice(1)}.`));
   return el("ul", { class: "why" }, found.length ? found : el("li", {}, "No sketch needs it."));
 }
 

@@ -1,0 +1,75 @@
+"""Beyond the paper, fill: spare room goes to what the data flow expects the future to need.
+
+A good draft often keeps far less than the budget allows. What it did not ask for can come back in two forms: whole,
+or as a skeleton, which costs little and keeps the record of what was done. Each offer is weighed by the facts that
+it would add to what stays, for the tokens it would take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from ..config import FocusConfig
+from ..drafts.dataflow import read_flow
+from ..drafts.worth import Worth, take_best
+from ..types import History
+from .keep import Selection, bring_back
+from .skeleton import skeleton_of
+from .split import Count
+
+_SMALLER = 0.9
+"""A skeleton of more than this share of its span saves too little to be worth a missing observation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offers:
+    """What every span, whole or as a skeleton, would bring."""
+
+    worth: Worth
+    skeletons: Mapping[int, int]
+    """The tokens of the skeletons on offer."""
+
+
+def read_offers(history: History, count: Count) -> Offers:
+    """Takes as long as reading the whole history does: done where the sketches are drawn."""
+    skeletons: dict[int, int] = {}
+    if history.format != "spans":  # bare spans have no messages to put a placeholder into
+        for span in history.spans:
+            tokens = skeleton_of(span, history.format, count).tokens
+            if tokens <= _SMALLER * span.tokens:
+                skeletons[span.index] = tokens
+    return Offers(Worth(read_flow(history), skeletons=skeletons), skeletons)
+
+
+def spare_room(history: History, kept: Collection[int], config: FocusConfig) -> float:
+    """Tokens between what stays and the target: a share of the spans, as far as the budget, or the limit, goes."""
+    spans = sum(span.tokens for span in history.spans)
+    most = config.budget if config.limit is None else min(config.budget, config.limit)
+    target = min(config.fill * spans, most - (history.tokens - spans))
+    return target - sum(span.tokens for span in history.spans if span.index in kept)
+
+
+def fill(history: History, selection: Selection, offers: Offers | None, config: FocusConfig) -> Selection:
+    """The selection with what fits best into the spare room."""
+    if offers is None:
+        return selection
+    outlined = (span for span in history.spans if span.index in selection.skeletons)
+    already = {span.index: offers.skeletons.get(span.index, span.tokens) for span in outlined}
+    costs: dict[int, int] = {}
+    for span in history.spans:
+        if span.index in selection.kept or not (span.needs is None or span.needs in selection.kept):
+            continue  # it is here, or would bring along the span whose reasoning it goes on from
+        costs[span.index] = span.tokens - already.get(span.index, 0)
+        if span.index in offers.skeletons and span.index not in already:
+            costs[-span.index] = offers.skeletons[span.index]
+    room = spare_room(history, selection.kept, config) - sum(already.values())
+    taken = take_best(offers.worth, costs, room, have=[*selection.kept, *(-index for index in already)])
+    skeletons = frozenset(-offer for offer in taken if offer < 0)
+    more = replace(
+        selection,
+        skeletons=selection.skeletons | skeletons,
+        notes={**selection.notes, **dict.fromkeys(skeletons, "the future may need what it did")},
+    )
+    whole = [offer for offer in taken if offer > 0]
+    return bring_back(more, whole, "the future may need what it shows", history, config)

@@ -1,0 +1,136 @@
+"""The last request of a conversation. One that adds little to it needs no look: nothing can be due.
+
+What went up then goes up again, with what is new behind it. For most such requests nobody decodes or counts anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ..pipeline.split import check_list, tokens_of
+from ..session.conversation import Call
+from ..session.due import Growth
+from ..session.session import Session
+from ..types import Message
+from ..wire import wire_named
+from .body import Known, Reading
+
+MUCH = 128 * 1024
+"""Bytes that take so long to count that other requests would notice."""
+
+_WITHOUT_MEDIA = {
+    "chat_completions": ("text", "refusal", "function", "custom"),
+    "anthropic": ("text", "thinking", "redacted_thinking", "tool_use", "tool_result", "ephemeral"),
+    "responses": (
+        *("message", "input_text", "output_text", "reasoning", "summary_text", "reasoning_text"),
+        *("function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output"),
+    ),
+}
+_MEDIA = {
+    name: re.compile(rb'"audio"|"type"\s*:\s*"(?!(?:%b)")' % "|".join(types).encode())
+    for name, types in _WITHOUT_MEDIA.items()
+}
+"""What may count for more tokens than it has bytes: see `MEDIA_TOKENS`."""
+
+
+def most_tokens(messages: Sequence[bytes], format: str) -> int | None:
+    """How many tokens messages of that spelling can have: no token is shorter than a byte. None where nobody knows."""
+    most = 0
+    for spelled in messages:
+        if _MEDIA[format].search(spelled):
+            return None
+        # What is counted of a tool's arguments has a blank behind each of these.
+        most += len(spelled) + spelled.count(b",") + spelled.count(b":")
+    return most
+
+
+class Last:
+    """The messages of the last request, and what went up in their place."""
+
+    def __init__(self, session: Session, format: str) -> None:
+        self._session = session
+        self._format = format
+        self._known = Known()
+        self._spelled: list[bytes] | None = []
+        """None while no request can go on from it."""
+        self._seen = 0, 0
+        """Tokens when the session looked: of all messages, and of what went up."""
+        self._more = Growth()
+        """What came since then."""
+        self._uncounted: list[bytes] = []
+        """Of that, what nobody counted."""
+        self.size = 0
+        """Bytes of its messages."""
+        self.view: list[bytes] | None = None
+        """What went up; None for all of them."""
+        self.was_looked_at = False
+        """Whether the session has seen any of this conversation."""
+        self.unseen: Call | None = None
+        """The last request, where the session has seen none."""
+
+    @property
+    def tokens(self) -> tuple[int, int]:
+        """Of its messages, and of what went up; what nobody counted is estimated."""
+        full, sent = self._seen
+        more = self._more.tokens + sum(map(len, self._uncounted)) // 4
+        return full + more, sent + more
+
+    def goes_on(self, spelled: list[bytes]) -> bool:
+        """Whether a request only adds to this one, and so little that nothing can be due. Then it is the last one."""
+        known = self._spelled
+        if known is None or spelled[: len(known)] != known:
+            if self.was_looked_at:
+                return False
+            self._start_over()  # another branch of what nobody has looked at
+            known = []
+        new = spelled[len(known) :]
+        grown = self._grown(spelled, new)
+        if grown is None or (self.was_looked_at and not self._session.goes_on(len(spelled))):
+            return False
+        if not self.was_looked_at:
+            self.unseen = Call(len(spelled), self._session.clock())
+        self._spelled = spelled
+        self._more, self._uncounted = grown
+        self.size += sum(map(len, new))
+        if self.view is not None:
+            self.view = self.view + new
+        return True
+
+    def begin(self, spelled: list[bytes]) -> Reading:
+        """A request is on its way through the session. Until it is through, none goes on from it, or from another."""
+        self.was_looked_at, self._spelled = True, None
+        self.size = sum(map(len, spelled))
+        return self._known.read(spelled)
+
+    def end(self, reading: Reading, view: Sequence[Message]) -> None:
+        """The session has looked."""
+        self._start_over()
+        self._spelled, self.view = reading.spelled, self.spell(view, reading)
+        self.size = sum(map(len, reading.spelled))
+        self._seen = self._session.size
+
+    def spell(self, view: Sequence[Message], reading: Reading) -> list[bytes] | None:
+        return self._known.spell(view, reading)
+
+    def _start_over(self) -> None:
+        self._spelled, self._more, self._uncounted, self.size, self.unseen = [], Growth(), [], 0, None
+
+    def _grown(self, spelled: list[bytes], new: list[bytes]) -> tuple[Growth, list[bytes]] | None:
+        """What came since somebody looked, and what of it nobody counted; None where something may be due.
+
+        The new messages are counted, with those before them that were not, only where their bytes say too little.
+        """
+        most, uncounted = most_tokens(new, self._format), self._uncounted + new
+        if most is not None:
+            more = Growth(self._more.tokens, self._more.most + most, step=most // 3)
+            if self._session.is_quiet(more):
+                return more, uncounted
+        if sum(map(len, uncounted)) > MUCH or not self._session.is_quiet(self._more):
+            return None
+        messages = self._known.read(spelled).messages[len(spelled) - len(uncounted) :]
+        check_list(messages)
+        wire, count = wire_named(self._format), self._session.focus.count
+        sizes = [tokens_of(message, wire, count) for message in messages]
+        more = Growth(self._more.tokens + sum(sizes), step=sum(sizes[len(self._uncounted) :]))
+        return (more, []) if self._session.is_quiet(more) else None

@@ -1,0 +1,148 @@
+"""The file of the SQLite store: its tables, and connections to it.
+
+An event is one row, with the originals of all spans that it dropped. A file of the first layout, which had a row for
+each span, is converted when it is opened; programs that only know that layout cannot use it from then on.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from ...errors import ConfigError, StoreError
+from .encoding import pack_all, unpack, unpack_old
+from .fork import ForkSafe
+
+_PATIENCE = 60.0
+"""Seconds to wait for another process's write. A write takes milliseconds, but many may be queued."""
+
+_APPLICATION = int.from_bytes(b"focu")
+_VERSION = 2
+_TABLES = {
+    "conversations": "CREATE TABLE conversations"
+    " (tenant TEXT, root TEXT, version INTEGER NOT NULL, PRIMARY KEY (tenant, root)) WITHOUT ROWID",
+    "events": "CREATE TABLE events"
+    " (tenant TEXT, key TEXT, record BLOB NOT NULL, originals BLOB NOT NULL, PRIMARY KEY (tenant, key))",
+    "restored": "CREATE TABLE restored (tenant TEXT, key TEXT, PRIMARY KEY (tenant, key)) WITHOUT ROWID",
+    # One row per total: a total that is added later needs no new layout.
+    "totals": "CREATE TABLE totals (tenant TEXT, name TEXT, value NOT NULL, PRIMARY KEY (tenant, name)) WITHOUT ROWID",
+}
+_MARKS = (f"PRAGMA application_id = {_APPLICATION}", f"PRAGMA user_version = {_VERSION}")
+
+
+class Connection(ForkSafe):
+    """A connection for one thread at a time, opened when it is needed."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+        self._db: sqlite3.Connection | None = None
+
+    def rows(self, query: str, *values: str | int) -> list[Any]:
+        with self._open() as db:
+            return db.execute(query, values).fetchall()
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All or nothing. The write lock is taken at the start, so that no other writer can come between."""
+        with self._open() as db:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+                db.execute("COMMIT")
+            except BaseException:
+                db.rollback()
+                raise
+
+    def close(self) -> None:
+        with self._lock:
+            self._rest()
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            try:
+                if self._db is None:
+                    self._db = _connect(self._path)
+                yield self._db
+            except sqlite3.Error as error:
+                self._rest()  # the next use starts afresh, in case the trouble has passed
+                raise StoreError(f"{self._path}: {error}") from error
+
+    def _rest(self) -> None:
+        db, self._db = self._db, None
+        if db is not None:
+            with suppress(sqlite3.Error):
+                db.close()
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    # Transactions are begun by hand, and `Connection` lets only one thread in at a time.
+    db = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
+    try:
+        db.execute("PRAGMA page_size = 8192")  # of a new file: the originals of an event fill many pages
+        _prepare(db, path)  # first: another program's file must stay as it is
+        _switch_to_wal(db)
+        db.execute("PRAGMA synchronous = NORMAL")
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _switch_to_wal(db: sqlite3.Connection) -> None:
+    """SQLite does not wait by itself where two connections switch at once: one is told that the file is locked."""
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                raise
+            time.sleep(0.01)
+
+
+def _prepare(db: sqlite3.Connection, path: Path) -> None:
+    if _layout_of(db) == (_APPLICATION, _VERSION):
+        return
+    db.execute("BEGIN IMMEDIATE")  # of several processes that find the file so, one prepares it
+    application, version = _layout_of(db)
+    if application == _APPLICATION and version > _VERSION:
+        raise ConfigError(f"{path} was written by a newer focusctx (schema {version}, known here: {_VERSION})")
+    if (application, version) == (_APPLICATION, 1):
+        _convert(db)
+    elif application != _APPLICATION:
+        if db.execute("SELECT count(*) FROM sqlite_master").fetchone() != (0,):
+            raise ConfigError(f"{path} is the database of another program; give focusctx a file of its own")
+        for statement in (*_TABLES.values(), *_MARKS):
+            db.execute(statement)
+    db.execute("COMMIT")
+
+
+def _convert(db: sqlite3.Connection) -> None:
+    """From the first layout, in which each span was a row, with a flag that says whether it is still dropped."""
+    db.execute("ALTER TABLE events RENAME TO old_events")
+    for name in ("events", "restored"):
+        db.execute(_TABLES[name])
+    for tenant, key, record in db.execute("SELECT tenant, key, record FROM old_events ORDER BY rowid"):
+        spans = []
+        for span in unpack(record).dropped:
+            rows = db.execute("SELECT record FROM spans WHERE tenant = ? AND key = ?", (tenant, span))
+            with suppress(StoreError):  # damaged: nobody could have recalled it
+                spans += [unpack_old(data) for (data,) in rows]
+        db.execute("INSERT INTO events VALUES (?, ?, ?, ?)", (tenant, key, record, pack_all(spans)))
+    db.execute("INSERT INTO restored SELECT tenant, key FROM spans WHERE NOT dropped")
+    for name in ("spans", "old_events"):
+        db.execute(f"DROP TABLE {name}")
+    db.execute(_MARKS[-1])
+
+
+def _layout_of(db: sqlite3.Connection) -> tuple[int, int]:
+    (application,) = db.execute("PRAGMA application_id").fetchone()
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    return application, version
