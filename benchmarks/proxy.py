@@ -6,7 +6,7 @@ and the proxy share this machine, so the CPU time per request of the proxy's pro
 per second the second; both as ratios within the run.
 
     bash scripts/contenders                  # LiteLLM and headroom, once; without them the rest is measured
-    python benchmarks/proxy.py --check       # --quick: a smoke run; --only floor,focusctx
+    python benchmarks/proxy.py --check       # --rounds 1: a smoke run; --only floor,focusctx
 
 Bars, exit 1 with --check when one is missed: CPU per request at most 2 × the floor's when nothing is due and 4 × on
 the request that applies a decision; 15 × the requests per second of LiteLLM and of headroom; until it listens, 1.5 s
@@ -114,21 +114,21 @@ async def in_turns(
     return cells
 
 
-async def run(running: list[Running], upstream: Upstream, tables: Tables, *, quick: bool) -> None:
+async def run(running: list[Running], upstream: Upstream, tables: Tables, rounds: int) -> None:
     for each in running:  # the first requests pay for what is imported late
         for size, stream in product(each.contender.sizes, (False, True)):
             cell = Cell(size, stream, each.contender.workloads[0])
             await each.measure(cell, "warm-up", upstream, number=4)
-    tables.at_once(await in_turns("at once", running, upstream, WORKLOADS, 1 if quick else 8))
+    tables.at_once(await in_turns("at once", running, upstream, WORKLOADS, rounds))
     upstream.pace(PACE)
-    tables.one_by_one(await in_turns("one by one", running, upstream, ("growing", "crossing"), 1 if quick else 8))
+    tables.one_by_one(await in_turns("one by one", running, upstream, ("growing", "crossing"), rounds))
     for each in running:
         each.target.close()
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="one round of everything: figures are rough")
+    parser.add_argument("--rounds", type=int, default=8, help="of everything (8); the figures of one round are rough")
     parser.add_argument("--check", action="store_true", help="exit 1 when a bar is missed")
     parser.add_argument("--only", help=f"of {', '.join(TITLES)}; `focusctx` is all of focusctx's")
     default = Path(__file__).resolve().parent.parent / ".contenders"
@@ -146,7 +146,7 @@ def main() -> int:
         stage = Stage(f"http://127.0.0.1:{port}", arguments.contenders_folder, Path(scratch))
         running = [*start_all(stage, [name for name in names if name != "direct"], stack)]
         everyone = [upstream, *running] if "direct" in names else running
-        asyncio.run(run(everyone, Upstream(port), tables, quick=arguments.quick))
+        asyncio.run(run(everyone, Upstream(port), tables, arguments.rounds))
         versions = {each.contender.name: stage.version(each.contender.name) for each in running}
         tables.starts({each.contender.name: each.start for each in running}, versions)
     for miss in tables.missed:

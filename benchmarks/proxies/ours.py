@@ -2,7 +2,8 @@
 
     python ours.py PORT UPSTREAM STORE BUDGET KEEP_EVERY ahead|at-once
 
-KEEP_EVERY n: the plans cite every nth step, 0: none. `at-once`: no sketches are asked for ahead of time, so that the
+KEEP_EVERY n: the plans cite every nth step, 0: none, and the room is not filled either, so that the requests after the
+decision fit into it. `at-once`: no sketches are asked for ahead of time, so that the
 request that crosses the budget does everything.
 """
 
@@ -45,7 +46,8 @@ def main(port: str, upstream: str, store: str, budget: str, *draft: str) -> None
     logging.basicConfig(level=logging.WARNING)
     keep_every, when = draft
     cited = [*range(1, int(budget) // STEP, int(keep_every))] if int(keep_every) else []
-    focus = (AtOnce if when == "at-once" else Focus)(ScriptedDraft([plan(cited)]), budget=int(budget))
+    make = AtOnce if when == "at-once" else Focus
+    focus = make(ScriptedDraft([plan(cited)]), budget=int(budget), **({} if cited else {"fill": 0.0}))
     settings = Settings((Upstream.named(f"openai={upstream}"),), port=int(port), store=store, money_gate=False)
     asyncio.run(serve(focus, settings, lambda _address: None))
 

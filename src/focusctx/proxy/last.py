@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ..pipeline.split import check_list, tokens_of
 from ..session.conversation import Call
-from ..session.due import Growth
+from ..session.due import BYTES_PER_TOKEN, Growth
 from ..session.session import Session
 from ..types import Message
 from ..wire import wire_named
@@ -123,7 +123,7 @@ class Last:
         """
         most, uncounted = most_tokens(new, self._format), self._uncounted + new
         if most is not None:
-            more = Growth(self._more.tokens, self._more.most + most, step=most // 3)
+            more = Growth(self._more.tokens, self._more.most + most, step=most // BYTES_PER_TOKEN)
             if self._session.is_quiet(more):
                 return more, uncounted
         if sum(map(len, uncounted)) > MUCH or not self._session.is_quiet(self._more):

@@ -20,7 +20,7 @@ too little growth, it does not pay, every span is needed, none may go, the provi
 store failed."""
 
 _NEAR_THE_WINDOW = 0.9
-_BYTES_PER_TOKEN = 3
+BYTES_PER_TOKEN = 3
 """Fewer than there mostly are: whether it is time to ask for sketches may be a guess."""
 
 
@@ -92,7 +92,7 @@ class Rule:
             return False
         if ahead == 1 or (conversation and conversation.drew_ahead):
             return True
-        soon = more.most // _BYTES_PER_TOKEN + further(self._config, ahead, more.step)
+        soon = more.most // BYTES_PER_TOKEN + further(self._config, ahead, more.step)
         return tokens + soon <= budget
 
     def obstacle(self, conversation: Conversation) -> Judgement | None:

@@ -1,6 +1,7 @@
 """Recorded sketches: kept, played, asked for again after a kill."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -60,7 +61,21 @@ def test_what_is_recorded_can_be_played(tmp_path: Path) -> None:
     for point in points_recorded(Evidence(run), told.recorded):
         result = Focus(RecordedDraft(run, told.recorded), config=CONFIG).compress(list(point.sent))
         assert result.kept == (2, len(point.history.spans))
-        assert [sketch.text for sketch in result.sketches] == [PLAN, cut]
+        assert sorted(sketch.text for sketch in result.sketches) == [PLAN, cut]
+
+
+def test_a_part_of_the_recorded_is_no_matter_of_who_was_first() -> None:
+    """Short sketches are finished first; three of ten must not be the three shortest."""
+    recorded = [
+        Recorded(file="f", id=str(run), messages=3, spans=2, budget=9, replies=tuple("abcdefghij"), truncated=(9,))
+        for run in range(200)
+    ]
+    drawn = [one.as_replies() for one in recorded]
+    assert drawn == [one.as_replies() for one in recorded]
+    assert all(sorted(reply.text for reply in replies) == list("abcdefghij") for replies in drawn)
+    assert all(reply.truncated == (reply.text == "j") for replies in drawn for reply in replies)
+    first = Counter(reply.text for replies in drawn for reply in replies[:3])
+    assert min(first[letter] for letter in "abcdefghij") > 30  # 60 each, on average
 
 
 def test_what_is_there_is_not_asked_again(tmp_path: Path) -> None:

@@ -76,14 +76,15 @@ async def test_a_session_tells_its_steps_and_why_it_changed_or_did_not(staging):
 
 async def test_an_event_tells_why_a_span_stays_that_no_sketch_asked_for(staging):
     async with staging(fill=0.7) as stage:
-        agent = stage.agent()
-        await agent.step(12)
-        path = await path_of(stage, "compressed")
-        spans = (await got(stage, path))["result"]["spans"]
-        notes = {span["fate"]: span["note"] for span in spans if span["note"]}
-        assert notes == {"skeleton": "the future may need what it did"}
-        await agent.step(8)
-        assert (await got(stage, path))["restored"] == {}, "what stayed did not come back"
+        await stage.agent().step(20)
+        session = await only_session(stage)
+        log = (await got(stage, f"sessions/{session}"))["log"]
+        events = [await got(stage, f"sessions/{session}/events/{entry['number']}") for entry in log]
+        spans = [span for event in events if event["result"] for span in event["result"]["spans"]]
+        assert {span["fate"]: span["note"] for span in spans if span["note"]} == {
+            "skeleton": "the future may need what it did"
+        }
+        assert not any(event["restored"] for event in events), "what stayed did not come back"
 
 
 async def test_an_event_tells_each_spans_fate_and_who_asked_for_it(staging):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field, fields
@@ -54,7 +55,11 @@ class Recorded:
         return self.file, self.id, self.messages
 
     def as_replies(self) -> list[Reply]:
-        return [Reply(text, truncated=number in self.truncated) for number, text in enumerate(self.replies)]
+        """In an order drawn by lot, always the same: short sketches are finished first, so that the first few of many
+        that were recorded together are no fair sample of them."""
+        replies = [Reply(text, truncated=number in self.truncated) for number, text in enumerate(self.replies)]
+        random.Random(f"{self.file} {self.id} {self.messages}").shuffle(replies)
+        return replies
 
 
 class Sketches:

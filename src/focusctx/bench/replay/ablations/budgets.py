@@ -149,7 +149,7 @@ def _events(file: str, one: Swept) -> Figure:
         axes.set_ylabel("events per 100 steps")
         axes.set_xlim(left=0)
         axes.set_ylim(bottom=0)
-        axes.legend(fontsize=9)
+        axes.legend(fontsize=9, loc="lower left", bbox_to_anchor=(0, 1), ncols=4)
 
     note = "Over the runs that got that far, in groups of steps; not drawn where fewer than five or a tenth did."
     return Figure(f"events-{_plain(file)}", f"Events by step, {one.name}, {file}", note, draw)
