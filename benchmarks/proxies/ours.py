@@ -15,7 +15,7 @@ import sys
 from typing import Unpack
 
 from focusctx import Focus
-from focusctx.config import SessionOptions
+from focusctx.config import FocusConfig, SessionOptions
 from focusctx.drafts import ScriptedDraft
 from focusctx.proxy.serve import serve
 from focusctx.proxy.settings import Settings
@@ -47,7 +47,7 @@ def main(port: str, upstream: str, store: str, budget: str, *draft: str) -> None
     keep_every, when = draft
     cited = [*range(1, int(budget) // STEP, int(keep_every))] if int(keep_every) else []
     make = AtOnce if when == "at-once" else Focus
-    focus = make(ScriptedDraft([plan(cited)]), budget=int(budget), **({} if cited else {"fill": 0.0}))
+    focus = make(ScriptedDraft([plan(cited)]), budget=int(budget), fill=FocusConfig().fill if cited else 0.0)
     settings = Settings((Upstream.named(f"openai={upstream}"),), port=int(port), store=store, money_gate=False)
     asyncio.run(serve(focus, settings, lambda _address: None))
 
