@@ -59,7 +59,7 @@ def test_recorded_sketches_bring_their_own_events(focusctx, log, sketched, tmp_p
     assert "2 events" in out
     assert "settles" not in out
     report = (tmp_path / "report" / "report.md").read_text()
-    assert "With fewer than 30 sketches at each event neither can be told." in report
+    assert "With fewer than 30 plans at each event neither can be told." in report
 
 
 @pytest.mark.parametrize(

@@ -52,9 +52,7 @@ def test_few_sketches_tell_no_slope() -> None:
 
 
 def test_an_event_with_few_plans_is_left_out_where_others_have_enough() -> None:
-    curve = converge(
-        [drawn({1: 0.5}, 3), drawn({1: 0.5}, 40, 2), drawn({1: 0.5}, 60, 3)], 0.3, defensive=True, draws=2
-    )
+    curve = converge([drawn({1: 0.5}, 3), drawn({1: 0.5}, 40, 2), drawn({1: 0.5}, 60, 3)], 0.3, defensive=True, draws=2)
     assert len(curve.jaccard) == len(curve.error) == 2
     assert curve.sizes[-1] == 30
 
