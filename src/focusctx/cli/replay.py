@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
+
+from . import replay_ablate, replay_agree, replay_points, replay_record, replay_report, replay_run, replay_study
 
 if TYPE_CHECKING:
     from .compress import Commands
 
-_PARTS = ("run", "points", "record", "report", "agree", "study", "ablate")
+_PARTS = (replay_run, replay_points, replay_record, replay_report, replay_agree, replay_study, replay_ablate)
 
 _DESCRIPTION = """\
 Replay recorded runs: what would each method have left of the past, and did the
@@ -37,10 +37,8 @@ def add_to(commands: Commands) -> None:
     )
     parser.set_defaults(run=lambda _: _help(parser))
     parts: Commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for name in _PARTS:
-        module = f"{__package__}.replay_{name}"
-        if find_spec(module):
-            import_module(module).add_to(parts)
+    for part in _PARTS:
+        part.add_to(parts)
 
 
 def _help(parser: argparse.ArgumentParser) -> int:
