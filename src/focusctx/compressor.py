@@ -173,7 +173,7 @@ class Focus:
             certificate=theory.certificate(
                 [plan.cited for plan in plans], dropped, confidence=self.config.confidence, m_max=self.config.m_max
             ),
-            tokens_after=self._size(history, selection),
+            tokens_after=self._size(history, selection, drafted.offers),
             warnings=_warnings(event.sketches, drafted.problem),
         )
 
@@ -184,9 +184,12 @@ class Focus:
             history = measure(history, self.count)
         return history if goal is None else replace(history, goal=goal)
 
-    def _size(self, history: History, selection: Selection) -> int:
+    def _size(self, history: History, selection: Selection, offers: Offers | None) -> int:
         gone = sum(span.tokens for span in history.spans if span.index not in selection.kept)
-        return history.tokens - gone + skeleton_tokens(history, selection.skeletons, self.count)
+        known = offers.skeletons if offers else {}
+        outlines = sum(known.get(index, 0) for index in selection.skeletons)
+        outlines += skeleton_tokens(history, selection.skeletons - known.keys(), self.count)
+        return history.tokens - gone + outlines
 
     async def _offers(self, history: History, sketches: Sequence[Sketch]) -> Offers | None:
         """What could fill the room that the sketches leave, if they leave any."""

@@ -65,9 +65,9 @@ def test_an_agent_runs_the_same(
         assert after.headers.keys() - HOP == before.headers.keys() - HOP
         assert after.query == before.query
         assert after.body.keys() == before.body.keys()
-    sizes = [(len(before.messages), len(after.messages)) for before, after in zip(whole, sent, strict=True)]
-    assert all(after == before for before, after in sizes[: moved[0]])
-    assert all(after < before for before, after in sizes[moved[0] :])
+    pairs = [(before.messages, after.messages) for before, after in zip(whole, sent, strict=True)]
+    assert all(len(after) == len(before) for before, after in pairs[: moved[0]])
+    assert all(len(str(after)) < len(str(before)) for before, after in pairs[moved[0] :])
     assert len(sent[-1].raw) < 0.8 * len(whole[-1].raw)
 
 
