@@ -155,7 +155,8 @@ async def test_nothing_piles_up(tmp_path: Path) -> None:
         size = resident(process.pid)
         print(f"{sum(agents.done.values())} pieces of work: {dict(agents.done)}")
         print(f"memory after the first half {warm:.1f} MiB, at the end {size:.1f} MiB; files at rest: {at_rest}")
-        assert await _files_at_rest(process.pid, url) <= at_rest + 2
+        # Idle connections to the upstream are kept for a while: at most one for each worker.
+        assert await _files_at_rest(process.pid, url) <= at_rest + WORKERS
         metrics = (await exchange(url, "GET", "/metrics")).body.decode()
         assert "focusctx_requests_open 0.0" in metrics
         assert float(re.findall(r"focusctx_tokens_saved_total (\d\S*)", metrics)[0]) > 0
