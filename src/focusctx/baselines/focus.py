@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ..compressor import Focus
 from ..config import FocusConfig
+from ..session.session import Session
 from ..types import Message, Usage
 from .ask import Writer
 from .method import Compressed
@@ -34,14 +35,19 @@ class FocusMethod:
         self._session = Focus(draft, config=config).session(money_gate=False, ahead=1.0, growth=0.0)
 
     async def compress(self, messages: Sequence[Message]) -> Compressed:
-        self._session.events.clear()
-        view = await self._session.aview(messages, format="chat_completions")
-        events = list(self._session.events)
-        happened = any(event.happened for event in events)
-        failures = [event.why for event in events if event.cause in _FAILURES]
-        return Compressed(
-            view,
-            happened=happened,
-            usage=sum((event.result.usage for event in events if event.result), Usage()),
-            failure=failures[0] if failures and not happened else None,
-        )
+        return await compressed_by(self._session, messages, "chat_completions")
+
+
+async def compressed_by(session: Session, messages: Sequence[Message], format: str) -> Compressed:
+    """What a session sends at one step, as a method tells it."""
+    session.events.clear()
+    view = await session.aview(messages, format=format)
+    events = list(session.events)
+    happened = any(event.happened for event in events)
+    failures = [event.why for event in events if event.cause in _FAILURES]
+    return Compressed(
+        view,
+        happened=happened,
+        usage=sum((event.result.usage for event in events if event.result), Usage()),
+        failure=failures[0] if failures and not happened else None,
+    )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .options import DRAFTS
+from .parsers import parser_for
 
 if TYPE_CHECKING:
     from .compress import Commands
@@ -62,20 +63,8 @@ def _help(parser: argparse.ArgumentParser) -> int:
     return 2
 
 
-def _parser(parts: Any, name: str, help: str, description: str, epilog: str = "") -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = parts.add_parser(
-        name,
-        help=help,
-        description=description,
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    return parser
-
-
 def _add_run(parts: Any) -> None:
-    parser = _parser(parts, "run", "run benchmarks under methods", _RUN, _RUN_EPILOG)
+    parser = parser_for(parts, "run", "run benchmarks under methods", _RUN, _RUN_EPILOG)
     _add_benchmarks(parser)
     what = parser.add_argument_group("what to compare").add_argument
     what("--methods", nargs="+", metavar="NAME", default=["all"], help="by name, or all that can run here (default)")
@@ -102,7 +91,7 @@ def _add_run(parts: Any) -> None:
 
 
 def _add_report(parts: Any) -> None:
-    parser = _parser(parts, "report", "tables and figures of what was run", _REPORT)
+    parser = parser_for(parts, "report", "tables and figures of what was run", _REPORT)
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="of a run, or of several")
     parser.add_argument("--format", choices=("markdown", "latex", "html", "all"), default="all")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="where the files go (default: FOLDER/report)")
@@ -110,7 +99,7 @@ def _add_report(parts: Any) -> None:
 
 
 def _add_tasks(parts: Any) -> None:
-    parser = _parser(parts, "tasks", "list the tasks of a benchmark", "List the tasks, with their difficulty.")
+    parser = parser_for(parts, "tasks", "list the tasks of a benchmark", "List the tasks, with their difficulty.")
     _add_benchmarks(parser)
     parser.set_defaults(run=tasks)
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .options import DRAFTS
+from .parsers import parser_for
 from .problem import Problem
-from .replay_options import DATA, add_data, budgets_of, parser_for, runs_of
+from .replay_options import DATA, add_data, budgets_of, runs_of
 
 if TYPE_CHECKING:
     from ..bench.replay.points import Point

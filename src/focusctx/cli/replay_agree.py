@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .options import DRAFTS
+from .parsers import parser_for
 from .problem import Problem
-from .replay_options import DATA, add_data, add_methods, parser_for
+from .replay_options import DATA, add_data, add_methods
 
 if TYPE_CHECKING:
     from ..bench.replay.agreement.answers import Answers

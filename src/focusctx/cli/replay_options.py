@@ -26,18 +26,6 @@ none and FOCUS read chat only.
 METHODS = ("none", "fifo", "retrieval", "masking-10", "masking-5", "masking-3", "focus-d", "focus")
 
 
-def parser_for(parts: Any, name: str, help: str, description: str, epilog: str = "") -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = parts.add_parser(
-        name,
-        help=help,
-        description=description,
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    return parser
-
-
 def add_data(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", nargs="+", type=Path, metavar="DATA", help="recorded runs, see above")
     add = parser.add_argument_group("which runs").add_argument

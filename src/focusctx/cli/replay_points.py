@@ -7,7 +7,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from .options import DRAFTS
-from .replay_options import DATA, METHODS, add_data, add_methods, add_running, parser_for
+from .parsers import parser_for
+from .replay_options import DATA, METHODS, add_data, add_methods, add_running
 
 if TYPE_CHECKING:
     from .compress import Commands

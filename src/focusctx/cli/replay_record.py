@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .options import DRAFTS
-from .replay_options import DATA, add_data, parser_for
+from .parsers import parser_for
+from .replay_options import DATA, add_data
 
 if TYPE_CHECKING:
     from ..bench.replay.sketches import Recorded

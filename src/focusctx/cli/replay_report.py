@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .replay_options import parser_for
+from .parsers import parser_for
 
 if TYPE_CHECKING:
     from .compress import Commands

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .options import DRAFTS
-from .replay_options import DATA, METHODS, add_data, add_methods, add_running, parser_for
+from .parsers import parser_for
+from .replay_options import DATA, METHODS, add_data, add_methods, add_running
 
 if TYPE_CHECKING:
     from ..bench.runner import Tally

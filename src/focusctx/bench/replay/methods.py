@@ -8,12 +8,13 @@ from typing import Any
 
 from ...baselines.ask import patient
 from ...baselines.embedders import Embed, embedder_from
+from ...baselines.focus import compressed_by
 from ...baselines.method import Compressed, Method
 from ...baselines.registry import ALL, MethodSettings, method_from
 from ...compressor import Focus
 from ...config import FocusConfig, SessionOptions, Settings
 from ...errors import ConfigError
-from ...types import DraftModel, Message, Usage
+from ...types import DraftModel, Message
 from .files import short_name
 from .runs import Run
 from .sketches import Recorded, RecordedDraft
@@ -24,7 +25,6 @@ KNOWN = (*ALL, SHIPPED)
 ANY_FORMAT = ("none", *FOCUS)
 """The others read Chat Completions only."""
 
-_FAILURES = frozenset({"draft", "illegal", "store"})
 _NO_CHOICE = frozenset(
     {
         *("budget", "tokens", "observations", "pin", "draft_window", "deadline", "breaker_failures", "breaker_pause"),
@@ -43,17 +43,7 @@ class FocusSession:
         self._format = format
 
     async def compress(self, messages: Sequence[Message]) -> Compressed:
-        self._session.events.clear()
-        view = await self._session.aview(messages, format=self._format)
-        events = list(self._session.events)
-        happened = any(event.happened for event in events)
-        failures = [event.why for event in events if event.cause in _FAILURES]
-        return Compressed(
-            view,
-            happened=happened,
-            usage=sum((event.result.usage for event in events if event.result), Usage()),
-            failure=failures[0] if failures and not happened else None,
-        )
+        return await compressed_by(self._session, messages, self._format)
 
     def close(self) -> None:
         self._session.close()

@@ -17,7 +17,7 @@ from ..metrics import Summary, TaskMetrics, by_difficulty, events_by_step, of_ta
 from ..record import Record, read_records
 
 _OF_THE_STUDY = ("split", "options", "seed", "step_limit")
-_NAMES = {
+NAMES = {
     "none": "No compression",
     "fifo": "FIFO",
     "retrieval": "Retrieval",
@@ -51,7 +51,7 @@ class Line:
 
     @property
     def name(self) -> str:
-        return _NAMES.get(self.method, self.method)
+        return NAMES.get(self.method, self.method)
 
     @property
     def is_focus(self) -> bool:

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
+from ...report.collect import NAMES
 from ..agreement.answers import AGAIN
 
 _NAMES = {
-    "none": "No compression",
+    "none": NAMES["none"],
     AGAIN: "No compression, asked again",
+    **NAMES,
     "fifo": "Last five turns",
     "retrieval": "Retrieval, top five",
-    "llmlingua": "LLMLingua",
-    "prompting": "Prompting",
-    "masking-10": "Masking, M = 10",
-    "masking-5": "Masking, M = 5",
-    "masking-3": "Masking, M = 3",
-    "acon-ut": "ACON UT",
-    "acon-utco": "ACON UTCO",
-    "focus-o": "FOCUS-O",
-    "focus-d": "FOCUS-D",
     "focus": "FOCUS",
     "oracle": "Oracle",
 }
