@@ -35,3 +35,8 @@ def test_a_wrong_value_is_named(name: str, value: object) -> None:
 def test_skeletons_of_everything_and_a_hard_limit_exclude_each_other() -> None:
     with pytest.raises(ConfigError, match="limit must be None beside dropped='skeleton'"):
         FocusConfig(limit=1000, dropped="skeleton")
+
+
+def test_a_word_where_a_number_belongs_is_a_clear_error() -> None:
+    with pytest.raises(ConfigError, match="fill='x'"):
+        FocusConfig().with_changes(fill="x")

@@ -174,4 +174,8 @@ class FocusConfig:
         for name in changes:
             if name not in known:
                 raise ConfigError(f"unknown setting {name!r}; known: {', '.join(sorted(known))}")
-        return replace(self, **changes)
+        try:
+            return replace(self, **changes)
+        except TypeError as error:  # a word where a number belongs
+            told = ", ".join(f"{name}={value!r}" for name, value in changes.items())
+            raise ConfigError(f"a setting is of the wrong kind in {told}: {error}") from error

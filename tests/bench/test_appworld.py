@@ -46,14 +46,14 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """What AppWorld's data look like from outside, with three tasks."""
     for name in (VARIABLE, PYTHON):
         monkeypatch.delenv(name, raising=False)
-    data = tmp_path / "root" / "data"
+    data = tmp_path / "appworld" / "data"
     for level, task in enumerate(("c_1", "a_1", "b_2"), 1):
         (folder := data / "tasks" / task / "ground_truth").mkdir(parents=True)
         (folder / "metadata.json").write_text(json.dumps({"difficulty": level}))
     (data / "datasets").mkdir()
     (data / "datasets" / "test_normal.txt").write_text("c_1\na_1:tag\n\nb_2\n")
     (data / "datasets" / "dev.txt").write_text("b_2\n")
-    return tmp_path / "root"
+    return tmp_path / "appworld"
 
 
 def options(data: Path | None, split: str = "", **more: str) -> Options:
@@ -88,7 +88,7 @@ def test_no_data(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 async def test_no_engine(root: Path, temporary: Path) -> None:
-    with pytest.raises(BenchError, match=r"no interpreter at .*/root/\.venv/bin/python: .*FOCUSCTX_APPWORLD_PYTHON"):
+    with pytest.raises(BenchError, match=r"no interpreter at .*/appworld/\.venv/bin/python: .*FOCUSCTX_APPWORLD_PYTHON"):
         benchmark_from("appworld", options(root, python=""))
     with pytest.raises(BenchError, match=r"cannot run AppWorld .*`pip install appworld`, then `appworld install`"):
         await benchmark_from("appworld", options(root)).start(Task("a_1"))

@@ -155,8 +155,7 @@ async def test_nothing_piles_up(tmp_path: Path) -> None:
         size = resident(process.pid)
         print(f"{sum(agents.done.values())} pieces of work: {dict(agents.done)}")
         print(f"memory after the first half {warm:.1f} MiB, at the end {size:.1f} MiB; files at rest: {at_rest}")
-        # Idle connections to the upstream are kept for a while: at most one for each worker.
-        assert await _files_at_rest(process.pid, url) <= at_rest + WORKERS
+        assert await _files_at_rest(process.pid, url) <= at_rest + 2
         metrics = (await exchange(url, "GET", "/metrics")).body.decode()
         assert "focusctx_requests_open 0.0" in metrics
         assert float(re.findall(r"focusctx_tokens_saved_total (\d\S*)", metrics)[0]) > 0
@@ -167,9 +166,9 @@ async def test_nothing_piles_up(tmp_path: Path) -> None:
 
 
 async def _files_at_rest(pid: int, url: str) -> int:
-    """Open files when there is nothing to do: the fewest seen in a while."""
+    """Open files when there is nothing to do: the fewest seen until idle connections are let go of, after 15 s."""
     fewest = files(pid)
-    for _ in range(30):
+    for _ in range(180):
         await asyncio.sleep(0.1)
         fewest = min(fewest, files(pid))
     assert (await exchange(url, "GET", "/healthz")).status == 200

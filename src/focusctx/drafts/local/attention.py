@@ -93,7 +93,7 @@ def install(model: Any) -> bool:
         if shared_prompts is None:
             return usual(module, query, key, value, attention_mask, **options)  # type: ignore[no-any-return]
         if any(options.get(name) is not None for name in ("softcap", "s_aux", "position_bias")):
-            raise NotImplementedError("this model's attention does more than attend")
+            raise ValueError("this model's attention does more than attend")
         return shared_prompts.attend(module.layer_idx, query, (key, value), attention_mask, options["scaling"]), None
 
     AttentionInterface.register(NAME, forward)
