@@ -88,7 +88,9 @@ def test_no_data(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 async def test_no_engine(root: Path, temporary: Path) -> None:
-    with pytest.raises(BenchError, match=r"no interpreter at .*/appworld/\.venv/bin/python: .*FOCUSCTX_APPWORLD_PYTHON"):
+    with pytest.raises(
+        BenchError, match=r"no interpreter at .*/appworld/\.venv/bin/python: .*FOCUSCTX_APPWORLD_PYTHON"
+    ):
         benchmark_from("appworld", options(root, python=""))
     with pytest.raises(BenchError, match=r"cannot run AppWorld .*`pip install appworld`, then `appworld install`"):
         await benchmark_from("appworld", options(root)).start(Task("a_1"))
