@@ -21,7 +21,7 @@ import pytest
 from histories import Messages, step
 from raw_http import OK, STREAM, Head, Line, connect, eventually, exchange, proxy, raw_upstream, request
 
-SECONDS = float(os.environ.get("FOCUSCTX_SOAK", "20"))
+SECONDS = float(os.environ.get("FOCUSCTX_SOAK", "80"))
 WORKERS = 12
 CONVERSATIONS = 8
 """As many as there are at once; each is begun anew again and again, so that what is remembered of them has an end."""
