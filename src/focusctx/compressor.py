@@ -20,7 +20,7 @@ from .config import FocusConfig, SessionOptions, Settings
 from .drafts.registry import draft_from
 from .errors import ConfigError
 from .invariants import violations
-from .pipeline.budget import over_budget, pinned_spans
+from .pipeline.budget import NEWER, over_budget, pinned_spans
 from .pipeline.cite import read_sketch
 from .pipeline.curtail import sample_enough
 from .pipeline.draft import build_prompt
@@ -95,12 +95,12 @@ class Focus:
         return f"the draft failed repeatedly and is left alone for {left:.0f} s more" if left else None
 
     def decide(self, history: History, drafted: Drafted, pinned: Mapping[int, str] | None = None) -> Result:
-        """The result of an event over a history that may have grown since it was drafted: new spans stay."""
-        event = self._begin(history, None, None)
-        if isinstance(event, Result):
-            return event
-        event.pinned |= pinned or {}
-        return self._finish(event, drafted)
+        """What sketches come to for a history that may have grown since they were drawn: new spans stay.
+
+        Whether anything is due is for the caller to say.
+        """
+        stay = {**pinned_spans(history, self.config.pin), **(pinned or {})}
+        return self._finish(_Event(history, history.messages, {}, stay, time.perf_counter()), drafted)
 
     def session(self, store: str | Store = "memory", **options: Unpack[SessionOptions]) -> Session:
         """A session: decisions that last, over a store that may be shared. See `focusctx.session`."""
@@ -147,7 +147,7 @@ class Focus:
         self._breaker.succeeded()
         # The draft was told that the newest span stays, so it need not cite it: it stays when newer ones have come.
         newest_seen = max(drafted.seen, default=0)
-        newer = {span.index: "newer than the sketches" for span in history.spans if span.index >= newest_seen}
+        newer = {span.index: NEWER for span in history.spans if span.index >= newest_seen}
         pinned = {**newer, **event.pinned}
         scores = score(plans)
         selection = select(history, scores, pinned, self.config)

@@ -6,6 +6,9 @@ from ..config import FocusConfig
 from ..types import History, PinRule, Span
 from .companions import leaders_of
 
+NEWEST = "newest span"
+NEWER = "newer than the sketches"
+
 
 def over_budget(history: History, config: FocusConfig) -> bool:
     """`|H_t| > δ`."""
@@ -21,7 +24,7 @@ def pinned_spans(history: History, pin: PinRule | None) -> dict[int, str]:
 
 def _reason(span: Span, newest: int, pin: PinRule | None) -> str | None:
     if span.index == newest:
-        return "newest span"
+        return NEWEST
     if span.waiting:
         return "a tool call waits for its result"
     if pin is not None and pin(span):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TypeAlias, overload
 
-from ..types import Decision, Fate, History, Sketch
+from ..types import Decision, Fate, History, Sketch, Span
+from .budget import NEWER, NEWEST
 from .keep import Selection
 from .score import Scores
 
@@ -19,6 +21,11 @@ Said: TypeAlias = defaultdict[int, Lines]
 def decisions(history: History, sketches: Sequence[Sketch], scores: Scores, selection: Selection) -> Sequence[Decision]:
     """One decision per span."""
     return _Later(partial(_decisions, history, sketches, scores, selection))
+
+
+def with_newer(decided: Sequence[Decision], spans: Sequence[Span]) -> Sequence[Decision]:
+    """The same for a history that has grown: what was its newest span, which may have grown too, and those after it."""
+    return _Later(partial(_with_newer, decided, spans))
 
 
 def reasons(sketches: Sequence[Sketch], spans: Collection[int]) -> dict[int, tuple[str, ...]]:
@@ -81,6 +88,14 @@ def _decisions(
         )
         for span in history.spans
     )
+
+
+def _with_newer(decided: Sequence[Decision], spans: Sequence[Span]) -> tuple[Decision, ...]:
+    *before, last = decided
+    pins = [*[NEWER] * (len(spans) - 1), NEWEST]
+    blank = Decision(0, "pinned", 0.0, 0.0, None, (), (), (), 0)
+    stay = zip([last, *[blank] * (len(spans) - 1)], spans, pins, strict=True)
+    return *before, *(replace(one, index=span.index, tokens=span.tokens, pinned=pin) for one, span, pin in stay)
 
 
 def _said(sketches: Sequence[Sketch], spans: Collection[int]) -> tuple[Said, Said]:

@@ -24,6 +24,7 @@ Fields: TypeAlias = dict[str, bytes]
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _array = msgspec.json.Decoder(list[msgspec.Raw])
 _anything = msgspec.json.Decoder()
+_write = msgspec.json.Encoder().encode
 
 
 def read_fields(body: bytes) -> Fields | None:
@@ -99,16 +100,17 @@ class Known:
         """The bytes of a view of them; None when it is all of them."""
         if len(view) == len(reading.messages) and all(map(is_, view, reading.messages)):
             return None
-        made: dict[int, tuple[Message, bytes]] = {}
-        spelling = []
-        for message in view:
-            if isinstance(message, Spelled):
-                spelling.append(message.json)
-            else:  # a placeholder of ours: spelled once, and held, so that its identity stays its own
-                made[id(message)] = self._made.get(id(message)) or (message, spell(message))
-                spelling.append(made[id(message)][1])
-        self._made = made
-        return spelling
+        # Placeholders of ours are spelled once, and held, so that their identity stays their own.
+        made = {id(message): message for message in view if not isinstance(message, Spelled)}
+        self._made = {key: self._made.get(key) or (message, _written(message)) for key, message in made.items()}
+        return [message.json if isinstance(message, Spelled) else self._made[id(message)][1] for message in view]
+
+
+def _written(message: Message) -> bytes:
+    try:
+        return _write(message)
+    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
+        return spell(message)  # Python's own writer takes more
 
 
 def _message(spelled: bytes) -> Any:

@@ -18,6 +18,7 @@ from .body import Known, Reading
 
 MUCH = 128 * 1024
 """Bytes that take so long to count that other requests would notice."""
+_USUAL_BYTES_PER_TOKEN = 4
 
 _WITHOUT_MEDIA = {
     "chat_completions": ("text", "refusal", "function", "custom"),
@@ -73,7 +74,7 @@ class Last:
     def tokens(self) -> tuple[int, int]:
         """Of its messages, and of what went up; what nobody counted is estimated."""
         full, sent = self._seen
-        more = self._more.tokens + sum(map(len, self._uncounted)) // 4
+        more = self._more.tokens + _usual_tokens(self._uncounted)
         return full + more, sent + more
 
     def goes_on(self, spelled: list[bytes]) -> bool:
@@ -128,9 +129,15 @@ class Last:
                 return more, uncounted
         if sum(map(len, uncounted)) > MUCH or not self._session.is_quiet(self._more):
             return None
+        if not self._session.is_quiet(Growth(self._more.tokens + _usual_tokens(uncounted), step=_usual_tokens(new))):
+            return None  # so the session will most likely have to look, and it counts
         messages = self._known.read(spelled).messages[len(spelled) - len(uncounted) :]
         check_list(messages)
         wire, count = wire_named(self._format), self._session.focus.count
         sizes = [tokens_of(message, wire, count) for message in messages]
         more = Growth(self._more.tokens + sum(sizes), step=sum(sizes[len(self._uncounted) :]))
         return (more, []) if self._session.is_quiet(more) else None
+
+
+def _usual_tokens(messages: Sequence[bytes]) -> int:
+    return sum(map(len, messages)) // _USUAL_BYTES_PER_TOKEN

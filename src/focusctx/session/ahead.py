@@ -6,14 +6,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard, TypeVar
 
 from ..blocking import Background
 
 if TYPE_CHECKING:
-    from ..compressor import Drafted
-    from .conversation import Place
+    from .moment import Place
+    from .proposal import Proposal
 
 
 class Work(Protocol):
@@ -82,20 +81,6 @@ class Tasks:
         return isinstance(work, asyncio.Task) and work.get_loop() is asyncio.get_running_loop()
 
 
-@dataclass(frozen=True, slots=True)
-class Marked:
-    """Sketches that were paid for and read, and could not be acted on: they wait for better times."""
-
-    drafted: Drafted
-    place: Place
-    view: int
-    """Tokens of the view then."""
-    saves: int
-    """Tokens of it that would go."""
-    behind: int
-    """Tokens that would stay behind the first one to go."""
-
-
 class Ahead:
     """At most one draw of sketches for a conversation, under way or finished."""
 
@@ -117,8 +102,8 @@ class Ahead:
         """`price` is what they will cost, in dollars, as far as anyone can tell before they have come."""
         self._work, self.place, self._price = work, place, price
 
-    def take(self, world: World[W]) -> Drafted | W | None:
-        """The sketches, or the work to wait for; nobody gets them again."""
+    def take(self, world: World[W]) -> Proposal | W | None:
+        """What they came to, or the work to wait for; nobody gets them again."""
         work, self._work, self.place = self._work, None, None
         if work is None or work.done():
             return _brought(work)
@@ -135,11 +120,11 @@ class Ahead:
         if not work.done():
             _stop(work)
             return self._price
-        drafted = _brought(work)
-        return drafted.usage.cost or 0.0 if drafted else self._price
+        proposal = _brought(work)
+        return proposal.drafted.usage.cost or 0.0 if proposal else self._price
 
 
-def _brought(work: Work | None) -> Drafted | None:
+def _brought(work: Work | None) -> Proposal | None:
     """What finished work brought; nothing if its loop was closed under it."""
     try:
         return work.result() if work else None

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import is_
 from typing import TYPE_CHECKING
 
 from ..config import FocusConfig
-from ..pipeline.budget import pinned_spans
-from ..pipeline.companions import companions_of
-from ..pipeline.rebuild import rebuild
-from ..pipeline.skeleton import skeleton_of
-from ..pipeline.split import Count, Reader, tokens_of
-from ..types import History, Message
-from .ahead import Ahead, Marked
+from ..pipeline.split import Count, Reader
+from ..types import Message
+from .ahead import Ahead
 from .cut import Cut
 from .keys import Chain
-from .recall import note
+from .moment import Change, Moment, Place, view_of
 from .store import StoredEvent
 
 if TYPE_CHECKING:
-    from ..compressor import Drafted
+    from .proposal import Proposal
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,28 +27,6 @@ class Call:
     messages: int
     """Of the full history; they may not have been read yet."""
     time: float
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a conversation stood when sketches were drawn."""
-
-    messages: int
-    head: str
-    cut: Cut
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """Another view of the same history."""
-
-    cut: Cut
-    view: list[Message]
-    tokens: int
-    unmoved: int
-    """Tokens at its beginning that stand where they stood."""
-    moves: bool
-    """Whether it is another view at all: a skeleton of a very short step is that step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +62,8 @@ class Conversation:
         self.unmoved: int | None = None
         """How much of the last call's view still stands where it stood; None when all of it does."""
         self.ahead = Ahead()
-        self.marked: Marked | None = None
+        self.marked: Proposal | None = None
+        """What was paid for and could not be acted on: it waits for better times."""
         self.spent = 0.0
         """USD paid for sketches since the last event."""
         self.drew_ahead = False
@@ -138,9 +113,20 @@ class Conversation:
         """Tokens that were sent before and stand elsewhere now: the provider has to read them again."""
         return 0 if self.unmoved is None else self.moved_by(self.tokens, self.unmoved)
 
-    @property
-    def place(self) -> Place:
-        return Place(len(self._seen), self._chain.heads[-1] if self._seen else "", self.cut)
+    def now(self) -> Moment:
+        return Moment(
+            history=self.reader.history(),
+            sizes=tuple(self.reader.sizes),
+            keys=tuple(self.keys),
+            place=Place(len(self._seen), self._chain.heads[-1] if self._seen else "", self.cut),
+            decided=self.decided,
+            restored=self._restored(),
+            view=tuple(self._view),
+            tokens=self.tokens,
+            config=self._config,
+            count=self._count,
+            noted=self._noted,
+        )
 
     def grow(self) -> None:
         """Take in what the reader has read since."""
@@ -151,7 +137,7 @@ class Conversation:
         if same_objects:
             self._view += self._seen[known:]
         else:  # the caller's own objects go back: others may have been written to by whoever got the last view
-            self._view = self._without(self.reader.history(), self.cut)
+            self._view = view_of(self.reader.history(), self.cut, noted=self._noted)
 
     def take_over(self, old: Conversation) -> bool:
         """Go on where another object left off, if this is the same conversation in other objects."""
@@ -164,7 +150,7 @@ class Conversation:
         self.last_event = old.last_event
         self.last_call, self.ahead, self.marked, self.drew_ahead = old.last_call, old.ahead, old.marked, old.drew_ahead
         self.spent, self._ever_dropped = old.spent, old._ever_dropped
-        self._view = self._without(self.reader.history(), self.cut)
+        self._view = view_of(self.reader.history(), self.cut, noted=self._noted)
         return True
 
     def replaces(self, old: Conversation) -> bool:
@@ -200,23 +186,13 @@ class Conversation:
         self.decided = self.decided.then(self._indices(event.dropped), self._indices(event.skeletons))
         self._ever_dropped.update(event.dropped)
 
-    def restored(self) -> dict[int, str]:
+    def _restored(self) -> dict[int, str]:
         """The spans that were dropped and somebody wanted back: they stay."""
         return dict.fromkeys(sorted(self._indices(self._ever_dropped) - self.decided.dropped), "restored")
 
     def _indices(self, keys: Collection[str]) -> frozenset[int]:
         wanted = frozenset(keys)
         return frozenset(index for index, key in enumerate(self.keys, 1) if key in wanted) if wanted else frozenset()
-
-    def change_to(self, decided: Cut) -> Change:
-        """The view without these spans, as far as they may go."""
-        history = self.reader.history()
-        cut = _possible(history, decided, self._config)
-        view = self._without(history, cut)
-        same = _common(self._view, view)
-        moves = same < max(len(view), len(self._view))
-        sizes = self._sizes(view)
-        return Change(cut, view, sum(sizes), sum(sizes[:same]), moves)
 
     def moved_by(self, tokens: int, unmoved: int) -> int:
         """The same for a view of so many tokens, so many of which stand where they stood."""
@@ -230,11 +206,6 @@ class Conversation:
         self._view = change.view
         self._saved = self.reader.tokens - change.tokens
 
-    def mark(self, drafted: Drafted, change: Change) -> None:
-        """Remember sketches that could not be acted on."""
-        saves, behind = self.tokens - change.tokens, change.tokens - change.unmoved
-        self.marked = Marked(drafted, self.place, self.tokens, saves, behind)
-
     def called(self, time: float, messages: int | None = None) -> None:
         """The agent makes its call with this view, and with more messages behind it where so many are given."""
         self.last_call = Call(len(self._seen) if messages is None else messages, time)
@@ -246,48 +217,3 @@ class Conversation:
 
     def view(self) -> list[Message]:
         return list(self._view)
-
-    def remaining(self) -> History:
-        """The history of the spans that are still there, as they are: what an event decides about."""
-        history = self.reader.history()
-        spans = tuple(
-            skeleton_of(span, history.format, self._count) if span.index in self.cut.skeletons else span
-            for span in history.spans
-            if span.index not in self.dropped or span.index in self.cut.skeletons
-        )
-        # The messages stay out: the view is always rebuilt from the full history.
-        return replace(history, spans=spans, messages=(), owners=(), tokens=self.tokens)
-
-    def _without(self, history: History, cut: Cut) -> list[Message]:
-        kept = [span.index for span in history.spans if span.index not in cut.dropped]
-        view = rebuild(history, kept, cut.skeletons)
-        if self._noted and cut.dropped:
-            place = next(place for place, owner in enumerate(history.owners) if owner)
-            while history.format == "anthropic" and place and view[place - 1].get("role") == "system":
-                place -= 1  # what the model answers to must stay before its answer
-            view.insert(place, note(cut.dropped))
-        return view
-
-    def _sizes(self, view: Sequence[Message]) -> list[int]:
-        """The tokens of each message of a view; only what was made for it is counted afresh."""
-        known = dict(zip(map(id, self.reader.messages), self.reader.sizes, strict=True))
-        wire = self.reader.wire
-        sizes = ((message, known.get(id(message))) for message in view)
-        return [tokens_of(message, wire, self._count) if size is None else size for message, size in sizes]
-
-
-def _possible(history: History, decided: Cut, config: FocusConfig) -> Cut:
-    """As much of it as may go here. The chain it was decided on may have gone on in another way: in a fork one of
-    the spans may be the newest, or hold the reasoning that the newest goes on from."""
-    kept = {span.index for span in history.spans if span.index not in decided.dropped}
-    kept |= pinned_spans(history, config.pin).keys()
-    kept |= companions_of(history, kept | decided.skeletons, config).keys()
-    return decided.without(kept)
-
-
-def _common(before: Sequence[Message], after: Sequence[Message]) -> int:
-    """How many messages the two lists share at the beginning."""
-    for place, (old, new) in enumerate(zip(before, after, strict=False)):
-        if old is not new and old != new:
-            return place
-    return min(len(before), len(after))

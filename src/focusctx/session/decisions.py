@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..errors import StoreError
-from ..pipeline.evidence import reasons
-from ..types import Result
-from .conversation import Change, Conversation, Known
+from .conversation import Conversation, Known
 from .cut import Cut
+from .moment import Change
 from .store import Archived, Store, StoredEvent
 
 
@@ -63,32 +64,10 @@ def event_of(conversation: Conversation, change: Change | None, time: float, bal
 
 
 def write(
-    store: Store, tenant: str, conversation: Conversation, event: StoredEvent, result: Result
+    store: Store, tenant: str, root: str, event: StoredEvent, originals: Sequence[Archived]
 ) -> StoredEvent | StoreError:
     """The event as it stands in the store now. May run on a thread of its own, like `look_up`."""
     try:
-        return store.commit(tenant, conversation.root, event, _originals(conversation, event, result))
+        return store.commit(tenant, root, event, originals)
     except StoreError as error:
         return error
-
-
-def _originals(conversation: Conversation, event: StoredEvent, result: Result) -> list[Archived]:
-    """The spans the event drops, verbatim; those of which a skeleton was left went before."""
-    before = {conversation.keys[index - 1] for index in conversation.cut.skeletons}
-    going = set(event.dropped) - before
-    if not going or result.history is None:
-        return []
-    spans = [(span, key) for span in result.history.spans if (key := conversation.keys[span.index - 1]) in going]
-    said = reasons(result.sketches, [span.index for span, _ in spans])
-    return [
-        Archived(
-            key=key,
-            index=span.index,
-            messages=span.messages,
-            tokens=span.tokens,
-            utility=result.utilities.get(span.index, 0.0),
-            reason="; ".join(said.get(span.index, ())) or "no sketch needs it",
-            event=event.key,
-        )
-        for span, key in spans
-    ]

@@ -8,9 +8,10 @@ from typing import Literal, TypeAlias
 from ..config import FocusConfig
 from ..invariants import violations
 from ..pipeline.budget import pinned_spans
-from .conversation import Change, Conversation
+from .conversation import Conversation
 from .gate import FREE, Verdict, calls_to_come
 from .money import Money
+from .proposal import Proposal
 
 Cause: TypeAlias = Literal[
     "compressed", "followed", "restored", "budget", "growth", "money", "needed", "pinned", "illegal", "draft", "store"
@@ -99,19 +100,20 @@ class Rule:
         """Why sketches would be of no use here, if so."""
         if broken := violations(conversation.view(), conversation.reader.wire.name):
             return Judgement(False, "illegal", f"the history is one the provider would refuse: {broken[0]}")
-        history = conversation.remaining()
+        history = conversation.now().remaining()
         if len(pinned_spans(history, self._config.pin)) == len(history.spans):
             return Judgement(False, "pinned", "no step may be dropped")
         return None
 
-    def judge_change(self, conversation: Conversation, change: Change, *, cold: bool) -> Judgement:
+    def judge_proposal(self, conversation: Conversation, proposal: Proposal, *, cold: bool) -> Judgement:
         """Whether to go through with what the sketches say."""
+        change = proposal.change
         if change.cut == conversation.cut:
             return Judgement(False, "needed", "every step is needed")
         if change.tokens >= conversation.tokens:
             return Judgement(False, "needed", "without the steps that are not needed the view would be no shorter")
-        if broken := violations(change.view, conversation.reader.wire.name):
-            return Judgement(False, "illegal", f"the view would be refused: {broken[0]}")
+        if proposal.illegal:
+            return Judgement(False, "illegal", f"the view would be refused: {proposal.illegal}")
         return self._weighed(conversation.tokens, self._money.of_change(conversation, change, cold=cold))
 
     def _weighed(self, tokens: int, verdict: Verdict | None, owed: float = 0.0) -> Judgement:

@@ -7,9 +7,10 @@ from ..pipeline.draft import build_prompt
 from ..pipeline.split import Count
 from ..prices import Price, price_of
 from ..types import History
-from .ahead import Marked
-from .conversation import Change, Conversation
+from .conversation import Conversation
 from .gate import FREE, Verdict, calls_to_come, weigh
+from .moment import Change
+from .proposal import Proposal
 
 _USUAL_SHARE = 0.5
 """How much of what is new since the last event will be dropped, before there was one that dropped anything."""
@@ -49,9 +50,9 @@ class Money:
         calls = calls_to_come(conversation.reader.newest)
         return self._weigh(conversation.tokens - change.tokens, moved, calls, cold=cold)
 
-    def of_marked(self, conversation: Conversation, marked: Marked, *, cold: bool) -> Verdict | None:
+    def of_marked(self, conversation: Conversation, marked: Proposal, *, cold: bool) -> Verdict | None:
         """The same for sketches that could not be acted on when they came."""
-        since = conversation.tokens - marked.view
+        since = conversation.tokens - marked.moment.tokens
         moved = max(marked.behind + since - conversation.new_tokens, 0)
         return self._weigh(marked.saves, moved, calls_to_come(conversation.reader.newest), cold=cold)
 

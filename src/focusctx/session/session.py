@@ -17,21 +17,23 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ..compressor import Drafted, Focus
+from ..compressor import Focus
 from ..errors import ConfigError, StoreError
 from ..pipeline.recent import RecentHistories
 from ..pipeline.split import Reader
 from ..prices import price_of
 from ..types import Message, Result
 from .ahead import Task, Tasks, Threads, W, World
-from .conversation import Call, Change, Conversation, Known
+from .conversation import Call, Conversation, Known
 from .decisions import event_of, left_out, look_up, write
 from .due import Growth, Judgement, Rule, further
 from .events import SessionEvent, remember
 from .gate import FREE
 from .ledger import Ledger
+from .moment import Change
 from .money import Money
-from .recall import answer, find, pinned_recalls, query_of, recall_tool, unavailable
+from .proposal import Proposal, foresee, up_to_date
+from .recall import answer, find, query_of, recall_tool, unavailable
 from .store import Archived, Store, StoredEvent, Totals
 from .stores import store_from
 from .unwritten import unwritten
@@ -220,8 +222,8 @@ class Session:
         if judgement.due and (obstacle := self._obstacle(conversation, in_touch)):
             judgement = replace(obstacle, verdict=judgement.verdict)
         if judgement.due:
-            drafted = yield from self._sketches(conversation, judgement, world)
-            yield from self._event(conversation, drafted, world, cold=cold)
+            proposal = yield from self._proposal(conversation, judgement, world)
+            yield from self._event(conversation, proposal, world, cold=cold)
         elif judgement.cause != "budget":
             remember(self.events, conversation, judgement)
         self._look_ahead(conversation, world, in_touch)
@@ -276,11 +278,11 @@ class Session:
             conversation.learn(known)
         if conversation.decided != conversation.cut:
             came_back = conversation.dropped - conversation.decided.dropped
-            change = conversation.change_to(conversation.decided)
+            change = conversation.now().change_to(conversation.decided)
             self._change(conversation, change, _RESTORED if came_back else _FOLLOWED)
         if (place := conversation.ahead.place) and not conversation.goes_on_from(place):
             self._let_go(conversation)
-        if conversation.marked and not conversation.goes_on_from(conversation.marked.place):
+        if conversation.marked and not conversation.goes_on_from(conversation.marked.moment.place):
             conversation.marked = None
         return not isinstance(known, StoreError)
 
@@ -293,45 +295,44 @@ class Session:
         # Where they have come already, this was found out before they were asked for.
         return None if conversation.ahead.has_come else self._rule.obstacle(conversation)
 
-    def _sketches(
+    def _proposal(
         self, conversation: Conversation, judgement: Judgement, world: World[W]
-    ) -> Generator[W, Drafted, Drafted]:
-        """Sketches that are there already, on their way, or asked for now."""
+    ) -> Generator[W, Proposal, Proposal]:
+        """What sketches come to that are there already, on their way, or asked for now."""
         if judgement.has_sketches and conversation.marked:
-            return conversation.marked.drafted
-        drafted = conversation.ahead.take(world)
-        if not isinstance(drafted, Drafted):
-            work = drafted or world.start(self.focus.sketch(conversation.remaining()))
+            return conversation.marked
+        proposal = conversation.ahead.take(world)
+        if not isinstance(proposal, Proposal):
+            work = proposal or world.start(foresee(self.focus, conversation.now()))
             try:
-                drafted = yield work
+                proposal = yield work
             except GeneratorExit:  # whoever waited was stopped
                 work.cancel()
                 raise
-        self._pay(conversation, drafted.usage.cost)
-        return drafted
+        self._pay(conversation, proposal.drafted.usage.cost)
+        return proposal
 
     def _event(
-        self, conversation: Conversation, drafted: Drafted, world: World[W], *, cold: bool
+        self, conversation: Conversation, proposal: Proposal, world: World[W], *, cold: bool
     ) -> Generator[W, Any, None]:
         """Act on sketches: drop what they leave out if it pays and can be stored."""
         conversation.drew_ahead, conversation.marked = False, None
-        history = conversation.remaining()
-        result = self.focus.decide(history, drafted, pinned_recalls(history) | conversation.restored())
+        proposal = up_to_date(proposal, conversation.now(), self.focus)
+        result, change = proposal.result, proposal.change
         if result.failure is not None:
             remember(self.events, conversation, Judgement(False, "draft", result.failure), result)
             return
-        change = conversation.change_to(conversation.decided.then(result.dropped, result.skeletons))
-        result = replace(result, messages=change.view, tokens_after=change.tokens)
-        judgement = self._rule.judge_change(conversation, change, cold=cold)
+        judgement = self._rule.judge_proposal(conversation, proposal, cold=cold)
         done = change if judgement.due else None
         balance = self._money.balance_after(conversation, done, cold=cold)
         event = event_of(conversation, done, self.clock(), balance)
-        commit = partial(write, self.store, self.tenant, conversation, event, result)
+        originals = proposal.originals if done else ()
+        commit = partial(write, self.store, self.tenant, conversation.root, event, originals)
         stored: StoredEvent | StoreError = yield world.call(commit)
         if isinstance(stored, StoreError):
             if judgement.due:
                 why = f"the store could not be written: {stored}"
-                conversation.mark(drafted, change)
+                conversation.marked = proposal
                 remember(self.events, conversation, replace(judgement, due=False, cause="store", why=why), result)
                 return
             stored = event  # only says that these tokens were looked at: this object remembers it by itself
@@ -341,9 +342,9 @@ class Session:
         if stored == event:
             conversation.spent = 0.0
         else:
-            change, judgement = conversation.change_to(conversation.decided), _FOLLOWED
+            change, judgement = conversation.now().change_to(conversation.decided), _FOLLOWED
         if judgement.cause == "money":
-            conversation.mark(drafted, change)
+            conversation.marked = proposal
         if not (judgement.due and self._change(conversation, change, judgement, result)):
             remember(self.events, conversation, judgement, result)
 
@@ -370,8 +371,9 @@ class Session:
         if soon.due and not self._obstacle(conversation, in_touch):
             self._let_go(conversation)
             conversation.drew_ahead = True
-            work = world.start(self.focus.sketch(conversation.remaining()))
-            conversation.ahead.start(work, conversation.place, self._money.sketches(conversation.tokens))
+            now = conversation.now()
+            price = self._money.sketches(conversation.tokens)
+            conversation.ahead.start(world.start(foresee(self.focus, now)), now.place, price)
 
     def _archived(self) -> list[Archived]:
         """Everything that was left out of the conversation seen last."""

@@ -41,8 +41,8 @@ class Archived(NamedTuple):
     tokens: int
     utility: float
     reason: str
-    event: str
-    """The key of the event that dropped it."""
+    event: str = ""
+    """The key of the event that dropped it, once it comes from a store."""
 
     @property
     def text(self) -> str:

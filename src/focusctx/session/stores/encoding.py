@@ -40,18 +40,21 @@ def pack_all(spans: Sequence[Archived]) -> bytes:
     An event may drop a hundred spans at once, and to spell each by itself takes longer.
     """
     columns = dict(zip(Archived._fields, zip(*spans, strict=True), strict=False))
-    columns.pop("messages", None)
+    for name in ("messages", "event"):
+        columns.pop(name, None)
     messages = b",".join(b"[" + b",".join(_spelled(span)) + b"]" for span in spans)
     return _bytes(_encode({**columns, "messages": []})[:-2]) + messages + b"]}"
 
 
-def unpack_all(data: bytes) -> list[Archived]:
+def unpack_all(data: bytes, event: str) -> list[Archived]:
+    """The originals that were stored with the event of that key."""
     try:
         columns = _decode(data)
-        if not columns["messages"]:
+        messages = columns["messages"]
+        if not messages:
             return []
-        rows = zip(*(columns[name] for name in Archived._fields), strict=True)
-        return [span._replace(messages=tuple(span.messages)) for span in map(Archived._make, rows)]
+        columns |= {"messages": map(tuple, messages), "event": [event] * len(messages)}
+        return [Archived._make(row) for row in zip(*(columns[name] for name in Archived._fields), strict=True)]
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise StoreError(f"stored originals cannot be read: {error!r}") from error
 

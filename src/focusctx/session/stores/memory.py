@@ -47,8 +47,8 @@ class MemoryStore(ForkSafe):
 
     def archived(self, tenant: str, events: Sequence[str]) -> list[Archived]:
         with self._lock:
-            found = [self._originals[tenant, key] for key in events if (tenant, key) in self._originals]
-        return [span for data in found for span in unpack_all(data)]
+            found = [(self._originals[tenant, key], key) for key in events if (tenant, key) in self._originals]
+        return [span for data, key in found for span in unpack_all(data, key)]
 
     def restore(self, tenant: str, root: str, key: str) -> None:
         with self._lock:

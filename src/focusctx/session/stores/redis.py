@@ -141,7 +141,7 @@ class RedisStore(ForkSafe):
             return []
         with self._calling():
             found = self._client.mget([_key(tenant, "originals", key) for key in events])
-        return [span for data in found if data for span in unpack_all(data)]
+        return [span for data, key in zip(found, events, strict=True) if data for span in unpack_all(data, key)]
 
     def restore(self, tenant: str, root: str, key: str) -> None:
         with self._calling():

@@ -69,7 +69,7 @@ class SQLiteStore:
     def archived(self, tenant: str, events: Sequence[str]) -> list[Archived]:
         query = f"SELECT key, originals FROM events WHERE {_AMONG}"
         found = dict(self._reader.rows(query, scope(tenant), _listed(events)))
-        return [span for key in events if key in found for span in unpack_all(found[key])]
+        return [span for key in events if key in found for span in unpack_all(found[key], key)]
 
     def restore(self, tenant: str, root: str, key: str) -> None:
         owner = scope(tenant)
