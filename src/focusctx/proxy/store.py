@@ -6,6 +6,7 @@ long as a request can bear. They are daemons: one that hangs holds up neither th
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -39,7 +40,8 @@ class Guarded:
         """What went wrong last; None while all is well."""
         self._patience = patience
         self._rest = rest
-        self._threads = _Threads()
+        # A quick store writes one thing after the other anyway.
+        self._threads = _Threads(most=1 if self.quick else None)
         self._under_way: set[Future[Any]] = set()
         self._came_back = float("-inf")
         """When a call last did."""
@@ -92,33 +94,70 @@ class Guarded:
             self._leave_alone(str(error))
             raise
 
+    def on_a_thread(self, function: Callable[[], T]) -> asyncio.Future[T]:
+        """For a function that asks this store: waited for like a single question, but on an event loop."""
+        loop = asyncio.get_running_loop()
+        outcome: asyncio.Future[T] = loop.create_future()
+        if self.trouble is not None:
+            outcome.set_exception(StoreError(self.trouble))
+            return outcome
+        wait = _Wait(self._patience)
+
+        def look() -> None:
+            if outcome.done():
+                return
+            if wait.is_over(self._came_back):
+                outcome.set_exception(self._give_up())
+            else:
+                loop.call_later(wait.left, look)
+
+        def deliver(answer: Future[T]) -> None:
+            error = answer.exception()
+            if outcome.done():  # nobody waits for it any more
+                return
+            if error is None:
+                outcome.set_result(answer.result())
+            else:
+                outcome.set_exception(error)
+
+        def came(answer: Future[T]) -> None:
+            with suppress(RuntimeError):  # the loop was closed
+                loop.call_soon_threadsafe(deliver, answer)
+
+        loop.call_later(wait.left, look)
+        self._start(function).add_done_callback(came)
+        return outcome
+
     def _ask(self, question: Callable[[], T]) -> T:
         if self.trouble is not None:
             raise StoreError(self.trouble)
-        answer = self._threads.start(question)
-        self._under_way.add(answer)
-        answer.add_done_callback(self._done)
         try:
-            return self._wait_for(answer)
-        except TimeoutError:
-            self._leave_alone("the store does not answer")
-            raise StoreError("the store does not answer") from None
+            return question() if self._threads.is_own() else self._wait_for(self._start(question))
         except StoreError as error:
             self._leave_alone(str(error))
             raise
 
+    def _start(self, function: Callable[[], T]) -> Future[T]:
+        answer = self._threads.start(function)
+        self._under_way.add(answer)
+        answer.add_done_callback(self._done)
+        return answer
+
     def _wait_for(self, answer: Future[T]) -> T:
-        """A call may stand behind others: while those come back, and it does not take too long, all is well."""
-        since = asked = time.monotonic()
+        wait = _Wait(self._patience)
         while True:
             try:
-                return answer.result(since + self._patience - time.monotonic())
+                return answer.result(wait.left)
             except TimeoutError:
                 if answer.done():
                     return answer.result()
-                if self._came_back <= since or since > asked + _LONGEST:
-                    raise
-                since = self._came_back
+                if wait.is_over(self._came_back):
+                    raise self._give_up() from None
+
+    def _give_up(self) -> StoreError:
+        why = "the store does not answer"
+        self._leave_alone(why)
+        return StoreError(why)
 
     def _done(self, answer: Future[Any]) -> None:
         self._under_way.discard(answer)
@@ -143,10 +182,31 @@ class Guarded:
                     return
 
 
-class _Threads:
-    """As many as are busy at once; an idle one takes the next call."""
+class _Wait:
+    """A call may stand behind others: while those come back, and it does not take too long, all is well."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience: float) -> None:
+        self._patience = patience
+        self._since = self._asked = time.monotonic()
+
+    @property
+    def left(self) -> float:
+        return self._since + self._patience - time.monotonic()
+
+    def is_over(self, came_back: float) -> bool:
+        """Now that no time is left. `came_back` is when a call last did."""
+        if came_back <= self._since or self._since > self._asked + _LONGEST:
+            return True
+        self._since = came_back
+        return False
+
+
+class _Threads:
+    """As many as are busy at once, or at most so many; an idle one takes the next call."""
+
+    def __init__(self, most: int | None) -> None:
+        self._most = most
+        self._own = threading.local()
         self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._count = self._idle = 0
@@ -155,12 +215,16 @@ class _Threads:
         future: Future[T] = Future()
         with self._lock:
             self._calls.put((future, function))
-            if self._idle:
+            if self._idle or self._count == self._most:
                 self._idle -= 1
                 return future
             self._count += 1
         threading.Thread(target=self._work, name="focusctx store", daemon=True).start()
         return future
+
+    def is_own(self) -> bool:
+        """Whether this is one of them."""
+        return hasattr(self._own, "here")
 
     def end(self) -> None:
         """Of each when it has nothing more to do."""
@@ -168,6 +232,7 @@ class _Threads:
             self._calls.put(None)
 
     def _work(self) -> None:
+        self._own.here = True
         while call := self._calls.get():
             future, function = call
             try:

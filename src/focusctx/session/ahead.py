@@ -41,7 +41,7 @@ class World(Protocol[W_co]):
 
 
 Thread: TypeAlias = "Background[Any] | Done"
-Task: TypeAlias = "asyncio.Task[Any]"
+Task: TypeAlias = "asyncio.Future[Any]"
 
 
 class Done:
@@ -71,11 +71,18 @@ class Threads:
 
 
 class Tasks:
+    """`on_a_thread` is how the store wants to be asked, where it cares."""
+
+    def __init__(self, on_a_thread: Callable[[Callable[[], Any]], Task] | None = None) -> None:
+        self._on_a_thread = on_a_thread
+
     def start(self, coroutine: Coroutine[Any, Any, Any]) -> Task:
         return asyncio.get_running_loop().create_task(coroutine)
 
     def call(self, function: Callable[[], Any]) -> Task:
-        return self.start(asyncio.to_thread(function))
+        if self._on_a_thread is not None:
+            return self._on_a_thread(function)
+        return asyncio.get_running_loop().run_in_executor(None, function)
 
     def can_wait_for(self, work: Work) -> TypeGuard[Task]:
         return isinstance(work, asyncio.Task) and work.get_loop() is asyncio.get_running_loop()

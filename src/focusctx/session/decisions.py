@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from ..errors import StoreError
 from .conversation import Conversation, Known
 from .cut import Cut
 from .moment import Change
 from .store import Archived, Store, StoredEvent
 
 
-def look_up(store: Store, tenant: str, conversation: Conversation) -> Known | StoreError:
+def look_up(store: Store, tenant: str, conversation: Conversation) -> Known:
     """What was decided on this chain, by whomever. Asks only about what is new, unless something changed.
 
     A decision was made for the future of one history: it holds where that history goes on, and not where a shorter
     one, a fork or the same task begun again, may still go another way. So the chain is asked for its events first.
     May run on a thread of its own, and be given up on: it changes nothing.
     """
-    try:
-        version = store.version(tenant, conversation.root)  # first: what comes meanwhile is found next time
-        is_same = version == conversation.version
-        if is_same and (conversation.knows_all or not version):
-            return Known(version, is_all=True)
-        first = conversation.looked_up if is_same else 0
-        keys = conversation.keys[first : conversation.settled]
-        if not keys:
-            return Known(version)
-        events = list(store.events(tenant, keys).values())
-        named = list(dict.fromkeys(key for event in events for key in event.dropped))
-        restored = store.restored(tenant, named) if named else ()
-        return Known(version, first, events, restored, is_all=first == 0 and len(events) == version)
-    except StoreError as error:
-        return error
+    version = store.version(tenant, conversation.root)  # first: what comes meanwhile is found next time
+    is_same = version == conversation.version
+    if is_same and (conversation.knows_all or not version):
+        return Known(version, is_all=True)
+    first = conversation.looked_up if is_same else 0
+    keys = conversation.keys[first : conversation.settled]
+    if not keys:
+        return Known(version)
+    events = list(store.events(tenant, keys).values())
+    named = list(dict.fromkeys(key for event in events for key in event.dropped))
+    restored = store.restored(tenant, named) if named else ()
+    return Known(version, first, events, restored, is_all=first == 0 and len(events) == version)
 
 
 def left_out(store: Store, tenant: str, conversation: Conversation) -> list[Archived]:
@@ -61,13 +55,3 @@ def event_of(conversation: Conversation, change: Change | None, time: float, bal
         time=time,
         balance=balance,
     )
-
-
-def write(
-    store: Store, tenant: str, root: str, event: StoredEvent, originals: Sequence[Archived]
-) -> StoredEvent | StoreError:
-    """The event as it stands in the store now. May run on a thread of its own, like `look_up`."""
-    try:
-        return store.commit(tenant, root, event, originals)
-    except StoreError as error:
-        return error

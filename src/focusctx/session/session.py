@@ -12,7 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -24,8 +24,8 @@ from ..pipeline.split import Reader
 from ..prices import price_of
 from ..types import Message, Result
 from .ahead import Task, Tasks, Threads, W, World
-from .conversation import Call, Conversation, Known
-from .decisions import event_of, left_out, look_up, write
+from .conversation import Call, Conversation
+from .decisions import event_of, left_out, look_up
 from .due import Growth, Judgement, Rule, further
 from .events import SessionEvent, remember
 from .gate import FREE
@@ -79,6 +79,7 @@ class Session:
         self.store = store_from(store)
         self._owns_store = isinstance(store, str)
         self._quick = getattr(self.store, "quick", False)
+        self._on_a_thread = getattr(self.store, "on_a_thread", None)
         self.tenant = tenant
         self.events: deque[SessionEvent] = deque(maxlen=_REMEMBERED_EVENTS)
         self._price = (price_of(model) if model else None) or FREE
@@ -113,11 +114,11 @@ class Session:
 
         `after` is the call before it, where that was made without this session.
         """
-        return await self._drive(self._steps(messages, format, Tasks(), after))
+        return await self._drive(self._steps(messages, format, Tasks(self._on_a_thread), after))
 
     async def apeek(self, messages: Sequence[Message], *, format: str | None = None) -> list[Message]:
         """What `aview` would send as things stand: no event, no call, nothing is counted."""
-        return await self._drive(self._peek(messages, format, Tasks()))
+        return await self._drive(self._peek(messages, format, Tasks(self._on_a_thread)))
 
     async def _drive(self, steps: Generator[Task, Any, list[Message]]) -> list[Message]:
         async with self._async_lock:
@@ -125,7 +126,12 @@ class Session:
                 try:
                     work = next(steps)
                     while True:
-                        work = steps.send(await work)
+                        try:
+                            brought = await work
+                        except StoreError as error:
+                            work = steps.throw(error)
+                        else:
+                            work = steps.send(brought)
                 except StopIteration as end:
                     view: list[Message] = end.value
                     return view
@@ -230,7 +236,8 @@ class Session:
         self._add(self._ledger.call(conversation, cold=cold))
         conversation.called(self.clock())
         if self._unwritten.is_due:
-            yield world.call(partial(self._unwritten.write, self.store))
+            with suppress(StoreError):  # it will be due again
+                yield world.call(partial(self._unwritten.write, self.store))
         return conversation.view()
 
     def _peek(
@@ -268,14 +275,14 @@ class Session:
 
     def _catch_up(self, conversation: Conversation, world: World[W]) -> Generator[W, Any, bool]:
         """Follow what another process, or an earlier session, has decided; whether the store could be asked."""
-        known: Known | StoreError | None = None
-        asked = (self.store, self.tenant, conversation)
-        if conversation.settled:
-            known = look_up(*asked) if self._quick else (yield world.call(partial(look_up, *asked)))
-        if isinstance(known, StoreError):  # go on with what is known: a store that is down must not stop the agent
-            _log.warning("store not read: %s", known)
-        elif known is not None:
-            conversation.learn(known)
+        in_touch = True
+        ask = partial(look_up, self.store, self.tenant, conversation)
+        try:
+            if conversation.settled:
+                conversation.learn(ask() if self._quick else (yield world.call(ask)))
+        except StoreError as error:  # go on with what is known: a store that is down must not stop the agent
+            _log.warning("store not read: %s", error)
+            in_touch = False
         if conversation.decided != conversation.cut:
             came_back = conversation.dropped - conversation.decided.dropped
             change = conversation.now().change_to(conversation.decided)
@@ -284,7 +291,7 @@ class Session:
             self._let_go(conversation)
         if conversation.marked and not conversation.goes_on_from(conversation.marked.moment.place):
             conversation.marked = None
-        return not isinstance(known, StoreError)
+        return in_touch
 
     def _obstacle(self, conversation: Conversation, in_touch: bool) -> Judgement | None:
         """Why sketches would be of no use, if so: nobody is asked for what cannot be used."""
@@ -327,17 +334,19 @@ class Session:
         balance = self._money.balance_after(conversation, done, cold=cold)
         event = event_of(conversation, done, self.clock(), balance)
         originals = proposal.originals if done else ()
-        commit = partial(write, self.store, self.tenant, conversation.root, event, originals)
-        stored: StoredEvent | StoreError = yield world.call(commit)
-        if isinstance(stored, StoreError):
+        commit = partial(self.store.commit, self.tenant, conversation.root, event, originals)
+        try:
+            stored: StoredEvent = yield world.call(commit)
+        except StoreError as error:
             if judgement.due:
-                why = f"the store could not be written: {stored}"
+                why = f"the store could not be written: {error}"
                 conversation.marked = proposal
                 remember(self.events, conversation, replace(judgement, due=False, cause="store", why=why), result)
                 return
             stored = event  # only says that these tokens were looked at: this object remembers it by itself
-        elif stored == event:
-            conversation.version += 1  # if others wrote too, the store's is higher, and it is asked again
+        else:
+            if stored == event:
+                conversation.version += 1  # if others wrote too, the store's is higher, and it is asked again
         conversation.heed(stored)
         if stored == event:
             conversation.spent = 0.0

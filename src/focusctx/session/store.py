@@ -108,7 +108,8 @@ class Store(Protocol):
     """All methods may be called from any thread. Those that write have written when they return.
 
     A store whose answers take microseconds may say so with an attribute `quick = True`: async programs then ask it
-    on their event loop. Writing, and all other stores, get a thread.
+    on their event loop. Writing, and all other stores, get a thread; one that has its own may have a method
+    `on_a_thread(function)`, which returns an `asyncio.Future`.
     """
 
     def version(self, tenant: str, root: str) -> int:
