@@ -5,17 +5,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 from operator import is_
 
 from ..compressor import Drafted, Focus
+from ..errors import StoreError
 from ..invariants import violations
 from ..pipeline.evidence import reasons, with_newer
 from ..types import Result, Span
 from .moment import Change, Moment
 from .recall import pinned_recalls
 from .store import Archived
+from .stores.encoding import Originals, pack_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +29,7 @@ class Proposal:
     change: Change
     illegal: str | None
     """Why the provider would refuse the view, if it would."""
-    originals: Sequence[Archived]
+    originals: Originals
     """Of the spans that would go, verbatim."""
 
     @property
@@ -52,7 +55,9 @@ def propose(focus: Focus, moment: Moment, drafted: Drafted) -> Proposal:
     change = moment.change_to(moment.decided.then(result.dropped, result.skeletons))
     result = replace(result, messages=change.view, tokens_after=change.tokens)
     broken = violations(change.view, history.format)
-    originals = _originals(moment, result, change)
+    originals = Originals(_originals(moment, result, change))
+    with suppress(StoreError):  # the store will say so again
+        pack_all(originals)
     return Proposal(moment, drafted, result, change, str(broken[0]) if broken else None, originals)
 
 

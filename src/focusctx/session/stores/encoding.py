@@ -10,8 +10,8 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from functools import lru_cache
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import Any, overload
 
 from ...errors import StoreError
 from ...types import Message
@@ -34,11 +34,38 @@ def unpack(data: bytes) -> StoredEvent:
         raise StoreError(f"a stored event cannot be read: {error!r}") from error
 
 
+class Originals(Sequence[Archived]):
+    """The originals of an event, which can be packed before it is known whether there will be that event."""
+
+    def __init__(self, spans: Sequence[Archived]) -> None:
+        self._spans = spans
+
+    def __len__(self) -> int:
+        return len(self._spans)
+
+    @overload
+    def __getitem__(self, place: int) -> Archived: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Archived]: ...
+
+    def __getitem__(self, place: int | slice) -> Archived | Sequence[Archived]:
+        return self._spans[place]
+
+    @cached_property
+    def packed(self) -> bytes:
+        return _pack_all(self._spans)
+
+
 def pack_all(spans: Sequence[Archived]) -> bytes:
     """The originals of an event: of all its spans the keys, then the numbers and so on, and the messages at the end.
 
     An event may drop a hundred spans at once, and to spell each by itself takes longer.
     """
+    return spans.packed if isinstance(spans, Originals) else _pack_all(spans)
+
+
+def _pack_all(spans: Sequence[Archived]) -> bytes:
     columns = dict(zip(Archived._fields, zip(*spans, strict=True), strict=False))
     for name in ("messages", "event"):
         columns.pop(name, None)
