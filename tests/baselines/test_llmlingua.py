@@ -14,6 +14,7 @@ from histories import run, step
 torch = pytest.importorskip("torch", reason="needs the extra `llmlingua`")
 transformers = pytest.importorskip("transformers", reason="needs the extra `llmlingua`")
 pytest.importorskip("llmlingua", reason="needs the extra `llmlingua`")
+pytestmark = pytest.mark.extra
 
 TEXT = "Step 7. Thought: look up the order 4711.\nObservation: id 4711, total 12.5, sent on Monday\n" * 60
 LETTERS = "".join(map(chr, range(33, 127)))

@@ -20,6 +20,7 @@ from focusctx.bench.workshop import Workshop
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.extra,
     pytest.mark.skipif(find_spec("ray") is None, reason="needs focusctx[ray]"),
     pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="workers are found in /proc"),
 ]

@@ -8,8 +8,14 @@ import pytest
 
 import histories
 from focusctx import __version__
+from focusctx.baselines.embedders import embedder_from
+from focusctx.baselines.registry import ALL
+from focusctx.bench.benchmarks.registry import benchmark_names
+from focusctx.bench.replay.methods import KNOWN
 from focusctx.cli import main
-from focusctx.cli.options import FORMATS
+from focusctx.cli.options import DRAFTS, EMBEDDERS, FORMATS
+from focusctx.drafts.registry import draft_from
+from focusctx.errors import ConfigError
 from focusctx.wire import WIRES
 
 
@@ -75,6 +81,38 @@ def test_version(capsys):
     with pytest.raises(SystemExit):
         main(["--version"])
     assert capsys.readouterr().out == f"focusctx {__version__}\n"
+
+
+def help_of(capsys, *command):
+    with pytest.raises(SystemExit):
+        main([*command, "--help"])
+    return capsys.readouterr().out
+
+
+def test_the_help_lists_what_can_be_named(capsys):
+    bench = help_of(capsys, "bench", "run")
+    for name in (*ALL, *benchmark_names()):
+        assert name in bench
+    replay = help_of(capsys, "replay", "run")
+    for name in set(KNOWN) - {"acon-ut", "acon-utco"}:  # no guideline can be given there
+        assert name in replay
+
+
+def test_the_help_lists_every_form_of_a_draft():
+    with pytest.raises(ConfigError) as known:
+        draft_from("nobody")
+    listed = [line.split()[0] for line in str(known.value).splitlines()[1:] if line.startswith("  ")]
+    prefixes = {name for form in listed if form != "these" for name in form.partition(":")[0].split("|")}
+    assert "likelihood" in prefixes
+    for prefix in prefixes:
+        assert prefix in DRAFTS
+
+
+def test_the_help_lists_every_form_of_an_embedder():
+    with pytest.raises(ConfigError) as known:
+        embedder_from("nobody")
+    for line in str(known.value).splitlines()[1:-1]:
+        assert line.split()[0].partition(":")[0] in EMBEDDERS
 
 
 def test_the_formats_are_the_wires():

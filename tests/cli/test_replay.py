@@ -147,14 +147,28 @@ def test_logs_in_other_formats(focusctx, tmp_path):
         (["--limit", "0"], "--limit must be above 0"),
         (["--budget", "many"], "'many' is no number of tokens and not auto"),
         (["--sketches", "no.jsonl"], "`focusctx replay record` makes one"),
-        (["--embedder", "magic"], "unknown embedder 'magic'"),
-        (["--draft", "magic", "--methods", "focus"], "unknown draft 'magic'"),
+        (["--embedder", "magic"], "unknown embedder 'magic'; `--help` lists the known forms\n"),
+        (["--draft", "magic", "--methods", "focus"], "unknown draft 'magic'; `--help` lists the known forms\n"),
     ],
 )
 def test_what_a_user_can_do_wrong(focusctx, log, tmp_path, more, said):
     code, out, err = focusctx("replay", "run", log, "--jobs", 1, "--no-report", "--out", tmp_path / "out", *more)
     assert (code, out) == (2, "")
     assert said in err
+
+
+@pytest.mark.parametrize("option", ["--every", "--at-once", "--sketch-tokens", "--rollouts"])
+def test_what_cannot_be_none_at_all(focusctx, log, tmp_path, option):
+    code, _, err = focusctx("replay", "record", log, "--draft", "offline", "--out", tmp_path / "out.jsonl", option, 0)
+    assert code == 2
+    assert f"{option} must be above 0, got 0" in err
+
+
+def test_prices_are_asked_for_only_where_they_are_reckoned(focusctx, log):
+    for command in (("points", log), ("agree", log, "--agent", "offline")):
+        code, _, err = focusctx("replay", *command, "--model", "gpt-4.1")
+        assert code == 2
+        assert "unrecognized arguments: --model" in err
 
 
 def test_data_that_will_not_do(focusctx, tmp_path):

@@ -64,7 +64,7 @@ def test_a_model_behind_a_server_is_asked_with_the_tools_of_the_log(focusctx, lo
     ("more", "said"),
     [
         (("--agent", "openai:x@http://127.0.0.1:1/v1", "--longest", "10"), "none within --longest 10 led to an action"),
-        (("--agent", "openai:x@http://127.0.0.1:1/v1", "--points", "0"), "--points must be 1 or more"),
+        (("--agent", "openai:x@http://127.0.0.1:1/v1", "--points", "0"), "--points must be above 0"),
         (("--agent", "offline"), "can be a draft but not the agent's model"),
         ((), "--agent"),
     ],

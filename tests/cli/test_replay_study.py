@@ -66,7 +66,7 @@ def test_recorded_sketches_bring_their_own_events(focusctx, log, sketched, tmp_p
     ("options", "complaint"),
     [
         (("--only", "sketches"), "the passes need a --draft"),
-        (("--draft", "offline", "--events", 0), "--events must be 1 or more, got 0"),
+        (("--draft", "offline", "--events", 0), "--events must be above 0, got 0"),
         (
             ("--draft", "offline", "--only", "likelihoods", "--budget", 400),
             "the probabilities of offline cannot be read",

@@ -141,12 +141,44 @@ def test_what_happened_is_said_first(entry, said):
     assert said in text
 
 
-def test_skeletons_have_a_place_in_the_picture():
-    entry = event(
-        [PLAN], [*histories.run(2), *histories.step(3, "long " * 200), *histories.step(4)], dropped="skeleton"
+def test_skeletons_have_their_places_in_the_picture():
+    longer = histories.step(3, "long " * 200), histories.step(4, "long " * 40)
+    entry = event([PLAN], [*histories.run(2), *longer[0], *longer[1], *histories.step(5)], dropped="skeleton")
+    result = entry.result
+    assert result.skeletons == (3, 4)
+    before, after = _bars(page([entry]))
+    assert (
+        [name for name, _, _ in before] == [name for name, _, _ in after] == ["the", "s_1", "s_2", "s_3", "s_4", "s_5"]
     )
-    assert {decision.fate for decision in entry.result.decisions} >= {"skeleton"}
-    assert "skeletons: skeleton" in page([entry])
+    assert sum(tokens for _, _, tokens in before) == result.tokens_before
+    assert sum(tokens for _, _, tokens in after) == result.tokens_after
+    assert [fate for _, fate, _ in after[3:5]] == ["skeleton"] * 2
+    assert after[3][2] == after[4][2] < before[4][2] < before[3][2], "of both the same is left"
+
+
+def test_skeletons_of_whoever_counted_otherwise_still_come_to_the_whole():
+    messages = [*histories.run(2), *histories.step(3, "long " * 200), *histories.step(4)]
+    entry = event([PLAN], messages, dropped="skeleton", tokens=len)
+    _, after = _bars(page([entry]))
+    assert sum(tokens for _, _, tokens in after) == entry.result.tokens_after
+
+
+def test_dropped_spans_are_gone_from_the_second_bar():
+    before, after = _bars(page([event([PLAN])]))
+    assert [name for name, fate, _ in before if fate == "dropped"] == ["s_3", "s_4"]
+    assert [name for name, _, _ in after] == ["the", "s_1", "s_2", "s_5"]
+
+
+def _bars(text):
+    """Of each segment its name, what became of it, and its tokens."""
+    bars = []
+    for _, found in Reader(text).elements:
+        if found.get("class") == "bar":
+            bars.append([])
+        elif (found.get("class") or "").startswith("segment "):
+            name, fate = found["title"].split(":")[0].split(" ")[0], found["class"].removeprefix("segment ")
+            bars[-1].append((name, fate, int(found["style"].removeprefix("flex-grow:"))))
+    return bars
 
 
 def test_a_result_of_another_time_has_no_setup():

@@ -84,7 +84,7 @@ def impatient():
     """The draft with pauses before its retries that a test does not feel."""
 
     def hurry(draft):
-        draft._endpoint = replace(draft._endpoint, backoff=0.001)
+        draft.endpoint = replace(draft.endpoint, backoff=0.001)
         return draft
 
     return hurry

@@ -141,15 +141,15 @@ def test_keys_and_urls_of_the_environment(monkeypatch):
     with pytest.raises(ConfigError, match="ANTHROPIC_API_KEY"):
         AnthropicDraft("claude")
     monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "token")
-    assert AnthropicDraft("claude")._endpoint.headers["Authorization"] == "Bearer token"
+    assert AnthropicDraft("claude").endpoint.headers["Authorization"] == "Bearer token"
     monkeypatch.setenv("ANTHROPIC_API_KEY", "key")
     draft = AnthropicDraft("claude")
     assert draft.name == "anthropic:claude"
-    assert draft._endpoint.url == "https://api.anthropic.com/v1/messages"
-    assert draft._endpoint.headers == {"anthropic-version": "2023-06-01", "x-api-key": "key"}
-    assert "x-api-key" not in AnthropicDraft("claude", base_url="http://127.0.0.1:1", api_key="")._endpoint.headers
+    assert draft.endpoint.url == "https://api.anthropic.com/v1/messages"
+    assert draft.endpoint.headers == {"anthropic-version": "2023-06-01", "x-api-key": "key"}
+    assert "x-api-key" not in AnthropicDraft("claude", base_url="http://127.0.0.1:1", api_key="").endpoint.headers
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:1/v1/")
-    assert AnthropicDraft("claude")._endpoint.url == "http://127.0.0.1:1/v1/messages"
+    assert AnthropicDraft("claude").endpoint.url == "http://127.0.0.1:1/v1/messages"
 
 
 def test_requests_are_legal_by_the_sdks_own_types(prompt):

@@ -81,7 +81,7 @@ async def test_the_key_stands_in_no_error_about_an_answer(make, good, serve, pro
     draft = make("m", base_url=server.url, api_key=KEY)
     _, error = await collect(draft, prompt, 1)
     assert "bad key ***" in str(error)
-    assert KEY not in repr(draft._endpoint)
+    assert KEY not in repr(draft.endpoint)
 
 
 async def test_a_header_of_the_users_own_stands_in_no_error(serve, prompt, collect):

@@ -295,13 +295,13 @@ def test_keys_and_urls_of_the_environment(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", " sk-env\n")
     draft = OpenAICompatibleDraft("gpt")
     assert draft.name == "openai:gpt"
-    assert draft._endpoint.url == "https://api.openai.com/v1/chat/completions"
-    assert draft._endpoint.headers == {"Authorization": "Bearer sk-env"}
+    assert draft.endpoint.url == "https://api.openai.com/v1/chat/completions"
+    assert draft.endpoint.headers == {"Authorization": "Bearer sk-env"}
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
     draft = OpenAICompatibleDraft("gpt", api_key="sk-mine")
     assert draft.name == "openai:gpt@http://127.0.0.1:1/v1"
-    assert draft._endpoint.headers == {"Authorization": "Bearer sk-mine"}
-    assert OpenAICompatibleDraft("gpt", api_key="")._endpoint.headers == {}
+    assert draft.endpoint.headers == {"Authorization": "Bearer sk-mine"}
+    assert OpenAICompatibleDraft("gpt", api_key="").endpoint.headers == {}
 
 
 def test_requests_are_legal_by_the_sdks_own_types(prompt):

@@ -19,7 +19,7 @@ def test_openai(monkeypatch):
 def test_any_server():
     draft = draft_from("openai:org/model@v2:free@http://127.0.0.1:8080/v1")
     assert draft.model == "org/model@v2:free"
-    assert draft._endpoint.url == "http://127.0.0.1:8080/v1/chat/completions"
+    assert draft.endpoint.url == "http://127.0.0.1:8080/v1/chat/completions"
     assert draft.name == "openai:org/model@v2:free@http://127.0.0.1:8080/v1"
     assert draft_from(draft.name).name == draft.name
 
@@ -27,7 +27,7 @@ def test_any_server():
 def test_anthropic():
     draft = draft_from("anthropic:claude@http://127.0.0.1:8080")
     assert isinstance(draft, AnthropicDraft)
-    assert draft._endpoint.url == "http://127.0.0.1:8080/v1/messages"
+    assert draft.endpoint.url == "http://127.0.0.1:8080/v1/messages"
 
 
 @pytest.mark.parametrize(
@@ -85,8 +85,8 @@ def test_azure(monkeypatch, endpoint):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-env")
     draft = draft_from("azure:mini")
     assert draft.name == "azure:mini"
-    assert draft._endpoint.url == "https://me.openai.azure.com/openai/v1/chat/completions"
-    assert draft._endpoint.headers == {"api-key": "azure-key"}
+    assert draft.endpoint.url == "https://me.openai.azure.com/openai/v1/chat/completions"
+    assert draft.endpoint.headers == {"api-key": "azure-key"}
 
 
 def test_presets_use_their_own_key_and_no_other(monkeypatch):
@@ -97,11 +97,11 @@ def test_presets_use_their_own_key_and_no_other(monkeypatch):
     monkeypatch.setenv("OPENROUTER_API_KEY", "or-key")
     draft = draft_from("openrouter:vendor/model:free")
     assert (draft.name, draft.model) == ("openrouter:vendor/model:free", "vendor/model:free")
-    assert draft._endpoint.url == "https://openrouter.ai/api/v1/chat/completions"
-    assert draft._endpoint.headers == {"Authorization": "Bearer or-key"}
+    assert draft.endpoint.url == "https://openrouter.ai/api/v1/chat/completions"
+    assert draft.endpoint.headers == {"Authorization": "Bearer or-key"}
     local = draft_from("vllm:Qwen/Qwen3@http://127.0.0.1:9000/v1")
-    assert local._endpoint.url == "http://127.0.0.1:9000/v1/chat/completions"
-    assert local._endpoint.headers == {}
+    assert local.endpoint.url == "http://127.0.0.1:9000/v1/chat/completions"
+    assert local.endpoint.headers == {}
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_presets_use_their_own_key_and_no_other(monkeypatch):
 def test_ollama_host_as_ollama_writes_it(monkeypatch, host, url):
     if host is not None:
         monkeypatch.setenv("OLLAMA_HOST", host)
-    assert draft_from("ollama:qwen3:4b")._endpoint.url == f"{url}/chat/completions"
+    assert draft_from("ollama:qwen3:4b").endpoint.url == f"{url}/chat/completions"
 
 
 @pytest.mark.parametrize("text", ["", "gpt-4.1", "openai:", "ollama:", "offline:x", "opanai:gpt", ":gpt"])

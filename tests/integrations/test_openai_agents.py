@@ -1,8 +1,6 @@
 """OpenAI's Agents SDK: Responses and chat models, streamed and not, its sessions, and agents that call agents."""
 
 import asyncio
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,11 +8,7 @@ import pytest
 import task
 from integrations.conformance import Conformance, compressing, moved
 
-with pytest.MonkeyPatch.context() as patch:  # tests/agents.py has the package's name
-    patch.setattr(sys, "path", [place for place in sys.path if Path(place) != Path(task.__file__).parent])
-    pytest.importorskip("agents.run", reason="scripts/test-integrations openai_agents")
-
-from openai import AsyncOpenAI
+pytest.importorskip("agents", reason="scripts/test-integrations openai_agents")
 
 from agents import (
     Agent,
@@ -26,6 +20,8 @@ from agents import (
     function_tool,
     set_tracing_disabled,
 )
+from openai import AsyncOpenAI
+
 from focusctx import Focus
 from focusctx.integrations.openai_agents import FocusSession, focus_filter
 from focusctx.integrations.plug import Source

@@ -1,6 +1,7 @@
 """OpenHands SDK: a conversation with a condenser, run, run async, and streamed."""
 
 import asyncio
+import copy
 import itertools
 import os
 from collections.abc import Sequence
@@ -124,6 +125,14 @@ def test_a_saved_conversation_goes_on_with_the_same_view(tmp_path: Path) -> None
         assert said(conversation)[-1]["content"][0]["text"] == task.FINAL
         assert len(said(conversation)) == 1 + 2 + 39 + 39 + 2
         assert moved(provider.received) == sum(event.happened for event in session.events) > 0
+
+
+def test_a_copy_has_the_same_focus_and_goes_on_with_what_was_decided() -> None:
+    condenser = FocusCondenser(focus=compressing())
+    for copied in (copy.deepcopy(condenser), condenser.model_copy(deep=True)):
+        assert copied is not condenser
+        assert copied.focus is condenser.focus
+        assert copied._plug is condenser._plug
 
 
 class Found(FocusCondenser):

@@ -1,20 +1,23 @@
 """What the integrations share: whose session a call gets, retries, the way back, and what happens when it fails."""
 
 import asyncio
+import copy
 import logging
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import focusctx.integrations
-from agents import Draft, crosses, growing, moved, session_of, sized
 from focusctx import ConfigError, Focus, MessageError
+from focusctx.integrations.mini_swe_agent import FocusModel
 from focusctx.integrations.plug import Plug, fail_open, places
 from focusctx.session.session import Session
+from session_parts import Draft, crosses, growing, moved, session_of, sized
 
 CHAT = "chat_completions"
 FOLDER = Path(focusctx.integrations.__file__).parent
@@ -122,6 +125,37 @@ def test_a_call_that_is_tried_again_gets_its_own_objects_back() -> None:
     again = [dict(message) for message in history]
     assert plug.view(again, CHAT) == first != history
     assert None not in places(again, plug.view(again, CHAT))
+
+
+# -------------------------------------------------------------------------------------------------------------- copies
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+@pytest.mark.parametrize("source", [focus_of, lambda: session_of(Draft()), lambda: lambda: session_of(Draft())])
+def test_a_copy_of_an_agent_goes_on_with_what_was_decided(copied: Any, source: Any) -> None:
+    agent = SimpleNamespace(plug=Plug(source()), instructions=["Do it."])
+    history = sized(*[100] * 5)
+    first = agent.plug.view(history, CHAT)
+    assert len(first) < len(history)
+    view = copied(agent).plug.view([*history, *sized(10)[2:]], CHAT)
+    assert view[: len(first)] == first
+
+
+def test_a_wrapped_model_can_be_copied() -> None:
+    """It hands on whatever it is asked for, but not what a copy in the making is asked for."""
+
+    class Model:
+        config = SimpleNamespace(model_name="gpt-4.1")
+
+        def __deepcopy__(self, memo: Any) -> "Model":
+            return Model()
+
+    focused = FocusModel(Model(), focus_of())
+    for copied in (copy.copy(focused), copy.deepcopy(focused)):
+        assert type(copied) is FocusModel
+        assert copied.config.model_name == "gpt-4.1"
+    with pytest.raises(AttributeError, match="temperature"):
+        _ = focused.temperature
 
 
 # ------------------------------------------------------------------------------------------------------- the way back

@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from agents import NOTHING, Draft, cites, everything, growing, moved, session_of, sized, wait_until
 from focusctx.blocking import Background
 from focusctx.session.stores.memory import MemoryStore
 from focusctx.types import Usage
+from session_parts import NOTHING, Draft, cites, everything, growing, moved, session_of, sized, wait_until
 
 SAID = {"role": "user", "content": "Now do something else."}
 

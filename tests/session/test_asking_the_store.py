@@ -1,7 +1,7 @@
 """What a session asks its store at each step: no more than it has to, and never too little."""
 
-from agents import BreakableStore, Draft, cites, growing, moved, session_of, sized
 from histories import Messages
+from session_parts import BreakableStore, Draft, cites, growing, moved, session_of, sized
 
 STEPS = growing(sized(*[100] * 12))
 

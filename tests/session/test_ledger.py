@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents import BreakableStore, Draft, cites, crosses, growing, moved, sent, session_of, sized, wait_until
 from focusctx.prices import price_of
 from focusctx.session.store import Totals
 from focusctx.session.stores.memory import MemoryStore
 from focusctx.types import Usage
+from session_parts import BreakableStore, Draft, cites, crosses, growing, moved, sent, session_of, sized, wait_until
 
 GPT = "gpt-4.1"
 MINI = "openai:gpt-4.1-mini"

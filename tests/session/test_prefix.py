@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents import Draft, cites, moved, session_of
 from focusctx.config import FocusConfig
 from focusctx.invariants import violations
 from focusctx.pipeline.split import read_history
 from focusctx.session.recall import TOOL
 from focusctx.session.stores.memory import MemoryStore
 from oracles import in_order, same, words
+from session_parts import Draft, cites, moved, session_of
 from strategies import HISTORIES, SAID, Json, format_of
 
 CONFIG = FocusConfig()

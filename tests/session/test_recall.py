@@ -10,7 +10,6 @@ from openai.types.chat import ChatCompletionToolParam
 from openai.types.responses import FunctionToolParam
 from pydantic import TypeAdapter
 
-from agents import BreakableStore, Draft, cites, growing, moved, session_of, sized
 from focusctx import Focus, History, Span
 from focusctx.errors import ConfigError, StoreError
 from focusctx.invariants import violations
@@ -19,6 +18,7 @@ from focusctx.session.recall import TOOL, find, note, pinned_recalls, query_of, 
 from focusctx.session.stores.memory import MemoryStore
 from histories import Messages, call
 from sdk_types import _closed, sdk_errors
+from session_parts import BreakableStore, Draft, cites, growing, moved, session_of, sized
 from stored import span
 from strategies import HISTORIES, format_of, json_values
 

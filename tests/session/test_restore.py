@@ -2,9 +2,9 @@
 
 import pytest
 
-from agents import Draft, cites, growing, moved, session_of, sized
 from focusctx.session.stores import store_from
 from focusctx.session.stores.memory import MemoryStore
+from session_parts import Draft, cites, growing, moved, session_of, sized
 
 HISTORY = sized(*[100] * 16)
 

@@ -5,11 +5,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents import cites, moved, session_of
 from focusctx.drafts import ScriptedDraft
 from focusctx.session.cut import Cut
 from focusctx.session.session import Session
 from histories import Messages, call
+from session_parts import cites, moved, session_of
 
 NOISE = "nothing of note here, only words upon words " * 10
 OMITTED = "[output omitted]"

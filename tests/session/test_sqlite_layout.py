@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents import Draft, cites, growing, session_of, sized
 from focusctx.errors import StoreError
 from focusctx.session.store import Archived, StoredEvent, Totals
 from focusctx.session.stores import sqlite_file
 from focusctx.session.stores.encoding import scope
 from focusctx.session.stores.sqlite import SQLiteStore
+from session_parts import Draft, cites, growing, session_of, sized
 from stored import event, span
 
 VERSION_1 = """

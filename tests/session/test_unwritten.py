@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from agents import BreakableStore, Draft, cites, session_of, sized
 from focusctx.session import unwritten as module
 from focusctx.session.store import Totals
 from focusctx.session.stores.memory import MemoryStore
 from focusctx.session.unwritten import Unwritten, unwritten
+from session_parts import BreakableStore, Draft, cites, session_of, sized
 
 
 def test_sessions_over_one_store_write_together() -> None:

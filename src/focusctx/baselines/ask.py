@@ -31,7 +31,7 @@ def patient(model: Writer, seconds: float = PATIENCE) -> DraftModel:
     """The draft of that name, with more time and retries than one has that an agent waits for; others as they are."""
     draft = draft_from(model)
     if isinstance(model, str) and isinstance(draft, OpenAICompatibleDraft | AnthropicDraft):
-        draft._endpoint = replace(draft._endpoint, timeout=seconds, retries=_RETRIES)
+        draft.endpoint = replace(draft.endpoint, timeout=seconds, retries=_RETRIES)
     return draft
 
 

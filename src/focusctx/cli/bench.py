@@ -7,11 +7,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .options import DRAFTS
-from .parsers import parser_for
+from .options import DRAFTS, EMBEDDERS, METHODS, add_threshold
+from .parsers import commands_of, parser_for
+from .reports import add_report_options, forms_of, report_folder, say_written
 
 if TYPE_CHECKING:
-    from .compress import Commands
+    from .parsers import Commands
+
+BENCHMARKS = ("office", "qa8", "tau2", "officebench", "appworld", "webvoyager")
 
 _RUN = """\
 Run an agent through benchmarks under compression methods, and print the table.
@@ -21,6 +24,8 @@ it was. Nothing is done twice. `focusctx bench run --out FOLDER` alone goes on
 with whatever FOLDER holds.
 """
 _RUN_EPILOG = f"""\
+{METHODS}  acon-ut, acon-utco           a summary by a guideline, see --guideline-ut
+
 several values:
   --draft, --budget and --rollouts take several values: each method runs at
   every combination of those it looks at.
@@ -45,37 +50,33 @@ the same. Figures need focusctx[bench].
 
 
 def add_to(commands: Commands) -> None:
-    parser = commands.add_parser(
-        "bench",
-        help="rerun the paper: benchmarks, methods, tables and figures",
-        description="Rerun the paper's experiments on any model.",
-        allow_abbrev=False,
-    )
-    parser.set_defaults(run=lambda _: _help(parser))
-    parts = parser.add_subparsers(title="commands", metavar="COMMAND")
+    told = "rerun the paper: benchmarks, methods, tables and figures"
+    parts = commands_of(parser_for(commands, "bench", told, "Rerun the paper's experiments on any model."))
     _add_run(parts)
     _add_report(parts)
     _add_tasks(parts)
 
 
-def _help(parser: argparse.ArgumentParser) -> int:
-    parser.print_help(sys.stderr)
-    return 2
-
-
 def _add_run(parts: Any) -> None:
     parser = parser_for(parts, "run", "run benchmarks under methods", _RUN, _RUN_EPILOG)
     _add_benchmarks(parser)
-    what = parser.add_argument_group("what to compare").add_argument
-    what("--methods", nargs="+", metavar="NAME", default=["all"], help="by name, or all that can run here (default)")
+    group = parser.add_argument_group("what to compare")
+    what = group.add_argument
+    what("--methods", nargs="+", metavar="NAME", default=["all"], help="see below (default: all that can run here)")
     what("--model", help="the agent's model, named like a draft (default: the benchmark's scripted agent)")
     what("--draft", nargs="+", metavar="DRAFT", help="who sketches plans, see below (default: MODEL, else offline)")
     what("--compressor", metavar="DRAFT", help="who writes summaries for prompting and acon (default: the draft)")
-    what("--budget", nargs="+", type=int, metavar="TOKENS", help="δ (default: the paper's for the benchmark)")
+    what(
+        "--budget",
+        nargs="+",
+        type=int,
+        metavar="TOKENS",
+        help="δ: compress above this (default: the paper's for the benchmark)",
+    )
     what("--rollouts", nargs="+", type=int, metavar="N", default=[3], help="sketches per event (default: 3)")
-    what("--threshold", type=float, metavar="TAU", default=0.3, help="τ (default: 0.3)")
-    what("--embedder", default="words", help="for retrieval: openai:MODEL, wordllama, … (default: words, no model)")
-    what("--llmlingua-model", metavar="NAME", help="a hub name or a folder (default: the paper's)")
+    add_threshold(group)
+    what("--embedder", default="words", help=EMBEDDERS)
+    what("--llmlingua-model", metavar="NAME", help="for llmlingua: a hub name or a folder (default: the paper's)")
     what("--guideline-ut", metavar="FILE", help="the optimised guideline of acon-ut …")
     what("--guideline-utco", metavar="FILE", help="… and of acon-utco")
     which = parser.add_argument_group("which tasks").add_argument
@@ -92,9 +93,7 @@ def _add_run(parts: Any) -> None:
 
 def _add_report(parts: Any) -> None:
     parser = parser_for(parts, "report", "tables and figures of what was run", _REPORT)
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="of a run, or of several")
-    parser.add_argument("--format", choices=("markdown", "latex", "html", "all"), default="all")
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="where the files go (default: FOLDER/report)")
+    add_report_options(parser, "of a run, or of several")
     parser.set_defaults(run=report)
 
 
@@ -106,7 +105,13 @@ def _add_tasks(parts: Any) -> None:
 
 def _add_benchmarks(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("benchmarks").add_argument
-    add("--benchmark", nargs="+", metavar="NAME", default=[], help="office, our testbed, needs nothing else")
+    add(
+        "--benchmark",
+        nargs="+",
+        metavar="NAME",
+        default=[],
+        help=f"{', '.join(BENCHMARKS)} (office, our testbed, needs nothing else)",
+    )
     add("--data", nargs="+", metavar="[NAME=]PATH", default=[], help="what a benchmark reads: a checkout, a data set")
     add(
         "--split",
@@ -115,7 +120,13 @@ def _add_benchmarks(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="as the benchmark names it (default: the paper's)",
     )
-    add("--set", nargs="+", metavar="[NAME.]KEY=VALUE", default=[], help="what only one benchmark knows, domain=retail")
+    add(
+        "--set",
+        nargs="+",
+        metavar="[NAME.]KEY=VALUE",
+        default=[],
+        help="what only one benchmark knows, as domain=retail",
+    )
     add("--seed", type=int, default=42, help="of benchmarks and of the agent's model (default: 42)")
 
 
@@ -127,15 +138,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def report(arguments: argparse.Namespace) -> int:
     from ..bench.report.document import document
-    from ..bench.report.write import FORMS, can_draw, write_report
-    from .terminal import printable
+    from ..bench.report.write import write_report
 
-    forms = tuple(FORMS) if arguments.format == "all" else (arguments.format,)
-    for path in write_report(document(arguments.folder), arguments.out or arguments.folder / "report", forms):
-        sys.stdout.write(f"{printable(str(path))}\n")
-    if not can_draw():
-        sys.stderr.write("focusctx: no figures, they need an extra: pip install 'focusctx[bench]'\n")
-    return 0
+    return say_written(write_report(document(arguments.folder), report_folder(arguments), forms_of(arguments)))
 
 
 def tasks(arguments: argparse.Namespace) -> int:

@@ -18,15 +18,14 @@ from ..bench.workshop import Workshop
 from .bench_job import job_of
 from .bench_progress import progress
 from .bench_tables import print_tables
-from .problem import Problem
+from .problem import INCOMPLETE, check_positive
 from .terminal import console_on, printable
 
 _HOME = Path("focusctx-bench")
-_INCOMPLETE = 3
 
 
 def run_job(arguments: argparse.Namespace) -> int:
-    _check(arguments)
+    check_positive(arguments, "concurrency", "max_cost", "tasks", "step_limit")
     job, folder, left_out = _what_and_where(arguments)
     workshop = Workshop(job)
     workshop.check()
@@ -95,11 +94,4 @@ def _ending(tally: Tally, *, interrupted: bool, waits_for_models: bool) -> int:
         say("the cost is not known: some model has no price\n")
     if interrupted:
         return 130
-    return _INCOMPLETE if tally.left else 0
-
-
-def _check(arguments: argparse.Namespace) -> None:
-    for name in ("concurrency", "max_cost", "tasks", "step_limit"):
-        value = getattr(arguments, name)
-        if value is not None and not value > 0:
-            raise Problem(f"--{name.replace('_', '-')} must be above 0, got {value}")
+    return INCOMPLETE if tally.left else 0

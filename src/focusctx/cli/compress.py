@@ -7,9 +7,10 @@ import sys
 from typing import TYPE_CHECKING
 
 from .options import DRAFTS, TRACES, add_settings, add_trace_options, focus_from
+from .parsers import parser_for
 
 if TYPE_CHECKING:
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+    from .parsers import Commands
 
 _DESCRIPTION = f"""\
 Compress a trace and say what became of each span.
@@ -23,13 +24,8 @@ came, the reason is a warning on standard error, and the exit code is 0.
 
 
 def add_to(commands: Commands) -> None:
-    parser = commands.add_parser(
-        "compress",
-        help="write the compressed trace and a table of its spans",
-        description=_DESCRIPTION,
-        epilog=DRAFTS,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+    parser = parser_for(
+        commands, "compress", "write the compressed trace and a table of its spans", _DESCRIPTION, DRAFTS
     )
     add_trace_options(parser)
     parser.add_argument("--out", metavar="FILE", help="where the messages go; may be TRACE itself")

@@ -9,9 +9,10 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from .options import DRAFTS, add_settings, focus_from, setup_of
+from .parsers import parser_for
 
 if TYPE_CHECKING:
-    from .compress import Commands
+    from .parsers import Commands
 
 _NEXT = """\
 Next, with a trace of your own agent:
@@ -23,14 +24,9 @@ and with a model as draft, which plans better than the default there, data flow 
 
 
 def add_to(commands: Commands) -> None:
-    parser = commands.add_parser(
-        "demo",
-        help="compress a bundled history, with no key and no network",
-        description="Compress a bundled history, an office assistant part-way through its task.",
-        epilog=DRAFTS,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    told = "compress a bundled history, with no key and no network"
+    about = "Compress a bundled history, an office assistant part-way through its task."
+    parser = parser_for(commands, "demo", told, about, DRAFTS)
     parser.add_argument("--out", metavar="FILE.html", help="also write the page that `focusctx explain` makes")
     add_settings(parser, draft=None)
     parser.set_defaults(run=run)

@@ -7,9 +7,10 @@ import sys
 from typing import TYPE_CHECKING
 
 from .options import DRAFTS, TRACES, add_settings, add_trace_options, focus_from, setup_of
+from .parsers import parser_for
 
 if TYPE_CHECKING:
-    from .compress import Commands
+    from .parsers import Commands
 
 _DESCRIPTION = f"""\
 Say which spans of a trace are kept, dropped, rescued or pinned, by which
@@ -25,13 +26,8 @@ network. It holds the full text of the trace: share it as you would the trace.
 
 
 def add_to(commands: Commands) -> None:
-    parser = commands.add_parser(
-        "explain",
-        help="say why each span was kept or dropped, as text or as an HTML page",
-        description=_DESCRIPTION,
-        epilog=DRAFTS,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+    parser = parser_for(
+        commands, "explain", "say why each span was kept or dropped, as text or as an HTML page", _DESCRIPTION, DRAFTS
     )
     add_trace_options(parser)
     parser.add_argument("--out", metavar="FILE.html", help="write a page instead of text")

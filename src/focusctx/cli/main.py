@@ -23,6 +23,8 @@ exit codes:
   1    a fault of focusctx itself; FOCUSCTX_DEBUG=1 shows where
   2    the input, an option or a file will not do; one line on standard error
        says why
+  3    bench and replay: not all could be done; the same command goes on with
+       the rest
   130  interrupted
 
 try it without a key, a model or a network:
@@ -88,7 +90,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _complain(message: str) -> int:
     # A cause may bring details on further lines; the first one is what happened.
-    first = message.strip().split("\n", 1)[0]
+    first = message.strip().split("\n", 1)[0].replace(". Known forms:", "; `--help` lists the known forms")
     sys.stderr.write(f"focusctx: {first}\n")
     return 2
 

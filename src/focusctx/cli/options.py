@@ -22,15 +22,30 @@ drafts:
   anthropic:MODEL, azure:DEPLOYMENT
   deepseek|gemini|groq|mistral|ollama|openrouter|vllm:MODEL
   transformers:PATH_OR_NAME    in this process, with focusctx[transformers]
-  llama-cpp:FILE.gguf          in this process, with focusctx[llama-cpp]
+  likelihood:PATH_OR_NAME      the same, citing what makes its plan more likely
+  llama-cpp:FILE.gguf          beside this process, with focusctx[llama-cpp]
 """
+
+METHODS = """\
+methods:
+  none                         the full history
+  fifo                         the newest 5 turns
+  retrieval                    the 5 turns most like the newest, by --embedder
+  masking-10, masking-5, masking-3
+                               all turns, but only the newest observations
+  prompting                    a summary, written by --compressor
+  llmlingua                    fewer words, with focusctx[llmlingua]
+  focus-o, focus-d             the paper's FOCUS, optimistic and defensive
+"""
+
+EMBEDDERS = """\
+for retrieval: words, wordllama, openai:MODEL[@URL], sentence-transformers:PATH_OR_NAME (default: words, no model)"""
 
 TRACES = """\
 TRACE holds a list of messages, an object with such a list as its "messages"
 (or "input"; all other fields are left alone), or one of these per line
 (JSONL). OpenAI chat, OpenAI Responses and Anthropic are recognised.
 """
-
 
 DEFAULTS = {
     "draft": "offline",
@@ -69,12 +84,7 @@ def add_settings(parser: argparse.ArgumentParser, *, draft: str | None = "offlin
     add("--draft", help=f"the model that sketches plans, see below (default: {draft or 'recorded sketches'})")
     add("--budget", type=int, metavar="TOKENS", help="δ: compress above this (default: 4096)")
     add("--rollouts", type=int, metavar="N", help="how many sketches to sample (default: 3)")
-    add(
-        "--threshold",
-        type=float,
-        metavar="TAU",
-        help="τ: keep spans that at least this share of the sketches cites (default: 0.3)",
-    )
+    add_threshold(settings)
     add("--optimistic", action="store_true", help="FOCUS-O: plan citations only, no rescued spans")
     add(
         "--dropped",
@@ -95,6 +105,16 @@ def add_settings(parser: argparse.ArgumentParser, *, draft: str | None = "offlin
         help="how long the sketches may take; a large local model may need more (default: 30)",
     )
     parser.set_defaults(**{**DEFAULTS, "draft": draft})
+
+
+def add_threshold(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--threshold",
+        type=float,
+        metavar="TAU",
+        default=0.3,
+        help="τ: keep spans that at least this share of the sketches cites (default: 0.3)",
+    )
 
 
 def focus_from(arguments: argparse.Namespace) -> Focus:

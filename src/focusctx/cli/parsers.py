@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
-def parser_for(parts: Any, name: str, help: str, description: str, epilog: str = "") -> argparse.ArgumentParser:
+def parser_for(parts: Commands, name: str, help: str, description: str, epilog: str = "") -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = parts.add_parser(
         name,
         help=help,
@@ -16,3 +20,14 @@ def parser_for(parts: Any, name: str, help: str, description: str, epilog: str =
         allow_abbrev=False,
     )
     return parser
+
+
+def commands_of(parser: argparse.ArgumentParser) -> Commands:
+    """What the parser's own subcommands are added to; without one it shows its help."""
+
+    def show_help(_: argparse.Namespace) -> int:
+        parser.print_help(sys.stderr)
+        return 2
+
+    parser.set_defaults(run=show_help)
+    return parser.add_subparsers(title="commands", metavar="COMMAND")

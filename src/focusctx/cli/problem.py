@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
+
 from ..errors import FocusError
+
+INCOMPLETE = 3
+"""The exit code where not all was done, and the same command goes on with the rest."""
 
 
 class Problem(FocusError):
     """A file, an option or an input that will not do. The text says what to do next."""
+
+
+def check_positive(arguments: argparse.Namespace, *names: str) -> None:
+    """Each of these options that the command has, and that was given, must be above 0."""
+    for name in names:
+        value = getattr(arguments, name, None)
+        if value is not None and not value > 0:
+            raise Problem(f"--{name.replace('_', '-')} must be above 0, got {value}")

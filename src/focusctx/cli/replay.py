@@ -6,14 +6,13 @@ Each subcommand is a file of its own, `replay_NAME.py`, with one function: `add_
 
 from __future__ import annotations
 
-import argparse
-import sys
 from typing import TYPE_CHECKING
 
 from . import replay_ablate, replay_agree, replay_points, replay_record, replay_report, replay_run, replay_study
+from .parsers import commands_of, parser_for
 
 if TYPE_CHECKING:
-    from .compress import Commands
+    from .parsers import Commands
 
 _PARTS = (replay_run, replay_points, replay_record, replay_report, replay_agree, replay_study, replay_ablate)
 
@@ -28,19 +27,7 @@ with no key, no model and no download:
 
 
 def add_to(commands: Commands) -> None:
-    parser = commands.add_parser(
-        "replay",
-        help="what compression would have kept of your recorded runs, and what they needed",
-        description=_DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.set_defaults(run=lambda _: _help(parser))
-    parts: Commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    told = "what compression would have kept of your recorded runs, and what they needed"
+    parts = commands_of(parser_for(commands, "replay", told, _DESCRIPTION))
     for part in _PARTS:
         part.add_to(parts)
-
-
-def _help(parser: argparse.ArgumentParser) -> int:
-    parser.print_help(sys.stderr)
-    return 2

@@ -7,15 +7,17 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .interrupt import interruptible
 from .options import DRAFTS
-from .parsers import parser_for
-from .problem import Problem
-from .replay_options import DATA, add_data, budgets_of, runs_of
+from .parsers import commands_of, parser_for
+from .problem import Problem, check_positive
+from .replay_options import DATA, add_data, runs_of
+from .replay_places import chosen_points
+from .reports import say_written
 
 if TYPE_CHECKING:
-    from ..bench.replay.points import Point
     from ..bench.report.document import Document, Section
-    from .compress import Commands
+    from .parsers import Commands
 
 _DESCRIPTION = """\
 What each setting is worth. `settings` and `budgets` need no model: they read
@@ -44,12 +46,10 @@ draft, one event at a time.
 
 def add_to(parts: Commands) -> None:
     told = "what each setting is worth: N, τ, δ, every switch"
-    parser = parser_for(parts, "ablate", told, _DESCRIPTION)
-    parser.set_defaults(run=lambda _: _help(parser))
-    kinds = parser.add_subparsers(title="commands", metavar="COMMAND")
+    kinds = commands_of(parser_for(parts, "ablate", told, _DESCRIPTION))
 
     settings = parser_for(kinds, "settings", "N, τ and every switch, from recorded sketches", _SETTINGS)
-    add_data(settings)
+    add_data(settings, budget=False)
     settings.add_argument("--sketches", type=Path, metavar="FILE", required=True, help="recorded sketches")
     settings.add_argument("--jobs", type=int, metavar="N", help="processes (default: the cores)")
     _add_out(settings)
@@ -67,7 +67,13 @@ def add_to(parts: Commands) -> None:
     rollouts.add_argument(
         "--sketch-tokens", type=int, metavar="N", default=1024, help="tokens of a sketch at most (default: 1024)"
     )
-    rollouts.add_argument("--events", type=int, metavar="N", default=10, help="(default: 10)")
+    rollouts.add_argument(
+        "--events",
+        type=int,
+        metavar="N",
+        default=10,
+        help="how many events: a few of each file, one of a run (default: 10)",
+    )
     _add_out(rollouts)
     rollouts.set_defaults(run=run_rollouts)
 
@@ -82,8 +88,9 @@ def run_settings(arguments: argparse.Namespace) -> int:
     from .replay_counting import counting
 
     recorded = list(Sketches(arguments.sketches))
-    with counting(sys.stderr, "runs") as watch:
-        judged = judge_all(runs_of(arguments), recorded, arguments.jobs, watch)
+    runs = runs_of(arguments)
+    with interruptible("nothing was written"), counting(sys.stderr, "runs") as watch:
+        judged = judge_all(runs, recorded, arguments.jobs, watch)
     if not judged:
         raise Problem(f"{arguments.sketches} speaks of none of these runs")
     found = by_group({variant: judged.get(number, []) for number, variant in enumerate(variants())})
@@ -118,54 +125,31 @@ def run_rollouts(arguments: argparse.Namespace) -> int:
     from ..config import FocusConfig
     from .replay_counting import counting
 
+    check_positive(arguments, "sketch_tokens", "events")
     path = _out(arguments) / "rollouts.jsonl"
-    points = _points(arguments)
+    points = chosen_points(arguments, runs_of(arguments))
     config = FocusConfig.paper(rollouts=arguments.rollouts, sketch_tokens=arguments.sketch_tokens)
-    with counting(sys.stderr, "events") as watch:
+    with interruptible(), counting(sys.stderr, "events") as watch:
         asyncio.run(measure(patient(arguments.draft, 600.0), points, path, config, watch))
     facts = "One event at a time; the first request, which may load a model, is not counted."
     return _write(arguments, Section("rollouts", "Ways to sample", facts, tables(read_taken(path)), []))
 
 
-def _points(arguments: argparse.Namespace) -> list[Point]:
-    from ..bench.replay.evidence import Evidence
-    from ..bench.replay.points import points_of
-    from ..bench.replay.study.events import choose
-
-    runs = runs_of(arguments)
-    budgets = budgets_of(arguments, runs)
-    every = (point for run in runs for point in points_of(Evidence(run), budgets[run.file]))
-    points = choose(every, arguments.events)
-    if not points:
-        raise Problem("no run has a history over budget with 6 spans or more; a smaller --budget may help")
-    return points
-
-
 def _write(arguments: argparse.Namespace, section: Section) -> int:
     from .. import __version__
     from ..bench.report.document import Document
-    from ..bench.report.write import can_draw, write_report
-    from .terminal import printable
+    from ..bench.report.write import write_report
 
     command = f"    focusctx {' '.join(sys.argv[1:])}"
     document: Document = Document("Ablations", [f"Made by focusctx {__version__}:", command], [section])
-    for file in write_report(document, _out(arguments), ("markdown",)):
-        sys.stdout.write(f"{printable(str(file))}\n")
-    if section.figures and not can_draw():
-        sys.stderr.write("focusctx: no figures, they need an extra: pip install 'focusctx[bench]'\n")
-    return 0
+    return say_written(write_report(document, _out(arguments), ("markdown",)), pictures=bool(section.figures))
 
 
 def _add_out(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="(default: below focusctx-ablations)")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="where files go (default: below focusctx-ablations)")
 
 
 def _out(arguments: argparse.Namespace) -> Path:
     kind = arguments.run.__name__.removeprefix("run_")
     folder: Path = arguments.out or Path("focusctx-ablations") / kind
     return folder
-
-
-def _help(parser: argparse.ArgumentParser) -> int:
-    parser.print_help(sys.stderr)
-    return 2

@@ -7,10 +7,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .interrupt import interruptible
 from .options import DRAFTS
 from .parsers import parser_for
-from .problem import Problem
-from .replay_options import DATA, add_data, add_methods
+from .problem import INCOMPLETE, Problem, check_positive
+from .replay_options import DATA, REPLAY_METHODS, add_data, add_methods
 
 if TYPE_CHECKING:
     from ..bench.replay.agreement.answers import Answers
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from ..bench.replay.runs import Run
     from ..bench.replay.sketches import Recorded
     from ..bench.seams import Model
-    from .compress import Commands
+    from .parsers import Commands
     from .replay_counting import Watch
 
 _DESCRIPTION = f"""\
@@ -37,16 +38,16 @@ Only chat runs are asked about. Tools are those that the runs of a file call.
 What was answered is not asked again: the same command goes on where it was.
 """
 _METHODS = ("focus",)
-_INCOMPLETE = 3
 _SKETCHED = 64
 """Points that a draft sketches for at once, where one is asked."""
 
 
 def add_to(parts: Commands) -> None:
-    parser = parser_for(parts, "agree", "a model's next action, full history against compressed", _DESCRIPTION, DRAFTS)
+    told = "a model's next action, full history against compressed"
+    parser = parser_for(parts, "agree", told, _DESCRIPTION, f"{REPLAY_METHODS}\n{DRAFTS}")
     add_data(parser)
     asked = parser.add_argument_group("whom to ask").add_argument
-    asked("--agent", required=True, metavar="MODEL", help="whose next action it is; the names are those of drafts")
+    asked("--agent", required=True, metavar="MODEL", help="whose next action it is; named like a draft")
     asked("--points", type=int, metavar="N", default=300, help="how many points, over all files (default: 300)")
     asked(
         "--longest",
@@ -56,13 +57,19 @@ def add_to(parts: Commands) -> None:
         help="no point whose full history has more, system prompt excluded (default: 12288)",
     )
     asked(
-        "--tokens", type=int, metavar="N", default=128, help="of an answer, where a local model writes (default: 128)"
+        "--tokens", type=int, metavar="N", default=128, help="tokens of a local model's answer at most (default: 128)"
     )
     asked("--at-once", type=int, metavar="N", default=16, help="requests at once to a server (default: 16)")
     add_methods(parser, _METHODS, "offline; none with --sketches")
     how = parser.add_argument_group("how to run").add_argument
     how("--out", type=Path, metavar="FOLDER", help="where answers go (default: below focusctx-replay, by data)")
-    how("--deadline", type=float, metavar="SECONDS", default=600.0, help="for the sketches of a point (default: 600)")
+    how(
+        "--deadline",
+        type=float,
+        metavar="SECONDS",
+        default=600.0,
+        help="how long the sketches of a point may take (default: 600)",
+    )
     parser.set_defaults(run=run)
 
 
@@ -78,9 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
     from .replay_options import folder_of, recorded_of, runs_of, setup_of
     from .terminal import printable
 
-    for name in ("points", "longest", "tokens", "at_once"):
-        if getattr(arguments, name) < 1:
-            raise Problem(f"--{name.replace('_', '-')} must be 1 or more, got {getattr(arguments, name)}")
+    check_positive(arguments, "points", "longest", "tokens", "at_once")
     arguments.draft = arguments.draft or (None if arguments.sketches else "offline")
     runs = [run for run in runs_of(arguments) if run.format == "chat_completions"]
     if not runs:
@@ -94,14 +99,15 @@ def run(arguments: argparse.Namespace) -> int:
     folder.open(runs, sys.argv[1:])
     answers = Answers(folder.path)
     sys.stderr.write(f"{len(points)} points; answers go to {printable(str(answers.path))}\n")
-    views = _views(setup, points, recorded)
-    # A model that runs here decides by itself how many prompts are one batch.
-    at_once = len(views) if isinstance(model, LocalModel) else arguments.at_once
-    with counting(sys.stderr, "answers") as watch:
-        work = ask(model, views, answers, setup=setup, tools=tools_by_file(runs), at_once=at_once, watch=watch)
-        failed = asyncio.run(work)
+    with interruptible():
+        views = _views(setup, points, recorded)
+        # A model that runs here decides by itself how many prompts are one batch.
+        at_once = len(views) if isinstance(model, LocalModel) else arguments.at_once
+        with counting(sys.stderr, "answers") as watch:
+            work = ask(model, views, answers, setup=setup, tools=tools_by_file(runs), at_once=at_once, watch=watch)
+            failed = asyncio.run(work)
     _print(answers, model.name)
-    return _INCOMPLETE if failed else 0
+    return INCOMPLETE if failed else 0
 
 
 def _model(arguments: argparse.Namespace) -> Model:
@@ -117,17 +123,9 @@ def _model(arguments: argparse.Namespace) -> Model:
 
 def _points(arguments: argparse.Namespace, runs: list[Run], recorded: list[Recorded]) -> list[Point]:
     from ..bench.replay.agreement.views import sample
-    from ..bench.replay.evidence import Evidence
-    from ..bench.replay.points import points_of
-    from ..bench.replay.sketches import points_recorded
-    from .replay_options import budgets_of
+    from .replay_places import points_over_budget, points_with_sketches
 
-    evidence = [Evidence(run) for run in runs]
-    if recorded:
-        found = [point for one in evidence for point in points_recorded(one, recorded)]
-    else:
-        budgets = budgets_of(arguments, runs)
-        found = [point for one in evidence for point in points_of(one, budgets[one.run.file])]
+    found = points_with_sketches(runs, recorded) if recorded else points_over_budget(arguments, runs)
     points = sample(found, arguments.points, arguments.longest)
     if not points:
         raise Problem(f"of {len(found)} histories over δ, none within --longest {arguments.longest} led to an action")

@@ -1,4 +1,4 @@
-"""The options that `focusctx replay run`, `points` and `record` share, and what they ask for."""
+"""The options that the parts of `focusctx replay` share, and what they ask for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .problem import Problem
+from .options import EMBEDDERS, METHODS, add_threshold
+from .problem import Problem, check_positive
 
 if TYPE_CHECKING:
     from ..bench.replay.methods import Setup
@@ -19,44 +20,51 @@ if TYPE_CHECKING:
 DATA = """\
 DATA is a JSONL file, or a folder of such files: each line a list of messages,
 or an object with such a list as its "messages" and, if it has one, an "id".
-OpenAI chat, OpenAI Responses and Anthropic are recognised; methods other than
-none and FOCUS read chat only.
+OpenAI chat, OpenAI Responses and Anthropic are recognised.
 """
 
-METHODS = ("none", "fifo", "retrieval", "masking-10", "masking-5", "masking-3", "focus-d", "focus")
+CHAT_ONLY = "Methods other than none and those of FOCUS read chat only.\n"
+
+REPLAY_METHODS = f"""\
+{METHODS}  focus                        FOCUS as it is shipped
+"""
+
+USUAL_METHODS = ("none", "fifo", "retrieval", "masking-10", "masking-5", "masking-3", "focus-d", "focus")
 
 
-def add_data(parser: argparse.ArgumentParser) -> None:
+def add_data(parser: argparse.ArgumentParser, *, budget: bool = True) -> None:
     parser.add_argument("data", nargs="+", type=Path, metavar="DATA", help="recorded runs, see above")
     add = parser.add_argument_group("which runs").add_argument
     add("--limit", type=int, metavar="N", help="only the first N runs of each file")
-    add(
-        "--budget",
-        type=_budget,
-        metavar="TOKENS",
-        help="δ (default: auto, 4096; 1024 for dialogues whose median run has fewer tokens of spans than that)",
-    )
+    if budget:
+        add(
+            "--budget",
+            type=_budget,
+            metavar="TOKENS",
+            help="δ: compress above this (default: auto, which is 4096, or 1024 for a file of short dialogues)",
+        )
 
 
-def add_methods(parser: argparse.ArgumentParser, methods: tuple[str, ...], draft: str) -> None:
-    add = parser.add_argument_group("what to compare").add_argument
-    add("--methods", nargs="+", metavar="NAME", help=f"(default: {' '.join(methods)}, as far as they read the runs)")
-    parser.set_defaults(usual_methods=methods)
+def add_methods(parser: argparse.ArgumentParser, methods: tuple[str, ...], draft: str) -> argparse._ArgumentGroup:
+    group = parser.add_argument_group("what to compare")
+    add = group.add_argument
+    add("--methods", nargs="+", metavar="NAME", help=f"see below (default: {' '.join(methods)})")
+    parser.set_defaults(usual_methods=methods, model="gpt-4.1")
     add("--draft", help=f"who sketches plans, see below (default: {draft})")
     add("--sketches", type=Path, metavar="FILE", help="recorded sketches, played at the points they were made for")
     add("--rollouts", type=int, metavar="N", default=3, help="sketches per event (default: 3)")
-    add("--threshold", type=float, metavar="TAU", default=0.3, help="τ (default: 0.3)")
+    add_threshold(group)
     add(
         "--set",
         nargs="+",
         metavar="KEY=VALUE",
         default=[],
-        help="settings of `focus` that differ from the shipped ones",
+        help="settings of `focus` that differ from the shipped ones, such as fill=0.5",
     )
     add("--compressor", metavar="DRAFT", help="who writes summaries for prompting (default: the draft)")
-    add("--embedder", default="words", help="for retrieval: openai:MODEL, wordllama, … (default: words, no model)")
+    add("--embedder", default="words", help=EMBEDDERS)
     add("--no-matched", action="store_true", help="no comparators that get as many tokens as FOCUS left")
-    add("--model", default="gpt-4.1", help="whose prices the agent's calls are reckoned at (default: gpt-4.1)")
+    return group
 
 
 def add_running(parser: argparse.ArgumentParser) -> None:
@@ -66,9 +74,10 @@ def add_running(parser: argparse.ArgumentParser) -> None:
         "--jobs",
         type=int,
         metavar="N",
-        help="processes (default: the cores); runs at once, where a model is asked (64)",
+        help="processes (default: the cores), or, where a model is asked, runs at once (default: 64)",
     )
     add("--engine", choices=("local", "ray"), default="local", help="ray: on a Ray cluster, with focusctx[ray]")
+    add("--no-report", action="store_true", help="the table only: no pages and pictures")
     add(
         "--deadline",
         type=float,
@@ -81,7 +90,7 @@ def add_running(parser: argparse.ArgumentParser) -> None:
 def runs_of(arguments: argparse.Namespace) -> list[Run]:
     from ..bench.replay.runs import read_runs
 
-    check(arguments)
+    check_positive(arguments, "limit", "jobs", "rollouts", "deadline")
     runs = read_runs(arguments.data, arguments.limit)
     if not runs:
         raise Problem(f"no run in {' '.join(map(str, arguments.data))}")
@@ -143,13 +152,6 @@ def folder_of(arguments: argparse.Namespace) -> Path:
     names = "-".join(dict.fromkeys(path.resolve().name.removesuffix(".jsonl") for path in arguments.data))
     folder: Path = arguments.out or Path("focusctx-replay") / names[:100]
     return folder
-
-
-def check(arguments: argparse.Namespace) -> None:
-    for name in ("limit", "jobs", "rollouts", "deadline"):
-        value = getattr(arguments, name, None)
-        if value is not None and not value > 0:
-            raise Problem(f"--{name} must be above 0, got {value}")
 
 
 def _budget(text: str) -> int | None:

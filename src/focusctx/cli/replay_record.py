@@ -9,13 +9,15 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .interrupt import interruptible
 from .options import DRAFTS
 from .parsers import parser_for
+from .problem import INCOMPLETE, check_positive
 from .replay_options import DATA, add_data
 
 if TYPE_CHECKING:
     from ..bench.replay.sketches import Recorded
-    from .compress import Commands
+    from .parsers import Commands
 
 _DESCRIPTION = f"""\
 Ask a draft for N sketches at every point of recorded runs, many points at
@@ -26,8 +28,6 @@ the same command goes on where it was.
 {DATA}
 A run's points are where its history first passes δ, 2δ and 4δ.
 """
-
-_INCOMPLETE = 3
 
 
 def add_to(parts: Commands) -> None:
@@ -43,7 +43,13 @@ def add_to(parts: Commands) -> None:
     add("--optimistic", action="store_true", help="ask for no rescued spans")
     add("--every", type=int, metavar="N", default=1, help="only every Nth point (default: 1)")
     add("--at-once", type=int, metavar="N", default=256, help="points asked about at once (default: 256)")
-    add("--deadline", type=float, metavar="SECONDS", default=1800.0, help="for one point (default: 1800)")
+    add(
+        "--deadline",
+        type=float,
+        metavar="SECONDS",
+        default=1800.0,
+        help="how long the sketches of a point may take (default: 1800)",
+    )
     parser.set_defaults(run=run)
 
 
@@ -51,22 +57,20 @@ def run(arguments: argparse.Namespace) -> int:
     import asyncio
 
     from ..baselines.ask import patient
-    from ..bench.replay.evidence import Evidence
-    from ..bench.replay.points import points_of
-    from ..bench.replay.sketches import Sketches, points_recorded, record
+    from ..bench.replay.sketches import Sketches, record
     from ..bench.runner import Tally
     from ..config import FocusConfig
     from .bench_progress import progress
-    from .replay_options import budgets_of, runs_of
+    from .replay_options import runs_of
+    from .replay_places import points_over_budget, points_with_sketches
     from .terminal import printable
 
+    check_positive(arguments, "sketch_tokens", "every", "at_once")
     runs = runs_of(arguments)
     if arguments.at:
-        elsewhere = list(Sketches(arguments.at))
-        points = [point for run in runs for point in points_recorded(Evidence(run), elsewhere)]
+        points = points_with_sketches(runs, list(Sketches(arguments.at)))
     else:
-        budgets = budgets_of(arguments, runs)
-        points = [point for run in runs for point in points_of(Evidence(run), budgets[run.file])]
+        points = points_over_budget(arguments, runs)
     points = points[:: arguments.every]
     config = FocusConfig(
         rollouts=arguments.rollouts,
@@ -79,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
     zero = dict.fromkeys(planned, 0)
     tally = Tally(planned=planned, before=dict(zero), done=dict(zero), failed=dict(zero), began=time.monotonic())
     tokens = 0
-    with progress(sys.stderr) as watch:
+    with interruptible(), progress(sys.stderr) as watch:
 
         def told(file: str, recorded: Recorded | None, problem: str | None) -> None:
             nonlocal tokens
@@ -109,4 +113,4 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if tally.last_problem:
         sys.stderr.write(f"{sum(tally.failed.values())} points failed; the last: {printable(tally.last_problem)}\n")
-    return _INCOMPLETE if tally.left else 0
+    return INCOMPLETE if tally.left else 0

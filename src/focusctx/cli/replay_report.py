@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .parsers import parser_for
+from .reports import add_report_options, forms_of, report_folder, say_written
 
 if TYPE_CHECKING:
-    from .compress import Commands
+    from .parsers import Commands
 
 _DESCRIPTION = """\
 Make tables and pictures of everything that was replayed into FOLDER: walks,
@@ -24,21 +23,12 @@ focusctx[bench].
 
 def add_to(parts: Commands) -> None:
     parser = parser_for(parts, "report", "tables and pictures of what was replayed", _DESCRIPTION)
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="where a replay wrote its records")
-    parser.add_argument("--format", choices=("markdown", "latex", "html", "all"), default="all")
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="where the files go (default: FOLDER/report)")
+    add_report_options(parser, "where a replay wrote its records")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     from ..bench.replay.report.document import document
     from ..bench.replay.report.write import write
-    from ..bench.report.write import FORMS, can_draw
-    from .terminal import printable
 
-    forms = tuple(FORMS) if arguments.format == "all" else (arguments.format,)
-    for path in write(document(arguments.folder), arguments.out or arguments.folder / "report", forms):
-        sys.stdout.write(f"{printable(str(path))}\n")
-    if not can_draw():
-        sys.stderr.write("focusctx: no pictures, they need an extra: pip install 'focusctx[bench]'\n")
-    return 0
+    return say_written(write(document(arguments.folder), report_folder(arguments), forms_of(arguments)))

@@ -7,13 +7,17 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .interrupt import interruptible
 from .options import DRAFTS
 from .parsers import parser_for
-from .replay_options import DATA, METHODS, add_data, add_methods, add_running
+from .problem import INCOMPLETE
+from .replay_options import CHAT_ONLY, DATA, REPLAY_METHODS, USUAL_METHODS, add_data, add_methods, add_running
 
 if TYPE_CHECKING:
+    from ..bench.replay.folder import ReplayFolder
+    from ..bench.replay.runner import Plan
     from ..bench.runner import Tally
-    from .compress import Commands
+    from .parsers import Commands
 
 _DESCRIPTION = f"""\
 Walk through recorded runs under compression methods, as the agent would have
@@ -21,41 +25,48 @@ gone, and say how much of what each action needed stood in what it would have
 been sent. Prints the table and writes records; tables and pictures of them go
 beside the records.
 
-{DATA}
+{DATA}{CHAT_ONLY}
 It can be killed at any time: the same command goes on where it was. Further
 methods, drafts and settings can be added to the same folder.
 """
 
-_INCOMPLETE = 3
-
 
 def add_to(parts: Commands) -> None:
-    parser = parser_for(parts, "run", "walk through recorded runs under methods", _DESCRIPTION, DRAFTS)
+    epilog = f"{REPLAY_METHODS}\n{DRAFTS}"
+    parser = parser_for(parts, "run", "walk through recorded runs under methods", _DESCRIPTION, epilog)
     add_data(parser)
-    add_methods(parser, METHODS, "offline")
+    what = add_methods(parser, USUAL_METHODS, "offline")
+    what.add_argument("--model", help="whose prices the agent's calls are reckoned at (default: gpt-4.1)")
     add_running(parser)
-    parser.add_argument("--no-report", action="store_true", help="the table only: no pages and pictures")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from ..bench.replay.folder import ReplayFolder
     from ..bench.replay.runner import walk_all
     from .bench_progress import progress
-    from .replay_options import folder_of, plan_of, recorded_of, runs_of
     from .replay_table import print_walks
-    from .terminal import console_on, printable
+    from .terminal import console_on
 
     arguments.draft = arguments.draft or "offline"
-    runs = runs_of(arguments)
-    plan = plan_of(arguments, runs, recorded_of(arguments))
-    folder = ReplayFolder(folder_of(arguments))
-    folder.open(runs, sys.argv[1:])
-    sys.stderr.write(f"records go to {printable(str(folder.path))}\n")
-    with progress(sys.stderr) as watch:
+    plan, folder = prepared(arguments)
+    with interruptible(), progress(sys.stderr) as watch:
         tally = walk_all(plan, folder.runs, watch)
     print_walks(console_on(sys.stdout), folder.runs)
     return finish(folder.path, tally, arguments)
+
+
+def prepared(arguments: argparse.Namespace, more: tuple[str, ...] = ()) -> tuple[Plan, ReplayFolder]:
+    """What is to be replayed, and the folder that its records go to, which is said; `more` as for `plan_of`."""
+    from ..bench.replay.folder import ReplayFolder
+    from .replay_options import folder_of, plan_of, recorded_of, runs_of
+    from .terminal import printable
+
+    runs = runs_of(arguments)
+    plan = plan_of(arguments, runs, recorded_of(arguments), more)
+    folder = ReplayFolder(folder_of(arguments))
+    folder.open(runs, sys.argv[1:])
+    sys.stderr.write(f"records go to {printable(str(folder.path))}\n")
+    return plan, folder
 
 
 def finish(folder: Path, tally: Tally, arguments: argparse.Namespace) -> int:
@@ -75,4 +86,4 @@ def finish(folder: Path, tally: Tally, arguments: argparse.Namespace) -> int:
     failed = sum(tally.failed.values())
     if failed:
         say(f"{failed} runs could not be replayed; the last: {printable(tally.last_problem)}\n")
-    return _INCOMPLETE if failed else 0
+    return INCOMPLETE if failed else 0

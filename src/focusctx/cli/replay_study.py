@@ -7,15 +7,18 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .options import DRAFTS
+from .interrupt import interruptible
+from .options import DRAFTS, add_threshold
 from .parsers import parser_for
-from .problem import Problem
-from .replay_options import DATA, add_data, budgets_of, runs_of
+from .problem import Problem, check_positive
+from .replay_options import DATA, add_data, runs_of
+from .replay_places import chosen_points, points_with_sketches
+from .reports import say_written
 
 if TYPE_CHECKING:
     from ..bench.replay.points import Point
     from ..bench.replay.study.findings import Findings
-    from .compress import Commands
+    from .parsers import Commands
 
 _DESCRIPTION = f"""\
 How many sketches are enough, and do they say what the future needs? Three
@@ -44,35 +47,53 @@ def add_to(parts: Commands) -> None:
     told = "the paper's estimator study: convergence, divergences, coverage"
     parser = parser_for(parts, "study", told, _DESCRIPTION, _EPILOG)
     add_data(parser)
-    what = parser.add_argument_group("what to study").add_argument
+    group = parser.add_argument_group("what to study")
+    what = group.add_argument
     what("--draft", help="who sketches, see below")
     what("--sketches", type=Path, metavar="FILE", help="recorded sketches and their events, in place of a draft's")
     what("--likelihoods", type=Path, metavar="FILE", help="recorded likelihoods (default: those in the folder)")
     what("--only", choices=_PASSES, metavar="PASS", help="just one pass: sketches, likelihoods or report")
-    what("--events", type=int, metavar="N", default=30, help="a few of each file, one of a run (default: 30)")
+    what(
+        "--events",
+        type=int,
+        metavar="N",
+        default=30,
+        help="how many events: a few of each file, one of a run (default: 30)",
+    )
     what("--rollouts", type=int, metavar="N", default=100, help="sketches at each event (default: 100)")
     what("--sketch-tokens", type=int, metavar="N", default=1024, help="tokens of a sketch at most (default: 1024)")
-    what("--threshold", type=float, metavar="TAU", default=0.3, help="τ (default: 0.3)")
-    what("--actions", type=int, metavar="N", default=12, help="of the vocabulary at each event (default: 12)")
-    what("--plans", type=int, metavar="N", default=4, help="written freely at each event (default: 4)")
+    add_threshold(group)
+    what(
+        "--actions",
+        type=int,
+        metavar="N",
+        default=12,
+        help="possible next actions that are scored at each event (default: 12)",
+    )
+    what("--plans", type=int, metavar="N", default=4, help="plans that are scored at each event (default: 4)")
     how = parser.add_argument_group("how to run").add_argument
-    how("--out", type=Path, metavar="FOLDER", default=Path("focusctx-study"), help="(default: focusctx-study)")
+    how(
+        "--out",
+        type=Path,
+        metavar="FOLDER",
+        default=Path("focusctx-study"),
+        help="where files go (default: focusctx-study)",
+    )
     how("--at-once", type=int, metavar="N", default=8, help="events that are sketched at a time (default: 8)")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    for name in ("events", "actions", "plans", "at_once"):
-        if getattr(arguments, name) < 1:
-            raise Problem(f"--{name.replace('_', '-')} must be 1 or more, got {getattr(arguments, name)}")
+    check_positive(arguments, "events", "sketch_tokens", "actions", "plans", "at_once")
     wanted = (arguments.only,) if arguments.only else _PASSES
     if not arguments.draft and not arguments.sketches and "report" not in wanted:
         raise Problem("the passes need a --draft")
     points = _points(arguments)
-    if "sketches" in wanted and arguments.draft and not arguments.sketches:
-        _sketch(arguments, points)
-    if "likelihoods" in wanted and arguments.draft:
-        _score(arguments, points, asked=arguments.only is not None)
+    with interruptible():
+        if "sketches" in wanted and arguments.draft and not arguments.sketches:
+            _sketch(arguments, points)
+        if "likelihoods" in wanted and arguments.draft:
+            _score(arguments, points, asked=arguments.only is not None)
     if "report" in wanted:
         _report(arguments, points)
     return 0
@@ -80,10 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _points(arguments: argparse.Namespace) -> list[Point]:
     """Those of the recorded sketches, where just those are looked at, or a few of each file."""
-    from ..bench.replay.evidence import Evidence
-    from ..bench.replay.points import points_of
-    from ..bench.replay.sketches import Sketches, points_recorded
-    from ..bench.replay.study.events import choose
+    from ..bench.replay.sketches import Sketches
 
     runs = runs_of(arguments)
     if arguments.sketches or arguments.only == "report":
@@ -92,12 +110,8 @@ def _points(arguments: argparse.Namespace) -> list[Point]:
         own = [run for run in runs if (run.file, run.id) in known]
         if not own:
             raise Problem(f"{_sketches_file(arguments)} speaks of none of these runs")
-        return [point for run in own for point in points_recorded(Evidence(run), recorded)]
-    budgets = budgets_of(arguments, runs)
-    points = choose((point for run in runs for point in points_of(Evidence(run), budgets[run.file])), arguments.events)
-    if not points:
-        raise Problem("no run has a history over budget with 6 spans or more; a smaller --budget may help")
-    return points
+        return points_with_sketches(own, recorded)
+    return chosen_points(arguments, runs)
 
 
 def _sketch(arguments: argparse.Namespace, points: list[Point]) -> None:
@@ -153,8 +167,7 @@ def _report(arguments: argparse.Namespace, points: list[Point]) -> None:
     from ..bench.replay.study.events import gather
     from ..bench.replay.study.findings import study
     from ..bench.replay.study.likelihoods import read_likelihoods
-    from ..bench.report.write import can_draw, write_report
-    from .terminal import printable
+    from ..bench.report.write import write_report
 
     recorded = Sketches(_sketches_file(arguments)).by_place()
     path = _likelihoods_file(arguments)
@@ -169,10 +182,7 @@ def _report(arguments: argparse.Namespace, points: list[Point]) -> None:
     for line in _headline(findings):
         sys.stdout.write(f"{line}\n")
     command = f"focusctx {' '.join(sys.argv[1:])}"
-    for file in write_report(document(findings, command), arguments.out, ("markdown",)):
-        sys.stdout.write(f"{printable(str(file))}\n")
-    if not can_draw():
-        sys.stderr.write("focusctx: no figures, they need an extra: pip install 'focusctx[bench]'\n")
+    say_written(write_report(document(findings, command), arguments.out, ("markdown",)))
 
 
 def _headline(findings: Findings) -> list[str]:

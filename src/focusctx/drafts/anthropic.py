@@ -45,7 +45,8 @@ class AnthropicDraft:
         base = _base(base_url)
         self.model = model
         self._name = f"anthropic:{model}" if base == _ANTHROPIC else f"anthropic:{model}@{base}"
-        self._endpoint = Endpoint(f"{base}/v1/messages", _headers(base, api_key, headers), timeout, retries)
+        self.endpoint = Endpoint(f"{base}/v1/messages", _headers(base, api_key, headers), timeout, retries)
+        """Where it asks, and how patiently; another may be put in its place."""
         self._extra = dict(extra_body or {})
         self._rejected = Rejected({"temperature", "thinking"} - self._extra.keys())
 
@@ -64,7 +65,7 @@ class AnthropicDraft:
         while True:
             body = self._body(prompt)
             try:
-                answer = await self._endpoint.post(session, body)
+                answer = await self.endpoint.post(session, body)
             except BadRequest as refusal:
                 if self._rejected.learn(refusal, body) is None:
                     raise
@@ -86,7 +87,7 @@ class AnthropicDraft:
     def _reply(self, answer: Mapping[str, Any]) -> Reply:
         content = answer.get("content")
         if not isinstance(content, list):
-            raise self._endpoint.malformed("no content", answer)
+            raise self.endpoint.malformed("no content", answer)
         return Reply(text_of(content), _usage(answer.get("usage")), answer.get("stop_reason") == "max_tokens")
 
 

@@ -49,7 +49,8 @@ class OpenAICompatibleDraft:
         base = _base(base_url)
         self.model = model
         self._name = name or (f"openai:{model}" if base == _OPENAI else f"openai:{model}@{base}")
-        self._endpoint = Endpoint(f"{base}/chat/completions", _headers(base, api_key, headers), timeout, retries)
+        self.endpoint = Endpoint(f"{base}/chat/completions", _headers(base, api_key, headers), timeout, retries)
+        """Where it asks, and how patiently; another may be put in its place."""
         self._extra = dict(extra_body or {})
         ours = {"n", "temperature", "seed", "max_tokens", "max_completion_tokens"}
         self._rejected = Rejected(ours - self._extra.keys())
@@ -79,7 +80,7 @@ class OpenAICompatibleDraft:
         while True:
             body = self._body(prompt, n)
             try:
-                answer = await self._endpoint.post(session, body)
+                answer = await self.endpoint.post(session, body)
             except BadRequest as refusal:
                 name = self._rejected.learn(refusal, body)
                 if name is None:
@@ -106,14 +107,14 @@ class OpenAICompatibleDraft:
     def _replies(self, answer: Mapping[str, Any]) -> list[Reply]:
         choices = answer.get("choices")
         if not isinstance(choices, list) or not choices:
-            raise self._endpoint.malformed("no choices", answer)
+            raise self.endpoint.malformed("no choices", answer)
         replies = [self._reply(choice) for choice in choices]
         return [replace(replies[0], usage=_usage(answer.get("usage"))), *replies[1:]]
 
     def _reply(self, choice: Any) -> Reply:
         message = choice.get("message") if isinstance(choice, dict) else None
         if not isinstance(message, dict):
-            raise self._endpoint.malformed("a choice without a message", choice)
+            raise self.endpoint.malformed("a choice without a message", choice)
         return Reply(text_of(message.get("content")), truncated=choice.get("finish_reason") == "length")
 
 

@@ -29,6 +29,8 @@ class FocusModel:
         return answer
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_model" or name.startswith("__"):  # a copy in the making is asked for these, and has nothing yet
+            raise AttributeError(name)
         return getattr(self._model, name)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, Self
 
 from ..types import Message
 from .plug import Plug, fail_open, needs, places
@@ -37,6 +37,12 @@ class FocusCondenser(PipelinableCondenserBase):
     def model_post_init(self, context: Any) -> None:
         super().model_post_init(context)
         self._plug = None if self.focus is None else Plug(self.focus)
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        memo = {} if memo is None else memo
+        memo[id(self.focus)] = self.focus  # live: a copy has the same, as it has the same plug
+        copied: Self = super().__deepcopy__(memo)
+        return copied
 
     def condense(self, view: View, agent_llm: LLM | None = None) -> View:
         with fail_open():

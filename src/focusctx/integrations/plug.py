@@ -18,7 +18,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 from ..compressor import Focus
 from ..errors import ConfigError, MessageError, MissingExtraError
@@ -35,7 +35,11 @@ _REMEMBERED = 128
 
 
 class Plug:
-    """Turns histories into views, with the session of each conversation."""
+    """Turns histories into views, with the session of each conversation.
+
+    Frameworks copy agents, some of them at every run. A copy has the same plug, as it has the same provider: decided
+    is decided, for whichever copy the conversation goes on with.
+    """
 
     def __init__(self, source: Source) -> None:
         if not isinstance(source, Focus | Session) and not callable(source):
@@ -57,6 +61,12 @@ class Plug:
         if (view := run.answered(messages)) is None:
             view = run.remember(messages, await run.session.aview(messages, format=format))
         return view
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
 
     def _run(self, messages: Sequence[Message], model: str | None) -> _Run:
         first = next((message for message in messages if message.get("role") == "user"), None)

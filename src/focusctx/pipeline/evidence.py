@@ -23,6 +23,11 @@ def decisions(history: History, sketches: Sequence[Sketch], scores: Scores, sele
     return _Later(partial(_decisions, history, sketches, scores, selection))
 
 
+def with_earlier(decided: Sequence[Decision], skeletons: Collection[int]) -> Sequence[Decision]:
+    """The same where these spans, which stay, were skeletons before."""
+    return _Later(partial(_with_earlier, decided, skeletons))
+
+
 def with_newer(decided: Sequence[Decision], spans: Sequence[Span]) -> Sequence[Decision]:
     """The same for a history that has grown: what was its newest span, which may have grown too, and those after it."""
     return _Later(partial(_with_newer, decided, spans))
@@ -87,6 +92,13 @@ def _decisions(
             note=selection.notes.get(index),
         )
         for span in history.spans
+    )
+
+
+def _with_earlier(decided: Sequence[Decision], skeletons: Collection[int]) -> tuple[Decision, ...]:
+    note = "what an earlier event left of it"
+    return tuple(
+        replace(one, fate="skeleton", pinned=None, note=note) if one.index in skeletons else one for one in decided
     )
 
 

@@ -16,6 +16,8 @@ from .body import Fields, read_fields, read_list, spell, write_fields, write_lis
 
 _HEAD = 128
 """Bytes at the beginning by which candidates are found."""
+_TAIL = 32
+"""Bytes at the end of a candidate that are looked at first: conversations of one agent begin alike for a long way."""
 _MOST = 64
 """Candidates with the same head: conversations of one agent."""
 _MOST_HEADS = 64
@@ -67,7 +69,7 @@ class Bodies:
         known = self._recent.get(head, [])
         last = None
         for place, old in enumerate(known):
-            if body.startswith(old.start):
+            if body.startswith(old.start[-_TAIL:], max(len(old.start) - _TAIL, 0)) and body.startswith(old.start):
                 last = known.pop(place)
                 self._held -= len(last.start)
                 break

@@ -216,4 +216,6 @@ class Conversation:
         return self.last_call is not None and lifetime is not None and now - self.last_call.time > lifetime
 
     def view(self) -> list[Message]:
-        return list(self._view)
+        """What to send, in the caller's own objects."""
+        objects = self.reader.objects()
+        return [objects.get(id(message), message) for message in self._view] if objects else list(self._view)

@@ -98,9 +98,10 @@ class Rule:
 
     def obstacle(self, conversation: Conversation) -> Judgement | None:
         """Why sketches would be of no use here, if so."""
-        if broken := violations(conversation.view(), conversation.reader.wire.name):
+        now = conversation.now()
+        if broken := violations(now.view, now.history.format):
             return Judgement(False, "illegal", f"the history is one the provider would refuse: {broken[0]}")
-        history = conversation.now().remaining()
+        history = now.remaining()
         if len(pinned_spans(history, self._config.pin)) == len(history.spans):
             return Judgement(False, "pinned", "no step may be dropped")
         return None

@@ -4,7 +4,7 @@ so that the call in which it is acted on has little left to do: what came since 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -13,7 +13,7 @@ from operator import is_
 from ..compressor import Drafted, Focus
 from ..errors import StoreError
 from ..invariants import violations
-from ..pipeline.evidence import reasons, with_newer
+from ..pipeline.evidence import reasons, with_earlier, with_newer
 from ..types import Result, Span
 from .moment import Change, Moment
 from .recall import pinned_recalls
@@ -52,6 +52,7 @@ async def foresee(focus: Focus, moment: Moment) -> Proposal:
 def propose(focus: Focus, moment: Moment, drafted: Drafted) -> Proposal:
     history = moment.remaining()
     result = focus.decide(history, drafted, {**pinned_recalls(history), **moment.restored})
+    result = _with_earlier(result, moment.place.cut.skeletons)
     change = moment.change_to(moment.decided.then(result.dropped, result.skeletons))
     result = replace(result, messages=change.view, tokens_after=change.tokens)
     broken = violations(change.view, history.format)
@@ -93,6 +94,20 @@ def _holds(proposal: Proposal, now: Moment) -> bool:
         and all(map(is_, then.messages, now.history.messages))  # the caller's own objects go back
         and all(owner == 0 or owner >= then.newest for owner in owners)
         and not any(span.needs in gone for span in now.history.spans[len(then.spans) :])
+    )
+
+
+def _with_earlier(result: Result, skeletons: Collection[int]) -> Result:
+    """What an earlier event left of a span and this one keeps is no whole span."""
+    kept = frozenset(skeletons).intersection(result.kept)
+    if not kept:
+        return result
+    return replace(
+        result,
+        kept=tuple(index for index in result.kept if index not in kept),
+        dropped=tuple(sorted(kept.union(result.dropped))),
+        skeletons=tuple(sorted(kept.union(result.skeletons))),
+        decisions=with_earlier(result.decisions, kept),
     )
 
 

@@ -58,6 +58,14 @@ def query_of(arguments: object) -> str:
     return "" if parsed is None else str(parsed)
 
 
+def span_number(span: int | str) -> int:
+    """7 for 7, for "7" and for "s_7"."""
+    match = _IDS.fullmatch(span) if isinstance(span, str) else None
+    if match is None and not isinstance(span, int):
+        raise ConfigError(f"no step has the id {span!r}: give its number, or an id such as s_7")
+    return int(match[1] or match[2]) if match else int(span)
+
+
 def find(query: str, archived: Sequence[Archived]) -> list[Archived]:
     """The steps with the ids in the query, or those in which most of its words occur, the newest first among equals."""
     ids = {int(number) for match in _IDS.findall(query) for number in match if number}

@@ -33,7 +33,7 @@ from .ledger import Ledger
 from .moment import Change
 from .money import Money
 from .proposal import Proposal, foresee, up_to_date
-from .recall import answer, find, query_of, recall_tool, unavailable
+from .recall import answer, find, query_of, recall_tool, span_number, unavailable
 from .store import Archived, Store, StoredEvent, Totals
 from .stores import store_from
 from .unwritten import unwritten
@@ -176,9 +176,9 @@ class Session:
         """What this session saved and spent so far."""
         return self._ledger.totals
 
-    def recall(self, query: str) -> list[Archived]:
-        """The dropped span with that id (`s_7`), verbatim, or those in which the words occur."""
-        return self._bring_back(query, self._archived())
+    def recall(self, query: str | int) -> list[Archived]:
+        """The dropped span with that id (`s_7`) or number, verbatim, or those in which the words occur."""
+        return self._bring_back(str(query), self._archived())
 
     def recall_tool(self, format: str = "chat_completions") -> dict[str, Any]:
         """The definition of the tool whose calls `handle_recall` answers."""
@@ -200,12 +200,16 @@ class Session:
             return unavailable(query)
         return answer(query, found, archived)
 
-    def restore(self, span: int) -> bool:
-        """Have a dropped span back in its place for the rest of the conversation seen last; False if it was there."""
-        if not self._conversations or span not in self._conversations[0].decided.dropped:
+    def restore(self, span: int | str) -> bool:
+        """Have a dropped span back in its place for the rest of the conversation seen last; False if it was there.
+
+        By its number or its id, 7 or `s_7`.
+        """
+        number = span_number(span)
+        if not self._conversations or number not in self._conversations[0].decided.dropped:
             return False
         conversation = self._conversations[0]
-        self.store.restore(self.tenant, conversation.root, conversation.keys[span - 1])
+        self.store.restore(self.tenant, conversation.root, conversation.keys[number - 1])
         return True
 
     def close(self) -> None:

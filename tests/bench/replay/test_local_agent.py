@@ -96,6 +96,7 @@ def test_the_name_has_no_folder() -> None:
     assert LocalModel(draft).name == "transformers:tiny.gguf"
 
 
+@pytest.mark.extra
 def test_a_real_model_reads_all_turns_and_answers_many_at_once(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="needs the extra `transformers`")
     pytest.importorskip("transformers", reason="needs the extra `transformers`")

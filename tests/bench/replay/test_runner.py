@@ -222,6 +222,7 @@ def _is_alive(process: int) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.extra
 @pytest.mark.skipif(find_spec("ray") is None, reason="needs focusctx[ray]")
 def test_ray_finds_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(os.environ, "RAY_ADDRESS", "local")

@@ -24,6 +24,6 @@ def model_from(name: str, *, temperature: float = TEMPERATURE, seed: int = SEED)
         raise ConfigError(f"no model {name!r} for the agent: {error}") from error
     # A draft of that name already knows the server, its URL and its key.
     if isinstance(known, OpenAICompatibleDraft):
-        return OpenAICompatibleModel(known.model, known.name, known._endpoint, temperature=temperature, seed=seed)
+        return OpenAICompatibleModel(known.model, known.name, known.endpoint, temperature=temperature, seed=seed)
     assert isinstance(known, AnthropicDraft)
-    return AnthropicModel(known.model, known.name, known._endpoint, temperature=temperature)
+    return AnthropicModel(known.model, known.name, known.endpoint, temperature=temperature)

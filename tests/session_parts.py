@@ -37,6 +37,13 @@ def growing(messages: Messages) -> list[Messages]:
     return [messages[:end] for end in (*ends, len(messages))]
 
 
+STEPS = growing(sized(*[100] * 16))
+
+
+def calls_in(view: Sequence[Any]) -> set[str]:
+    return {message["tool_call_id"] for message in view if message["role"] == "tool"}
+
+
 def cites(*spans: int) -> str:
     return f"Step: finish | Depends on: [{', '.join(f's_{span}' for span in spans)}]"
 

@@ -1,0 +1,43 @@
+"""Ctrl-C in a command that takes long: it ends at once, its worker processes with it, and says how to go on."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+GOES_ON = "the same command goes on where it was"
+
+
+@contextmanager
+def interruptible(and_then: str = GOES_ON) -> Iterator[None]:
+    """Around work that may be stopped at any moment, by Ctrl-C or by SIGTERM: whatever is written is written whole."""
+    from asyncio import CancelledError  # not above: all commands are loaded for `--help`
+
+    before = {number: signal.signal(number, _stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    except (KeyboardInterrupt, CancelledError):
+        sys.stderr.write(f"stopped: interrupted; {and_then}\n")
+        raise KeyboardInterrupt from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _stop(number: int, _: object) -> None:
+    import asyncio
+    import multiprocessing
+
+    signal.signal(number, signal.default_int_handler)  # whoever asks twice does not want to wait
+    for worker in multiprocessing.active_children():  # each is at a unit that may take minutes, for nobody now
+        worker.kill()
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        raise KeyboardInterrupt from None
+    # Raised in the middle of a task, it would be reported as that task's failure, with a traceback.
+    for task in asyncio.all_tasks(loop):
+        task.cancel()
+    loop.call_soon_threadsafe(lambda: None)  # which may be asleep

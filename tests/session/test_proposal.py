@@ -1,0 +1,132 @@
+"""What sketches come to is worked out when they come; acted on later, it holds for what was there then."""
+
+from typing import Any
+
+import pytest
+from openai.types.chat import ChatCompletionMessage
+
+from focusctx import ConfigError
+from focusctx.invariants import violations
+from focusctx.session import proposal as proposals
+from focusctx.session.session import Session
+from session_parts import Draft, cites, moved, session_of, sized, wait_until
+
+NEAR, OVER = 9, 11
+"""Steps of a hundred tokens, near a budget of a thousand and over it."""
+
+
+def waiting(**options: Any) -> Session:
+    """A session near its budget whose sketches have come."""
+    draft = Draft(options.pop("plan", cites(2)))
+    session: Session = session_of(draft, budget=1000, ahead=0.8, **options)
+    session.view(HISTORY[: -2 * (OVER - NEAR)])
+    assert wait_until(lambda: session._conversations[0].ahead.has_come)
+    return session
+
+
+HISTORY = sized(*[100] * OVER)
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many messages the moments had about which something was proposed."""
+    seen: list[int] = []
+    propose = proposals.propose
+
+    def counted(focus: Any, moment: Any, drafted: Any) -> Any:
+        seen.append(moment.place.messages)
+        return propose(focus, moment, drafted)
+
+    monkeypatch.setattr(proposals, "propose", counted)
+    return seen
+
+
+def test_the_call_that_acts_on_it_works_nothing_out_again(made: list[int]) -> None:
+    session = waiting()
+    view = session.view(HISTORY)
+    assert made == [len(HISTORY) - 2 * (OVER - NEAR)]
+    (event,) = moved(session)
+    assert event.result.kept == (2, 9, 10, 11)
+    assert event.result.messages == view
+    assert all(any(message is one for one in HISTORY) for message in view)
+    assert (event.tokens_before, event.tokens_after) == (event.result.tokens_before, event.result.tokens_after)
+    assert event.tokens_after == session.size[1] == session.focus.compress(view).tokens_before
+    assert [span.index for span in event.result.history.spans] == list(range(1, OVER + 1))
+    assert {decision.index: decision.fate for decision in event.result.decisions} == {
+        index: "kept" if index == 2 else "pinned" if index > 8 else "dropped" for index in range(1, OVER + 1)
+    }
+    assert [found.index for found in session.recall("s_7")] == [7]
+
+
+def test_what_is_stored_is_what_was_there_then() -> None:
+    session = waiting()
+    session.view(HISTORY)
+    originals = {span.index: list(span.messages) for span in session._archived()}
+    assert originals == {index: HISTORY[2 * index : 2 * index + 2] for index in (1, 3, 4, 5, 6, 7, 8)}
+
+
+def test_other_objects_of_the_same_content_go_back_as_they_came(made: list[int]) -> None:
+    session = waiting()
+    copies = sized(*[100] * OVER)
+    view = session.view(copies)
+    assert moved(session)
+    assert len(made) == 2, "worked out again, over the caller's own objects"
+    assert all(any(message is one for one in copies) for message in view)
+
+
+def test_reasoning_that_later_steps_go_on_from_stays(made: list[int]) -> None:
+    """They have no thinking of their own: Anthropic wants to see where the turn began."""
+    say = {"type": "thinking", "thinking": "hm", "signature": "EqQBCg=="}
+
+    def step(number: int, *before: Any) -> list[dict[str, Any]]:
+        use = {"type": "tool_use", "id": f"t{number}", "name": "f", "input": {}}
+        result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": "x" * 100}
+        return [{"role": "assistant", "content": [*before, use]}, {"role": "user", "content": [result]}]
+
+    history = [{"role": "user", "content": "Go."}, *step(1, say)]
+    for number in range(2, OVER + 1):
+        history += step(number)
+    session = session_of(Draft(cites()), budget=1000, ahead=0.8, tokens=len)
+    session.view(history[: -2 * (OVER - NEAR)], format="anthropic")
+    assert wait_until(lambda: session._conversations[0].ahead.has_come)
+    view = session.view(history, format="anthropic")
+    assert violations(view, "anthropic") == []
+    assert view[1] is history[1], "the thinking"
+    assert len(made) == len(moved(session)) == 1
+
+
+def test_what_an_earlier_event_left_of_a_step_is_told_as_that() -> None:
+    session = session_of(Draft(cites(1, 2)), budget=1000, dropped="skeleton", growth=0.0)
+    session.view(sized(*[100] * 11))
+    first = moved(session)[-1].result
+    assert first.skeletons == tuple(range(3, 11))
+    session.view(sized(*[100] * 22))
+    second = moved(session)[-1].result
+    assert set(first.skeletons) <= set(second.skeletons)
+    assert not set(first.skeletons) & set(second.kept)
+    told = {decision.index: decision for decision in second.decisions}
+    assert all(told[index].fate == "skeleton" for index in first.skeletons)
+
+
+def test_sdk_objects_come_back_as_the_objects_they_were() -> None:
+    history: list[Any] = sized(*[100] * OVER)
+    history[2] = ChatCompletionMessage.model_validate(history[2])
+    history[4] = ChatCompletionMessage.model_validate(history[4])
+    session = session_of(Draft(cites(1)), budget=1000)
+    short = history[:8]
+    assert all(given is back for given, back in zip(short, session.view(short), strict=True))
+    view = session.view(history)
+    assert moved(session)
+    assert [message for message in view if isinstance(message, ChatCompletionMessage)] == [history[2]]
+    assert view[2] is history[2]
+
+
+def test_a_step_is_known_by_its_number_and_by_its_id() -> None:
+    session = waiting()
+    session.view(HISTORY)
+    assert session.recall(7) == session.recall("7") == session.recall("s_7") != []
+    assert session.restore("s_7")
+    assert not session.restore(2), "it was never dropped"
+    assert HISTORY[14] in session.view(HISTORY)
+    with pytest.raises(ConfigError, match="give its number"):
+        session.restore("the ledger")

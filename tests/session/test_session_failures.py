@@ -1,0 +1,168 @@
+"""Sessions on bad days: a store or a draft that fails never stops the agent, and nothing is lost."""
+
+import random
+
+import pytest
+
+from focusctx import Focus
+from focusctx.errors import DraftUnavailable
+from focusctx.session.stores.memory import MemoryStore
+from session_parts import (
+    NOTHING,
+    STEPS,
+    BreakableStore,
+    Draft,
+    calls_in,
+    cites,
+    everything,
+    growing,
+    moved,
+    sent,
+    session_of,
+    sized,
+    wait_until,
+)
+
+METHODS = ("version", "events", "commit", "archived", "restored", "add")
+
+
+def check_nothing_is_lost(session, store: MemoryStore, view: list[dict], history: list[dict]) -> None:
+    """Every step that is not in the view is in the store, word for word."""
+    keys = session._conversations[0].keys
+    kept = MemoryStore.archived(store, session.tenant, keys)
+    stored = {
+        message["tool_call_id"]: message for span in kept for message in span.messages if "tool_call_id" in message
+    }
+    for message in history:
+        if message.get("tool_call_id") in calls_in(history) - calls_in(view):
+            assert stored[message["tool_call_id"]] == message
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_store_that_fails_in_one_method_never_stops_the_agent(method):
+    store = BreakableStore(method)
+    session = session_of(Draft(cites(2)), store)
+    for history in STEPS:
+        view = session.view(history)
+        check_nothing_is_lost(session, store, view, history)
+        if method in ("version", "commit"):
+            assert view == history
+    assert (method in ("version", "commit")) == (not moved(session))
+    store.broken.clear()
+    history = sized(*[100] * 17)
+    view = session.view(history)
+    assert moved(session)
+    check_nothing_is_lost(session, store, view, history)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_store_that_fails_now_and_then(seed):
+    rng = random.Random(seed)
+    store = BreakableStore()
+    session = session_of(Draft(cites(2)), store, recall=True)
+    before: list[dict] = []
+    for history in growing(sized(*[100] * 30)):
+        store.broken = {method for method in METHODS if rng.random() < 0.3}
+        events = len(moved(session))
+        view = session.view(history)
+        check_nothing_is_lost(session, store, view, history)
+        if len(moved(session)) == events:
+            assert view[: len(before)] == before
+        assert isinstance(session.handle_recall("s_1"), str)
+        before = view
+    store.broken.clear()
+    assert session_of(Draft(cites(2)), store, recall=True).view(history) == session.view(history)
+    assert moved(session)
+
+
+def test_nobody_pays_for_sketches_while_the_store_is_down():
+    store = BreakableStore("version", "commit")
+    draft = Draft()
+    session = session_of(draft, store, ahead=0.5)
+    sent(session, STEPS)
+    assert draft.calls <= 1  # the first may be asked for while a store is not needed yet
+    assert session.events[-1].cause == "store"
+    session.close()
+
+
+def test_sketches_that_could_not_be_stored_are_used_when_they_can():
+    store = BreakableStore("commit")
+    draft = Draft(cites(2))
+    session = session_of(draft, store)
+    sent(session, STEPS)
+    assert draft.calls == 1
+    assert {event.cause for event in session.events} == {"store"}
+    store.broken.clear()
+    view = session.view(sized(*[100] * 17))
+    assert draft.calls == 1
+    # drawn at s_4: what came since stays
+    assert calls_in(view) == {f"call_{number}" for number in (2, *range(4, 18))}
+
+
+def test_what_cannot_be_stored_is_not_dropped():
+    history = sized(*[100] * 8)
+    history[3]["extra"] = object()
+    session = session_of(Draft())
+    assert session.view(history) == history
+    assert session.events[-1].cause == "store"
+
+
+def test_a_refusal_that_could_not_be_stored_is_still_remembered():
+    draft = Draft(everything)
+    session = session_of(draft, BreakableStore("commit"), growth=1.0)
+    sent(session, growing(sized(*[100] * 6)))
+    assert draft.calls == 1
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [DraftUnavailable("it is down"), RuntimeError("a bug"), "no plan at all", ""],
+    ids=["down", "bug", "nonsense", "silent"],
+)
+def test_a_draft_that_fails_leaves_the_view_as_it_is(plan):
+    def reply(prompt):
+        if isinstance(plan, Exception):
+            raise plan
+        return plan
+
+    draft = Draft(reply)
+    session = session_of(draft)
+    for history in STEPS:
+        assert session.view(history) == history
+    assert draft.calls == 3, "then the breaker leaves it alone"
+    assert [event.cause for event in session.events] == ["draft"] * 4
+    assert session.events[-1].steps == len(STEPS) - 4 - 3
+    assert "left alone" in session.events[-1].why
+
+
+def test_a_draft_that_hangs_is_waited_for_no_longer_than_the_deadline():
+    draft = Draft(seconds=60.0)
+    session = session_of(draft, deadline=0.05)
+    for history in growing(sized(*[100] * 6)):
+        assert session.view(history) == history
+    assert "within 0.05 s" in session.events[0].why
+    assert wait_until(lambda: draft.under_way == 0)
+
+
+def test_after_the_pause_the_draft_is_asked_again():
+    draft = Draft("nonsense")
+    focus = Focus(draft, budget=300, tokens=lambda text: text.count("x"), breaker_failures=1, breaker_pause=30.0)
+    now = [0.0]
+    focus._breaker._clock = lambda: now[0]
+    session = focus.session(ahead=1.0)
+    sent(session, growing(sized(*[100] * 6)))
+    assert draft.calls == 1
+    now[0] = 31.0
+    draft._plan = NOTHING
+    session.view(sized(*[100] * 7))
+    assert draft.calls == 2
+    assert moved(session)
+
+
+def test_sessions_of_one_focus_share_its_breaker():
+    focus = Focus(Draft("nonsense"), budget=300, tokens=lambda text: text.count("x"), breaker_failures=1)
+    focus.session(ahead=1.0).view(sized(*[100] * 5))
+    other = focus.session(ahead=1.0)
+    other.view(sized(*[100] * 5, name=" aside"))
+    assert focus.draft.calls == 1
+    assert "left alone" in other.events[-1].why
