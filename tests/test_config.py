@@ -25,6 +25,7 @@ def test_the_keyword_arguments_of_focus_are_the_knobs() -> None:
         ("fill", 1.5), ("fill", -0.1), ("repair", 2.0), ("limit", 0),
         ("dropped", "melt"), ("observations", "maybe"), ("deadline", 0), ("confidence", 1), ("m_max", 0),
         ("draft_window", 3), ("sketch_tokens", 0), ("breaker_failures", 0), ("breaker_pause", -1),
+        ("pin", 3), ("pin", "s_3"), ("observations", 3), ("observations", None), ("tokens", 3), ("tokens", None),
     ],
 )  # fmt: skip
 def test_a_wrong_value_is_named(name: str, value: object) -> None:

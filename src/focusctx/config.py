@@ -57,7 +57,8 @@ class FocusConfig:
     """How to compress. `FocusConfig()` and `FocusConfig.paper()` differ only where a measurement said so."""
 
     budget: int = 4096
-    """δ: tokens of history (system prompt excluded) above which compression is due."""
+    """δ: tokens of history (system prompt excluded) above which compression is due. How small it gets is not said by
+    this: see `limit`."""
 
     rollouts: int = 3
     """N: how many plan sketches are sampled per event."""
@@ -148,6 +149,10 @@ class FocusConfig:
             "observations must be 'auto', 'never', 'always' or a function": not (
                 callable(self.observations) or self.observations in ("auto", "never", "always")
             ),
+            "tokens must be the name of an encoding or a function": not (
+                callable(self.tokens) or isinstance(self.tokens, str)
+            ),
+            "pin must be None or a function": not (self.pin is None or callable(self.pin)),
             "draft_window must be 256 or more": self.draft_window < 256,
             "sketch_tokens must be 1 or more": self.sketch_tokens < 1,
             "deadline must be above 0": not self.deadline > 0,

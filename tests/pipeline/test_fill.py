@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -122,3 +123,17 @@ def test_it_only_adds_and_never_more_than_there_is_room_for(
     assert after.kept.isdisjoint(after.skeletons)
     assert taken <= max(spare_room(found, before.kept, config), 0)
     assert after.notes.keys() == (after.kept - before.kept) | after.skeletons
+
+
+@given(st.lists(st.integers(1, 50), min_size=2, max_size=12), st.integers(0, 100), st.integers(1, 99))
+def test_decided_ahead_of_time_the_room_is_what_it_will_be_at_the_budget(
+    sizes: list[int], coming: int, percent: int
+) -> None:
+    """Ahead of time, and when a step has come that just fills the budget and stays."""
+    now = History(
+        goal="", spans=tuple(Span(index, tokens=size) for index, size in enumerate(sizes, 1)), tokens=sum(sizes)
+    )
+    later = History(goal="", spans=(*now.spans, Span(len(sizes) + 1, tokens=coming)), tokens=now.tokens + coming)
+    config = FocusConfig(budget=later.tokens, fill=percent / 100)
+    kept = {1, 2}
+    assert spare_room(now, kept, config) == pytest.approx(spare_room(later, {*kept, len(sizes) + 1}, config))

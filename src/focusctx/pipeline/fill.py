@@ -43,11 +43,16 @@ def read_offers(history: History, count: Count) -> Offers:
 
 
 def spare_room(history: History, kept: Collection[int], config: FocusConfig) -> float:
-    """Tokens between what stays and the target: a share of the spans, as far as the budget, or the limit, goes."""
+    """Tokens between what stays and the target: a share of the spans, as far as the budget, or the limit, goes.
+
+    Of a history within the budget, as sketches drawn ahead of time have it, what will come until it is reached stays
+    whole and takes its part of the room.
+    """
     spans = sum(span.tokens for span in history.spans)
+    coming = max(config.budget - history.tokens, 0)
     most = config.budget if config.limit is None else min(config.budget, config.limit)
-    target = min(config.fill * spans, most - (history.tokens - spans))
-    return target - sum(span.tokens for span in history.spans if span.index in kept)
+    target = min(config.fill * (spans + coming), most - (history.tokens - spans))
+    return target - coming - sum(span.tokens for span in history.spans if span.index in kept)
 
 
 def fill(history: History, selection: Selection, offers: Offers | None, config: FocusConfig) -> Selection:
