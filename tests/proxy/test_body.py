@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents import Draft
 from focusctx import Focus
 from focusctx.proxy.body import Known, read, read_fields, read_list, write_fields, write_list
 from histories import run
 from raw_http import Raw, in_background, proxy, raw_upstream, request
+from session_parts import Draft
 
 pytestmark = pytest.mark.usefixtures("bounded")
 

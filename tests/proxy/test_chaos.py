@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 import pytest
 
-from agents import Draft
 from focusctx import Focus
 from focusctx.errors import StoreError
 from focusctx.invariants import violations
@@ -20,6 +19,7 @@ from focusctx.proxy.app import Proxy
 from focusctx.types import Prompt
 from histories import Messages
 from raw_http import Raw, connect, exchange, proxy, raw_upstream, request
+from session_parts import Draft
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

@@ -13,11 +13,11 @@ from backports import zstd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents import Draft
 from focusctx import Focus
 from focusctx.proxy.encoding import unpack
 from histories import run
 from raw_http import exchange, proxy, raw_upstream
+from session_parts import Draft
 
 Pack = Callable[[bytes], bytes]
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from agents import NOTHING, Draft
 from focusctx import Focus
 from histories import Messages, run
 from raw_http import (
@@ -26,6 +25,7 @@ from raw_http import (
     raw_upstream,
     request,
 )
+from session_parts import NOTHING, Draft
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

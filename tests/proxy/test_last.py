@@ -9,7 +9,6 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from agents import BreakableStore, Draft, cites
 from focusctx import Focus
 from focusctx.config import FocusConfig
 from focusctx.pipeline.split import read_history
@@ -22,6 +21,7 @@ from focusctx.session.session import Session
 from focusctx.session.store import Store
 from focusctx.tokens import counter
 from histories import Messages, call
+from session_parts import BreakableStore, Draft, cites
 from strategies import HISTORIES, Json, format_of
 
 COUNT = counter("cl100k_base")

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 import task
-from agents import Draft
 from focusctx import Focus
 from focusctx.proxy.upstream import Upstream
 from histories import Messages, run
 from provider import Provider
 from raw_http import OK, Head, Line, Raw, connect, exchange, proxy, raw_upstream, request
+from session_parts import Draft
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

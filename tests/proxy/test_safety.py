@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 import redis
 
-from agents import Draft
 from focusctx import Focus
 from focusctx.errors import ConfigError
 from focusctx.proxy.settings import Settings
 from focusctx.proxy.upstream import Upstream
 from histories import run
 from raw_http import Headers, Raw, Whole, connect, exchange, proxy, raw_upstream, request
+from session_parts import Draft
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

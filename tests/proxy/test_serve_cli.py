@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import sqlite3
 import ssl
 import subprocess
@@ -25,11 +26,12 @@ pytestmark = pytest.mark.usefixtures("bounded")
 
 CHAT = "/v1/chat/completions"
 TOKEN = "a token of more than 16 characters"
+_NOT_OURS = ("FOCUSCTX", "OPENAI", "ANTHROPIC", "OTEL")
 _PROGRAM = [sys.executable, "-m", "focusctx", "serve"]
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("FOCUSCTX", "OPENAI", "OTEL"))}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_OURS)}
     return {**kept, "XDG_DATA_HOME": str(home), "HOME": str(home), "PYTHONUNBUFFERED": "1", **more}
 
 
@@ -100,6 +102,59 @@ async def test_what_it_says_and_does(tmp_path: Path, nothing_left: None) -> None
     with sqlite3.connect(tmp_path / "focusctx" / "proxy.db") as store:
         assert store.execute("SELECT count(*) FROM events").fetchone()[0] == 1
     store.close()
+
+
+async def test_agents_are_told_of_what_their_keys_are_for(tmp_path: Path, nothing_left: None) -> None:
+    """An Anthropic key is no business of OpenAI's: nobody is told to send it, and it does not get there."""
+    async with serve(tmp_path, "--upstream", "openai", "--listen", "127.0.0.1:0", "--store", "memory") as served:
+        assert "OPENAI_BASE_URL=" in served.said[1]
+        assert "ANTHROPIC_BASE_URL" not in "\n".join(served.said)
+        refused = await exchange(served.url, "POST", "/v1/messages", [("x-api-key", "sk-ant-secret")], history(2))
+        assert refused.status == 404
+        assert b"no upstream for Anthropic requests: add --upstream anthropic" in refused.body
+        assert refused["x-focusctx-error"] == "1"
+        assert await served.end() == 0
+        assert "sk-ant-secret" not in "\n".join(served.said)
+
+
+async def test_others_are_told_an_address_they_can_reach(tmp_path: Path, nothing_left: None) -> None:
+    options = ["--upstream", "openai", "--listen", "0.0.0.0:0", "--store", "memory"]
+    async with serve(tmp_path, *options, FOCUSCTX_TOKEN=TOKEN) as served:
+        assert re.fullmatch(r"http://0\.0\.0\.0:\d+", served.url), "where it listens"
+        port = served.url.rpartition(":")[2]
+        assert served.said[1].split()[0] == f"OPENAI_BASE_URL=http://{socket.gethostname().lower()}:{port}/v1"
+        assert "0.0.0.0" not in served.said[1]
+        assert await served.end() == 0
+
+
+async def test_a_draft_that_is_gone_is_said_once(tmp_path: Path, nothing_left: None) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        gone = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    options = ["--listen", "127.0.0.1:0", "--store", "memory", "--budget", "60", "--draft", f"openai:m@{gone}"]
+    async with (
+        raw_upstream() as up,
+        serve(tmp_path, "--upstream", f"one={up.url}", *options, OPENAI_API_KEY="sk-draft-secret") as served,
+    ):
+        assert (await exchange(served.url, "POST", CHAT, [], history(40))).status == 200
+        assert await served.end() == 0
+        (said,) = [line for line in served.said[3:] if "usable" in line]
+        assert "no answer from 127.0.0.1" in said
+        assert "ssl" not in said
+
+
+async def test_a_dry_run_claims_nothing(tmp_path: Path, nothing_left: None) -> None:
+    options = ["--listen", "127.0.0.1:0", "--budget", "60", "--dry-run", "--log-text"]
+    async with raw_upstream() as up, serve(tmp_path, "--upstream", f"one={up.url}", *options) as served:
+        assert (await exchange(served.url, "POST", CHAT, [], history(40))).status == 200
+        assert await served.end() == 0
+        events = [line for line in served.said[4:] if "tokens" in line]
+        assert len(events) == 1
+        assert re.search(r": dry run, would be: \d+ → \d+ tokens \(compressed\)$", events[0])
+        dropped = [line for line in served.said if "dropped s_" in line]
+        assert dropped
+        assert all("would be: dropped" in line for line in dropped)
+    assert up.got[0].body == history(40)
 
 
 CONFIG = """
@@ -233,6 +288,11 @@ WRONG: list[tuple[list[str], str]] = [
     (["--upstream", "openai", "--upstream", "openai"], "same name"),
     (["--upstream", "openai", "--listen", "x:y"], "HOST:PORT"),
     (["--upstream", "openai", "--listen", "127.0.0.1:99999"], "99999 is no port"),
+    (
+        ["--upstream", "openai", "--draft", "openai:m@http://localhost:8433/v1", "--listen", "8433"],
+        "would ask this proxy",
+    ),
+    (["--upstream", "mine=http://127.0.0.1:8433", "--listen", "127.0.0.1:8433"], "mine is this proxy itself"),
     (["--upstream", "openai", "--listen", "0.0.0.0:0"], "set an access token first (FOCUSCTX_TOKEN)"),
     (["--upstream", "openai", "--listen", "127.0.0.1:BUSY"], "choose another address with --listen"),
     (["--upstream", "openai", "--store", "mysql://x"], "names no store"),
@@ -254,8 +314,6 @@ WRONG: list[tuple[list[str], str]] = [
 
 @pytest.mark.parametrize(("options", "says"), WRONG, ids=[says for _, says in WRONG])
 def test_what_is_wrong_is_said_in_one_line(options: list[str], says: str, tmp_path: Path) -> None:
-    import socket
-
     from focusctx.cli import main
 
     other = sqlite3.connect(tmp_path / "other.db")
@@ -275,6 +333,25 @@ def test_what_is_wrong_is_said_in_one_line(options: list[str], says: str, tmp_pa
     assert said.startswith("focusctx: ")
     assert said.count("\n") == 1
     assert len(said) < 400
+
+
+@pytest.mark.parametrize(
+    ("draft", "variable"), [("openai:m", "OPENAI_BASE_URL"), ("anthropic:m", "ANTHROPIC_BASE_URL")]
+)
+def test_a_shell_for_agents_is_none_for_the_draft(
+    draft: str, variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Started again where agents are told of it, the draft would be told of it, too."""
+    from focusctx.cli import main
+
+    monkeypatch.setenv(variable, "http://127.0.0.1:8433/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-1")
+    options = ["--upstream", "openai", "--draft", draft, "--listen", "127.0.0.1:8433"]
+    code, said = _run_here(main, options, tmp_path)
+    assert code == 2
+    assert f"{draft}@http://127.0.0.1:8433" in said
+    assert f"unset {variable}" in said or f"and {variable}" in said
 
 
 def _run_here(main: object, options: list[str], home: Path) -> tuple[int, str]:

@@ -8,8 +8,8 @@ import pytest
 
 from focusctx.cli.options import DEFAULTS
 from focusctx.errors import ConfigError
-from focusctx.proxy.settings import File, Settings, address, is_loopback
-from focusctx.proxy.upstream import Upstream, Upstreams
+from focusctx.proxy.settings import File, Settings, address, is_loopback, machine
+from focusctx.proxy.upstream import Upstream, Upstreams, base_urls
 
 TOKEN = "a token of more than 16 characters"
 
@@ -20,6 +20,7 @@ TOKEN = "a token of more than 16 characters"
         ("127.0.0.1:9000", "127.0.0.1", 9000),
         ("0.0.0.0:80", "0.0.0.0", 80),
         (":9000", "127.0.0.1", 9000),
+        ("8401", "127.0.0.1", 8401),
         ("localhost", "localhost", 8400),
         ("[::1]:9000", "::1", 9000),
         ("[::]", "::", 8400),
@@ -105,6 +106,82 @@ def test_names_are_needed_and_told_apart() -> None:
         Upstreams(())
     with pytest.raises(ConfigError, match="same name"):
         Upstreams((Upstream.named("openai"), Upstream.named("openai=http://x")))
+
+
+ANTHROPIC = [("/v1/messages", {}), ("/v1/messages/count_tokens", {}), ("/v1/models", {"anthropic-version": "1"})]
+
+
+@pytest.mark.parametrize(("path", "headers"), ANTHROPIC)
+def test_an_anthropic_key_does_not_go_to_those_who_answer_no_anthropic_requests(
+    path: str, headers: dict[str, str]
+) -> None:
+    def choose(*names: str, path: str = path) -> str:
+        chosen = Upstreams([Upstream.named(name) for name in names]).choose(path, headers)
+        return chosen if isinstance(chosen, str) else chosen[0].name
+
+    refused = "no upstream for Anthropic requests: add --upstream anthropic"
+    for name in ("openai", "deepseek", "gemini", "groq", "mistral"):
+        assert choose(name) == refused
+        assert choose(f"{name}=http://gate") == name, "a server of the user's own may well speak it"
+    assert choose("openai", "groq") == refused
+    assert (
+        choose("openai", path=f"/openai{path}") == "openai answers no Anthropic requests: send them to another upstream"
+    )
+    for name in ("anthropic", "openrouter", "ollama", "vllm", "mine=http://gate"):
+        assert choose(name) == choose("openai", name) == name.partition("=")[0]
+    assert choose("mine=http://gate", "openai", "anthropic") == "anthropic"
+    assert choose("deepseek", path=f"/anthropic{path}") == "deepseek", "where DeepSeek has it"
+
+
+def test_other_requests_go_to_the_first_as_ever() -> None:
+    for names in (["openai"], ["openai", "anthropic"], ["anthropic", "openai"]):
+        upstreams = [Upstream.named(name) for name in names]
+        for path in ("/v1/chat/completions", "/v1/responses", "/v1/models", "/"):
+            assert Upstreams(upstreams).choose(path, {}) == (upstreams[0], path)
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (["openai"], {"OPENAI_BASE_URL": "/v1"}),
+        (["anthropic"], {"ANTHROPIC_BASE_URL": ""}),
+        (["openai", "anthropic"], {"OPENAI_BASE_URL": "/v1", "ANTHROPIC_BASE_URL": ""}),
+        (["anthropic", "openai"], {"OPENAI_BASE_URL": "/openai/v1", "ANTHROPIC_BASE_URL": ""}),
+        (["mine=http://gate"], {"OPENAI_BASE_URL": "/v1", "ANTHROPIC_BASE_URL": ""}),
+    ],
+)
+def test_agents_are_told_only_of_what_an_upstream_speaks(names: list[str], told: dict[str, str]) -> None:
+    upstreams = [Upstream.named(name) for name in names]
+    assert base_urls(upstreams) == told
+    paths = {"OPENAI_BASE_URL": "/chat/completions", "ANTHROPIC_BASE_URL": "/v1/messages"}
+    for name, path in told.items():
+        chosen = Upstreams(upstreams).choose(path + paths[name], {})
+        assert not isinstance(chosen, str)
+        assert chosen[0].name in (name.partition("_")[0].lower(), "mine")
+
+
+@pytest.mark.parametrize(
+    ("host", "url", "own"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:8400/v1", True),
+        ("127.0.0.1", "http://localhost:8400", True),
+        ("0.0.0.0", "http://[::1]:8400/v1", True),
+        ("127.0.0.1", "http://0.0.0.0:8400", True),
+        ("10.0.0.1", "http://10.0.0.1:8400/v1", True),
+        ("0.0.0.0", f"http://{machine()}:8400/v1", True),
+        ("10.0.0.1", "http://127.0.0.1:8400/v1", False),
+        ("127.0.0.1", "http://127.0.0.1:8000/v1", False),
+        ("127.0.0.1", "http://127.0.0.1", False),
+        ("127.0.0.1", "https://api.openai.com/v1", False),
+        ("127.0.0.1", "http://example.com:8400/v1", False),
+    ],
+)
+def test_its_own_address_is_no_upstream(host: str, url: str, own: bool) -> None:
+    settings = Settings((Upstream.named("openai"),), host=host, token=TOKEN)
+    assert settings.is_own(url) == own
+    if own:
+        with pytest.raises(ConfigError, match="upstream mine is this proxy itself"):
+            Settings((Upstream.named(f"mine={url}"),), host=host, token=TOKEN)
 
 
 @pytest.mark.parametrize("wrong", [{"port": -1}, {"port": 65536}, {"body_limit": -1}, {"grace": -0.1}])

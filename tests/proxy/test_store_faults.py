@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 import redis
 
-from agents import Draft
 from focusctx import Focus
 from focusctx.proxy.app import Proxy
 from histories import Messages, run
 from raw_http import Raw, eventually, exchange, proxy, raw_upstream
+from session_parts import Draft
 from stored import redis_binary, redis_server
 
 pytestmark = pytest.mark.usefixtures("nothing_left")

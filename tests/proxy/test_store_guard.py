@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from agents import BreakableStore, wait_until
 from focusctx.errors import ConfigError, StoreError
 from focusctx.proxy import store as store_module
 from focusctx.proxy.store import Guarded
 from focusctx.session.store import Store, StoredEvent, Totals
 from focusctx.session.stores.sqlite import SQLiteStore
+from session_parts import BreakableStore, wait_until
 from stored import event, span
 
 pytestmark = pytest.mark.usefixtures("bounded")

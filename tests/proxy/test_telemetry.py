@@ -69,6 +69,19 @@ async def test_the_numbers_for_prometheus_are_those_of_the_sessions():
     assert found["focusctx_draft_failures_total"] == 0
 
 
+async def test_a_dry_run_counts_under_other_names():
+    """Nothing was saved, and everything was sent."""
+    with Provider(task.model) as provider:
+        async with serving(Focus("offline", budget=2000), settings(provider, dry_run=True)) as (proxy, url):
+            await run_task(url)
+            found = await metrics_of(url)
+            (live,) = proxy.sessions
+    assert found["focusctx_would_save_tokens_total"] == live.session.savings.tokens_saved > 0
+    assert found["focusctx_would_save_net_usd"] == pytest.approx(live.session.savings.net)
+    assert found['focusctx_tokens_total{side="sent"}'] == found['focusctx_tokens_total{side="received"}'] > 0
+    assert not found.keys() & {"focusctx_tokens_saved_total", "focusctx_net_saved_usd"}
+
+
 async def test_a_draft_that_fails_is_counted():
     def broken(prompt):
         raise DraftUnavailable("gone")
@@ -99,6 +112,25 @@ async def collector() -> AsyncIterator[tuple[str, dict[str, list[bytes]]]]:
         yield f"http://127.0.0.1:{runner.addresses[0][1]}", got
     finally:
         await runner.cleanup()
+
+
+async def test_a_collector_is_not_told_of_savings_in_a_dry_run(monkeypatch):
+    pytest.importorskip("opentelemetry.sdk")
+    async with collector() as (address, got):
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
+        with Provider(task.model) as provider:
+            given = settings(provider, otel=True, dry_run=True)
+            async with serving(Focus("offline", budget=2000), given) as (_, url):
+                await run_task(url)
+        await asyncio.sleep(0)
+    metrics, traces = b"".join(got["/v1/metrics"]), b"".join(got["/v1/traces"])
+    assert b"focusctx.would_save.tokens" in metrics
+    assert b"focusctx.would_save.net" in metrics
+    assert b"focusctx.tokens.saved" not in metrics
+    assert b"focusctx.saved.net" not in metrics
+    assert b"focusctx.tokens.would_send" in traces
+    assert b"focusctx.tokens.sent" not in traces
 
 
 @pytest.mark.parametrize("stream", [False, True])

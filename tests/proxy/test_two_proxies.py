@@ -10,7 +10,6 @@ import pytest
 import redis
 
 import task
-from agents import Draft, growing
 from focusctx import Focus
 from focusctx.proxy.app import Proxy
 from focusctx.types import Prompt
@@ -18,6 +17,7 @@ from histories import Messages
 from prefixes import moves, spelled
 from provider import Provider, Received
 from raw_http import Headers, exchange, proxy
+from session_parts import Draft, growing
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

@@ -9,20 +9,23 @@ import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from ..errors import MissingExtraError
 from .options import DEFAULTS, DRAFTS, add_settings, focus_from
+from .parsers import parser_for
 from .problem import Problem
 
 if TYPE_CHECKING:
+    from ..compressor import Focus
     from ..proxy.settings import File, Settings
 
 _DESCRIPTION = """\
 Stand between an agent and its model provider: what goes up is compressed, all
 else is passed on untouched. Point the agent to it and change nothing else:
 
-  export OPENAI_BASE_URL=http://127.0.0.1:8400/v1
-  export ANTHROPIC_BASE_URL=http://127.0.0.1:8400
+  export OPENAI_BASE_URL=http://127.0.0.1:8400/v1     with --upstream openai
+  export ANTHROPIC_BASE_URL=http://127.0.0.1:8400     with --upstream anthropic
 
 and look at http://127.0.0.1:8400/ui.
 """
@@ -40,22 +43,30 @@ this machine only.
 
 
 def add_to(commands: Any) -> None:
-    parser = commands.add_parser(
-        "serve",
-        help="stand between an agent and its provider, as a proxy",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = parser_for(commands, "serve", "stand between an agent and its provider, as a proxy", _DESCRIPTION, _EPILOG)
     add = parser.add_argument
-    add("--upstream", action="append", metavar="NAME[=URL]", help="where requests go, see below; may be given again")
-    add("--listen", metavar="HOST:PORT", help="where to listen (default: 127.0.0.1:8400)")
+    add(
+        "--upstream",
+        action="append",
+        metavar="NAME[=URL]",
+        help="where requests go, see below; required, may be given again",
+    )
+    add("--listen", metavar="HOST:PORT", help="where to listen; a port alone: here (default: 127.0.0.1:8400)")
     add("--config", type=Path, metavar="FILE", help="a TOML file with all of this; options here override it")
-    add("--store", metavar="URL", help="where decisions last: sqlite:///FILE, redis://HOST, memory (default: a file)")
+    add(
+        "--store",
+        metavar="URL",
+        help="where decisions last: sqlite:///FILE, redis://HOST, memory (default: a file of yours, said at the start)",
+    )
     add("--recall", action="store_true", default=None, help="offer the model a tool that brings dropped steps back")
     add("--dry-run", action="store_true", default=None, help="forward all unchanged, show what would be dropped")
-    add("--no-money-gate", action="store_false", dest="money_gate", default=None, help="drop even where it costs more")
+    add(
+        "--no-money-gate",
+        action="store_false",
+        dest="money_gate",
+        default=None,
+        help="compress even where that costs more than it saves",
+    )
     add("--body-limit", type=int, metavar="BYTES", help="longer requests are passed on unread (default: 64 MiB)")
     add("--log-text", action="store_true", default=None, help="let the log say what was dropped, in words")
     add(
@@ -73,18 +84,22 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         from ..proxy.serve import serve
         from ..proxy.settings import File
+        from ..proxy.upstream import base_urls
     except ImportError as error:
         raise MissingExtraError("the proxy", "proxy") from error
     file = File.read(arguments.config) if arguments.config else File()
     settings = _settings(arguments, file)
     focus = focus_from(_how_to_compress(arguments, file))
+    _check_draft(focus, settings)
     store = settings.store_url  # here, where a folder that cannot be made is still a wrong setting
     _log_to_stderr()
 
     def started(address: str) -> None:
         say = sys.stderr.write
         say(f"focusctx listens on {address} for {', '.join(upstream.name for upstream in settings.upstreams)}\n")
-        say(f"  OPENAI_BASE_URL={address}/v1   ANTHROPIC_BASE_URL={address}   dashboard: {address}/ui\n")
+        here = _from_elsewhere(address)
+        bases = "".join(f"{name}={here}{path}   " for name, path in base_urls(settings.upstreams).items())
+        say(f"  {bases}dashboard: {here}/ui\n")
         say(f"  draft {focus.draft.name}, budget {focus.config.budget:,} tokens, store {_without_password(store)}\n")
         if settings.dry_run:
             say("  dry run: everything goes up unchanged\n")
@@ -121,6 +136,24 @@ def _how_to_compress(arguments: argparse.Namespace, file: File) -> argparse.Name
     check(file.compress, kinds, f"{arguments.config}: [compress] ")
     asked = {name: value for name in DEFAULTS if (value := getattr(arguments, name)) is not None}
     return argparse.Namespace(**{**DEFAULTS, **file.compress, **asked})
+
+
+def _check_draft(focus: Focus, settings: Settings) -> None:
+    """A shell in which agents find the proxy is one in which a draft finds it, too."""
+    endpoint = getattr(focus.draft, "endpoint", None)
+    if endpoint is not None and settings.is_own(endpoint.url):
+        raise Problem(
+            f"the draft {focus.draft.name} would ask this proxy itself: unset OPENAI_BASE_URL and ANTHROPIC_BASE_URL "
+            "here, or name the server, as in openai:MODEL@https://api.openai.com/v1"
+        )
+
+
+def _from_elsewhere(address: str) -> str:
+    """The proxy's address as others can reach it: where it listens on every one, by the name of this machine."""
+    from ..proxy.settings import is_everywhere, machine
+
+    parts = urlsplit(address)
+    return f"http://{machine()}:{parts.port}" if is_everywhere(parts.hostname or "") else address
 
 
 def _without_password(url: str) -> str:

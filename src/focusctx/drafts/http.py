@@ -93,7 +93,9 @@ class Endpoint:
         except TimeoutError as error:
             raise DraftTimeout(f"{self._host} gave no answer in {self.timeout:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
-            reason = str(error) or type(error).__name__
+            # Of a connection that was not made, aiohttp would name the host again, and how TLS is set up.
+            cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+            reason = str(cause) or type(cause).__name__
             raise _Passing(self._say(f"no answer from {self._host}: {reason}")) from error
         if 200 <= status < 300:
             return self._read(raw)

@@ -47,7 +47,7 @@ class Proxy:
         self.focus = focus
         self.store = Guarded(store_from(settings.store_url))
         self.sessions = Sessions(self._session)
-        self.metrics = Metrics(self.sessions)
+        self.metrics = Metrics(self.sessions, dry_run=settings.dry_run)
         self.access = Access(settings.token)
         self.watchers: set[asyncio.Event] = set()
         """Set whenever a session has moved on: what live pages wait for."""
@@ -61,7 +61,7 @@ class Proxy:
             dry_run=settings.dry_run,
         )
         self._http: aiohttp.ClientSession | None = None
-        self._tracing = _tracing() if settings.otel else None
+        self._tracing = _tracing(settings) if settings.otel else None
 
     def app(self) -> web.Application:
         app = web.Application(client_max_size=0)  # `_body` decides what is held
@@ -98,7 +98,7 @@ class Proxy:
         if self._tracing is not None:
             self._tracing.stepped(live, step, events, net)
         for event in events:
-            note_event(live, event, with_text=self.settings.log_text)
+            note_event(live, event, self.settings)
         for watcher in self.watchers:
             watcher.set()
 
@@ -106,8 +106,8 @@ class Proxy:
         if not request.raw_path.startswith("/"):  # CONNECT, or a target with a host of its own
             return forward.refusal(400, "this is no forward proxy: set your agent's base URL instead")
         chosen = self._upstreams.choose(request.raw_path, request.headers)
-        if chosen is None:
-            return forward.refusal(404, "no upstream of that name is configured")
+        if isinstance(chosen, str):
+            return forward.refusal(404, chosen)
         upstream, path = chosen
         if why := self.access.refuses_call(request, upstream):
             return forward.refusal(403, why)
@@ -188,10 +188,10 @@ class Proxy:
         return web.Response(body=self.metrics.text(), headers={"content-type": self.metrics.content_type})
 
 
-def _tracing() -> Tracing:
+def _tracing(settings: Settings) -> Tracing:
     from .tracing import Tracing  # an extra of its own
 
-    return Tracing()
+    return Tracing(dry_run=settings.dry_run)
 
 
 async def _resumed(begun: bytes, rest: aiohttp.StreamReader) -> AsyncIterator[bytes]:
@@ -200,12 +200,16 @@ async def _resumed(begun: bytes, rest: aiohttp.StreamReader) -> AsyncIterator[by
         yield chunk
 
 
-def note_event(live: Live, event: SessionEvent, *, with_text: bool) -> None:
+def note_event(live: Live, event: SessionEvent, settings: Settings) -> None:
     """One line of the log. What the agent and its tools said stays out of it, unless it was asked for."""
+    if event.result is not None and event.result.failure is not None:
+        return  # whoever failed has said so
     what = f"{event.tokens_before:,} → {event.tokens_after:,} tokens" if event.happened else f"left: {event.why}"
-    _log.info("session %s, step %d: %s (%s)", live.id, event.span, what, event.cause)
-    if with_text and event.result is not None and event.result.history is not None:
+    would = "dry run, would be: " if settings.dry_run and event.happened else ""
+    _log.info("session %s, step %d: %s%s (%s)", live.id, event.span, would, what, event.cause)
+    if settings.log_text and event.result is not None and event.result.history is not None:
         dropped = set(event.result.dropped)
         for span in event.result.history.spans:
             if span.index in dropped:
-                _log.info("session %s dropped %s: %r", live.id, span.label, f"{span.action} {span.observation}"[:200])
+                words = f"{span.action} {span.observation}"[:200]
+                _log.info("session %s %sdropped %s: %r", live.id, would, span.label, words)

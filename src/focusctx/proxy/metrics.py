@@ -34,8 +34,9 @@ class Metrics:
 
     content_type = CONTENT_TYPE_LATEST
 
-    def __init__(self, sessions: Sessions) -> None:
+    def __init__(self, sessions: Sessions, *, dry_run: bool = False) -> None:
         self._sessions = sessions
+        self._dry_run = dry_run
         self._registry = CollectorRegistry()
         self._registry.register(self)
         self._open = 0
@@ -80,16 +81,26 @@ class Metrics:
         yield CounterMetricFamily("focusctx_draft_failures", "Events that failed because of the draft", failures)
         tokens = CounterMetricFamily("focusctx_tokens", "Tokens of histories, as received and as sent", labels=["side"])
         tokens.add_metric(["received"], self._received)
-        tokens.add_metric(["sent"], self._sent)
+        tokens.add_metric(["sent"], self._received if self._dry_run else self._sent)
         yield tokens
-        yield CounterMetricFamily("focusctx_tokens_saved", "Input tokens that did not have to go up", self._saved)
-        what = "USD saved since the start, less what it cost"
-        yield GaugeMetricFamily("focusctx_net_saved_usd", what, self._money)
+        yield from self._savings()
         what = "Time that compression added to a request"
         limits = [*map(str, map(float, _SECONDS)), "+Inf"]
         buckets = list(zip(limits, accumulate(self._added), strict=True))
         yield HistogramMetricFamily("focusctx_added_seconds", what, buckets, self._seconds)
         yield GaugeMetricFamily("focusctx_sessions", "Conversations in memory", len(self._sessions))
+
+    def _savings(self) -> Iterator[Metric]:
+        """In a dry run nothing is saved, so no number that says so has the name of one that means it."""
+        if self._dry_run:
+            what = "Input tokens that would not have had to go up"
+            yield CounterMetricFamily("focusctx_would_save_tokens", what, self._saved)
+            what = "USD that would have been saved since the start, less what it would have cost"
+            yield GaugeMetricFamily("focusctx_would_save_net_usd", what, self._money)
+            return
+        yield CounterMetricFamily("focusctx_tokens_saved", "Input tokens that did not have to go up", self._saved)
+        what = "USD saved since the start, less what it cost"
+        yield GaugeMetricFamily("focusctx_net_saved_usd", what, self._money)
 
     def text(self) -> bytes:
         return generate_latest(self._registry)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+import socket
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from ..errors import ConfigError
 from .upstream import Upstream
@@ -56,6 +58,17 @@ class Settings:
             raise ConfigError(f"{self.port} is no port")
         if self.body_limit < 0 or self.grace < 0:
             raise ConfigError("body_limit and grace must be 0 or more")
+        if loop := next((upstream.name for upstream in self.upstreams if self.is_own(upstream.url)), None):
+            raise ConfigError(f"upstream {loop} is this proxy itself: its requests would never leave")
+
+    def is_own(self, url: str) -> bool:
+        """Whether whoever calls this address calls the proxy."""
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+        names = {self.host, machine()} if is_everywhere(self.host) else {self.host}
+        is_here = is_loopback(host) or is_everywhere(host)
+        reaches = host in names or (is_here and (is_loopback(self.host) or is_everywhere(self.host)))
+        return reaches and port == self.port
 
     @property
     def store_url(self) -> str:
@@ -122,7 +135,9 @@ _ADDRESS = re.compile(r"(\[(?P<six>[^\]\s]+)\]|(?P<host>[^:/\[\]\s]*))(:(?P<port
 
 
 def address(text: str) -> tuple[str, int]:
-    """`HOST:PORT`, `HOST` or `:PORT`; IPv6 in brackets."""
+    """`HOST:PORT`, `HOST` or `PORT`; IPv6 in brackets."""
+    if text.isascii() and text.isdigit():
+        return "127.0.0.1", int(text)
     parts = _ADDRESS.fullmatch(text)
     if not parts or not text:
         raise ConfigError(f"{text!r} is no address: HOST:PORT, IPv6 in brackets")
@@ -134,6 +149,19 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def machine() -> str:
+    """The name that others may know this machine by."""
+    return socket.gethostname().lower()
+
+
+def is_everywhere(host: str) -> bool:
+    """Whether to listen there is to listen on every address of the machine."""
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
 
 
 def _upstream(name: str, table: object) -> Upstream:

@@ -54,7 +54,9 @@ class Tail:
 
 
 class Tracing:
-    def __init__(self) -> None:
+    """In a dry run what would have been saved has names of its own: nothing was."""
+
+    def __init__(self, *, dry_run: bool = False) -> None:
         resource = Resource.create({"service.name": "focusctx"})
         self._traces = TracerProvider(resource=resource)
         self._traces.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
@@ -64,9 +66,11 @@ class Tracing:
         meter = self._meters.get_meter("focusctx")
         self._duration = meter.create_histogram("gen_ai.client.operation.duration", "s")
         self._usage = meter.create_histogram("gen_ai.client.token.usage", "{token}")
-        self._saved = meter.create_counter("focusctx.tokens.saved", "{token}")
+        self._sent = "focusctx.tokens.would_send" if dry_run else "focusctx.tokens.sent"
+        saved, net = ("would_save.tokens", "would_save.net") if dry_run else ("tokens.saved", "saved.net")
+        self._saved = meter.create_counter(f"focusctx.{saved}", "{token}")
         self._events = meter.create_counter("focusctx.events", "{event}")
-        self._net = meter.create_up_down_counter("focusctx.saved.net", "USD")
+        self._net = meter.create_up_down_counter(f"focusctx.{net}", "USD")
         self._added = meter.create_histogram("focusctx.added", "s")
 
     @contextmanager
@@ -102,7 +106,7 @@ class Tracing:
             {
                 "gen_ai.conversation.id": live.id,
                 "focusctx.tokens.received": step.full,
-                "focusctx.tokens.sent": step.sent,
+                self._sent: step.sent,
             }
         )
         model = {"gen_ai.request.model": live.key.model}

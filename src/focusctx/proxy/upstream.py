@@ -21,6 +21,8 @@ _KNOWN = {
     "ollama": "http://127.0.0.1:11434",
     "vllm": "http://127.0.0.1:8000",
 }
+_OPENAI_ONLY = frozenset({"openai", "deepseek", "gemini", "groq", "mistral"})
+"""Of these, whose documentation has no `/v1/messages` at that address: an Anthropic key is not for them to see."""
 _FORMS = f"an upstream is one of {', '.join(_KNOWN)}, or NAME=URL"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _OURS = ("v1", "ui", "metrics", "healthz", "readyz")
@@ -38,6 +40,8 @@ class Upstream:
     key: str | None = None
     v1: str = "/v1"
     """What the provider has in the place of the agents' `/v1`."""
+    anthropic: bool = True
+    """Whether it may answer Anthropic requests; False only where it is known not to."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name) or self.name in _OURS:
@@ -64,8 +68,11 @@ class Upstream:
         url = (url if given else _KNOWN.get(name, "")).rstrip("/")
         if not url:
             raise ConfigError(f"{text!r} names no upstream: {_FORMS}")
+        anthropic = bool(given) or name not in _OPENAI_ONLY
         version = _VERSION.search(url)
-        return cls(name, url[: version.start()], key, version[0]) if version else cls(name, url, key)
+        if version is None:
+            return cls(name, url, key, anthropic=anthropic)
+        return cls(name, url[: version.start()], key, version[0], anthropic)
 
 
 class Upstreams:
@@ -78,17 +85,51 @@ class Upstreams:
         self._named = {upstream.name: upstream for upstream in upstreams}
         if len(self._named) < len(upstreams):
             raise ConfigError("two upstreams have the same name")
+        able = (upstream for upstream in upstreams if upstream.anthropic)
+        self._for_anthropic = self._named.get("anthropic") or next(able, None)
 
-    def choose(self, path: str, headers: Mapping[str, str]) -> tuple[Upstream, str] | None:
-        """The upstream, and the path without its prefix; None when the header names one that nobody configured."""
+    def choose(self, path: str, headers: Mapping[str, str]) -> tuple[Upstream, str] | str:
+        """The upstream, and the path without its prefix; or why there is none."""
         if name := headers.get(HEADER):
-            return (self._named[name], path) if name in self._named else None
+            upstream = self._named.get(name)
+            return "no upstream of that name is configured" if upstream is None else _asked_for(upstream, path, headers)
         first, slash, rest = path[1:].partition("/")
         if slash and first in self._named:
-            return self._named[first], f"/{rest}"
-        if "anthropic" in self._named and ("anthropic-version" in headers or path.startswith("/v1/messages")):
-            return self._named["anthropic"], path
-        return self._first, path
+            return _asked_for(self._named[first], f"/{rest}", headers)
+        if self._for_anthropic is self._first or not _is_anthropic(path, headers):
+            return self._first, path
+        if self._for_anthropic is not None:
+            return self._for_anthropic, path
+        return "no upstream for Anthropic requests: add --upstream anthropic" if _is_ours(path) else (self._first, path)
+
+
+def base_urls(upstreams: Sequence[Upstream]) -> dict[str, str]:
+    """What agents can be told: the variables, and what stands behind the proxy's address in each.
+
+    Only those are named whose key an upstream is to see.
+    """
+    found = {}
+    if other := next((upstream for upstream in upstreams if upstream.url != _KNOWN["anthropic"]), None):
+        found["OPENAI_BASE_URL"] = "/v1" if other is upstreams[0] else f"/{other.name}/v1"
+    if any(upstream.anthropic for upstream in upstreams):
+        found["ANTHROPIC_BASE_URL"] = ""
+    return found
+
+
+def _asked_for(upstream: Upstream, path: str, headers: Mapping[str, str]) -> tuple[Upstream, str] | str:
+    """The upstream that a request names, unless it is known not to understand it."""
+    if not upstream.anthropic and _is_ours(path) and _is_anthropic(path, headers):
+        return f"{upstream.name} answers no Anthropic requests: send them to another upstream"
+    return upstream, path
+
+
+def _is_anthropic(path: str, headers: Mapping[str, str]) -> bool:
+    return path.startswith("/v1/messages") or "anthropic-version" in headers
+
+
+def _is_ours(path: str) -> bool:
+    """Whether a path is one that agents know, and none of the provider's own: DeepSeek has `/anthropic/v1/messages`."""
+    return path.startswith("/v1/")
 
 
 def _is_address(url: str) -> bool:

@@ -19,7 +19,7 @@ async def test_an_event_shows_its_spans_their_text_and_restores_one(staging, win
         await agent.step(12)
         assert PAGE_5 not in stage.went_up
         page = await window.opened(stage, event=5)
-        await expect(window.heading(re.compile("^Event 3: compressed$"))).to_be_visible()
+        await expect(window.heading(re.compile("^Event 2: compressed$"))).to_be_visible()
         spans = page.locator("li.span")
         fates = [await fate.text_content() for fate in await spans.locator(".badge").all()]
         assert fates == ["rescued", "kept", "kept", "dropped", "dropped", "dropped", "dropped", "pinned", "pinned"]
@@ -81,16 +81,46 @@ async def test_filters_and_the_bar_lead_to_spans(staging, window):
         await expect(page.locator("li.span:visible")).to_have_count(9)
 
 
+async def test_skeletons_stand_in_their_places_in_both_bars(staging, window):
+    async with staging(fill=0.7) as stage:
+        await stage.agent().step(20)
+        (live,) = stage.proxy.sessions
+        event = next(event for event in live.session.events if event.happened and event.result.skeletons)
+        page = await window.opened(stage, event=event.result.skeletons[0])
+        bars = page.locator(".bar")
+        await expect(bars).to_have_count(2)
+        before, after = [
+            await bar.locator(".segment").evaluate_all(
+                "all => all.map(one => [one.title.split(':')[0], one.className, Number(one.style.flexGrow)])"
+            )
+            for bar in await bars.all()
+        ]
+        stayed = [name for name, kind, _ in before if "dropped" not in kind]
+        assert len(stayed) < len(before)
+        assert [name for name, _, _ in after] == stayed
+        sizes = {name: tokens for name, _, tokens in before}
+        skeletons = [(name, tokens) for name, kind, tokens in after if "skeleton" in kind]
+        assert skeletons
+        assert all(0 < tokens < sizes[name] for name, tokens in skeletons)
+        assert sum(tokens for _, _, tokens in after) == event.tokens_after
+        await expect(page.locator(".legend")).to_contain_text("kept: plans cite it, or there was room")
+        await bars.last.locator(".segment.skeleton").first.click()
+        await expect(page.get_by_role("heading", name=skeletons[0][0], exact=True)).to_be_focused()
+
+
 async def test_addresses_lead_to_where_they_say_and_back(staging, window):
     async with staging() as stage:
         await stage.agent().step(12)
         page = await window.opened(stage, event=5)
-        await expect(window.heading("Event 3: compressed")).to_be_visible()
-        assert await page.title() == "Event 3: compressed · focusctx"
-        await page.get_by_role("link", name="← event 2").click()
-        await expect(window.heading("Event 2: left alone: too little is new")).to_be_focused()
+        await expect(window.heading("Event 2: compressed")).to_be_visible()
+        assert await page.title() == "Event 2: compressed · focusctx"
+        await page.get_by_role("link", name="← Left alone: too little is new").click()
+        await expect(window.heading("Left alone: too little is new")).to_be_focused()
+        await page.get_by_role("link", name="← Event 1: compressed").click()
+        await expect(window.heading("Event 1: compressed")).to_be_focused()
         await page.go_back()
-        await expect(window.heading("Event 3: compressed")).to_be_visible()
+        await page.get_by_role("link", name="Event 2: compressed →").click()
+        await expect(window.heading("Event 2: compressed")).to_be_visible()
         await page.get_by_role("navigation", name="You are here").get_by_role("link", name="scripted").click()
         await expect(window.heading("scripted")).to_be_visible()
         await page.locator("svg .mark:not(.left)").first.click()

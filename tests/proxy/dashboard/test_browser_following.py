@@ -7,6 +7,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from focusctx.proxy.upstream import Upstream
+
 expect = pytest.importorskip("playwright.async_api", reason="playwright is not installed").expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
@@ -34,10 +36,49 @@ async def test_it_says_what_to_do_and_then_follows_a_running_session(staging, wi
         changes = sum(event.happened for event in live.session.events)
         await expect(page.locator("figcaption")).to_contain_text(f"{changes} events marked")
         await expect(page.locator("svg .mark:not(.left)")).to_have_count(changes)
-        items = page.get_by_role("listitem").filter(has=page.get_by_role("link", name=re.compile("^Event")))
-        await expect(items.first).to_contain_text(re.compile("left alone: too little is new|compressed"))
-        await expect(page.get_by_role("link", name=re.compile("^Event 1: compressed"))).to_be_visible()
+        await expect(page.locator(".tiles div").last).to_contain_text(f"events{changes}in 14 requests")
+        await expect(page.get_by_text(f"{changes} events; looked at and left alone")).to_be_visible()
+        named = page.locator(".events a")
+        numbered = [f"Event {number}: compressed" for number in range(changes, 0, -1)]
+        texts = await named.all_text_contents()
+        assert [text for text in texts if text.startswith("Event")] == numbered, "counted as the tile counts them"
+        assert {text for text in texts if text not in numbered} == {"Left alone: too little is new"}
         await expect(page.get_by_role("status")).to_have_text(re.compile("new events? in session scripted"))
+
+
+async def test_it_suggests_nothing_that_would_show_a_key_to_the_wrong_provider(staging, window):
+    upstreams = (Upstream.named("openai"),)
+    async with staging(upstreams=upstreams) as stage:
+        await window.page.goto(f"{stage.url}/ui")
+        welcome = window.page.locator(".welcome")
+        await expect(welcome).to_contain_text(f"export OPENAI_BASE_URL={stage.url}/v1")
+        await expect(welcome).not_to_contain_text("ANTHROPIC")
+
+
+async def test_the_list_says_what_a_session_waits_for(staging, window):
+    async with staging() as stage:
+        agent = stage.agent(model="claude-sonnet-5")
+        page = window.page
+        await page.goto(f"{stage.url}/ui")
+        live = await _until_it_waits(stage, agent)
+        row = page.get_by_role("row").filter(has=page.get_by_role("link", name="claude-sonnet-5"))
+        await expect(row).to_contain_text("waits: does not pay yet")
+        await row.get_by_role("link").click()
+        await expect(page.locator("figcaption")).to_contain_text("No event yet.")
+        await expect(page.get_by_text("No event yet; looked at and left alone")).to_be_visible()
+        assert not any(event.happened for event in live.session.events)
+        names = await page.locator(".events a").all_text_contents()
+        assert names
+        assert not any("Event" in name for name in names)
+
+
+async def _until_it_waits(stage, agent):
+    for _ in range(20):
+        await agent.step()
+        (live,) = stage.proxy.sessions
+        if live.session.events and live.session.events[-1].cause == "money":
+            return live
+    raise AssertionError("it always pays")
 
 
 async def test_updates_keep_focus_place_and_what_is_open(staging, window):
@@ -122,8 +163,12 @@ async def test_the_page_works_with_what_the_api_says(staging, window):
         (live,) = stage.proxy.sessions
         await expect(page.locator(".tiles dd").nth(1)).to_contain_text(f"{live.steps[-1].sent:,}")
         text = await page.locator("main").inner_text()
-        for number in range(1, len(live.session.events) + 1):
+        happened = 0
+        for number, event in enumerate(live.session.events, 1):
+            happened += event.happened
+            name = f"Event {happened}: compressed" if event.happened else re.compile("^Left alone: ")
             await page.goto(f"{stage.url}/ui#/sessions/{live.id}/events/{number}")
-            await expect(window.heading(re.compile(f"^Event {number}:"))).to_be_visible()
+            await expect(window.heading(name)).to_be_visible()
+            await expect(page.get_by_text(event.why[1:])).not_to_have_count(0)
             text += await page.locator("main").inner_text()
         assert not re.search(r"undefined|NaN|null|\[object", text), json.dumps(text)

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import task
-from agents import Draft, cites, growing, session_of, sized
 from focusctx.proxy.dashboard.moments import moments
 from focusctx.proxy.sessions import Step
+from session_parts import Draft, cites, growing, session_of, sized
 
 PAGE_9 = "Page 9 of 30. Balance"
 
@@ -40,14 +40,20 @@ async def test_the_list_says_what_each_session_saves_and_no_word_of_what_was_sai
         await stage.agent("second").step(14)
         told = await got(stage, "sessions")
     assert told["about"] == {
-        "version": told["about"]["version"], "dry_run": False, "draft": "scripted", "budget": 2500, "token": None,
-    }  # fmt: skip
+        "version": told["about"]["version"],
+        "dry_run": False,
+        "draft": "scripted",
+        "budget": 2500,
+        "base_urls": {"OPENAI_BASE_URL": "/v1", "ANTHROPIC_BASE_URL": ""},
+        "token": None,
+    }
     second, first = told["sessions"]
     assert (second["model"], second["upstream"], second["requests"]) == ("scripted", "local", 14)
     assert second["full"] > 4000 > 2500 > second["sent"]
     assert second["events"] >= 1
     assert second["net"] is None, "nobody knows the price of that model"
     assert (first["model"], first["net"], first["events"]) == ("gpt-4.1", 0.0, 0)
+    assert second["waits"] is first["waits"] is None
     assert first["full"] == first["sent"] > 0
     text = json.dumps(told)
     assert "ledger" not in text
@@ -64,6 +70,8 @@ async def test_a_session_tells_its_steps_and_why_it_changed_or_did_not(staging):
         assert [step[1:3] for step in told["steps"]] == [[step.full, step.sent] for step in live.steps]
         log = told["log"]
         assert [entry["number"] for entry in log] == list(range(1, len(log) + 1))
+        assert [entry["ordinal"] for entry in log if entry["happened"]] == list(range(1, told["events"] + 1))
+        assert {entry["ordinal"] for entry in log if not entry["happened"]} == {None}
         assert {"compressed", "growth", "money"} >= {entry["cause"] for entry in log} >= {"compressed", "money"}
         for entry in log:
             step = told["steps"][entry["request"] - 1]
@@ -72,6 +80,60 @@ async def test_a_session_tells_its_steps_and_why_it_changed_or_did_not(staging):
             assert entry["why"]
         assert told["money"]["saved"] > 0
         assert "ledger" not in json.dumps(told)
+
+
+async def test_a_session_that_is_over_budget_says_what_it_waits_for(staging):
+    async with staging() as stage:
+        agent = stage.agent(model="claude-sonnet-5")
+        waits = []
+        for _ in range(12):
+            await agent.step()
+            (line,) = (await got(stage, "sessions"))["sessions"]
+            assert (line["waits"] is not None) == (line["sent"] > 2500 and not line["events"])
+            waits.append(line["waits"])
+            if line["waits"] == "money":
+                break
+        assert waits[-1] == "money"
+        del agent.history[4:]
+        await agent.step()
+        (line,) = (await got(stage, "sessions"))["sessions"]
+        assert line["sent"] < 2500
+        assert line["waits"] is None, "what went back to an earlier step waits for nothing"
+
+
+async def test_entries_lead_to_those_before_and_after_them(staging):
+    async with staging() as stage:
+        await stage.agent().step(12)
+        session = await only_session(stage)
+        log = (await got(stage, f"sessions/{session}"))["log"]
+        assert len(log) > 2
+        names = [{name: entry[name] for name in ("number", "ordinal", "cause")} for entry in log]
+        for place, earlier, later in zip(range(len(log)), [None, *names], [*names[1:], None], strict=False):
+            event = await got(stage, f"sessions/{session}/events/{place + 1}")
+            assert (event["earlier"], event["later"]) == (earlier, later)
+            assert {name: event[name] for name in names[place]} == names[place]
+
+
+async def test_an_event_tells_what_is_left_of_each_span(staging):
+    async with staging(fill=0.7) as stage:
+        await stage.agent().step(20)
+        session = await only_session(stage)
+        log = (await got(stage, f"sessions/{session}"))["log"]
+        happened = [entry["number"] for entry in log if entry["happened"]]
+        events = [await got(stage, f"sessions/{session}/events/{number}") for number in happened]
+    spans = [span for event in events for span in event["result"]["spans"]]
+    assert {span["fate"] for span in spans} >= {"kept", "skeleton", "dropped"}
+    for span in spans:
+        match span["fate"], span["note"]:
+            case "dropped", _:
+                assert span["left"] == 0
+            case "skeleton", "the future may need what it did":
+                assert 0 < span["left"] < span["tokens"]
+            case _:  # a skeleton of before stays what it was
+                assert span["left"] == span["tokens"]
+    for event in events:
+        left = sum(span["left"] for span in event["result"]["spans"])
+        assert event["result"]["frame"] + left == event["after"]
 
 
 async def test_an_event_tells_why_a_span_stays_that_no_sketch_asked_for(staging):
@@ -85,6 +147,8 @@ async def test_an_event_tells_why_a_span_stays_that_no_sketch_asked_for(staging)
         assert notes
         assert notes <= {
             ("skeleton", "the future may need what it did"),
+            ("skeleton", "what an earlier event left of it"),
+            ("skeleton", "what an earlier event left of it"),
             ("kept", "the future may need what it shows"),
         }
         assert not any(event["restored"] for event in events), "what stayed did not come back"

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ...config import FocusConfig
+from ...pipeline.skeleton import skeleton_of
+from ...tokens import Counter
 from ...types import Result
 from .markup import Markup, tag
 
 FATES = {
-    "kept": "because plans cite it",
+    "kept": "plans cite it, or there was room",
     "rescued": "for the risk of losing it",
     "pinned": "whatever the sketches say",
     "skeleton": "without its observation",
@@ -35,10 +38,8 @@ def picture(result: Result, key: str) -> Markup | None:
         _Segment(f"s_{decision.index}", decision.fate, decision.tokens, f"{key}-s{decision.index}")
         for decision in result.decisions
     ]
-    after = [segment for segment in before if segment.word not in ("dropped", "skeleton")]
-    left = result.tokens_after - sum(segment.tokens for segment in after)
-    if any(segment.word == "skeleton" for segment in before) and left > 0:
-        after.append(_Segment("skeletons", "skeleton", left, None))
+    left = _left(result)
+    after = [segment._replace(tokens=left.get(segment.name, segment.tokens)) for segment in before]
     return tag(
         "figure",
         tag("figcaption", "The spans in order, each as wide as its tokens"),
@@ -53,6 +54,20 @@ def _frame(result: Result) -> _Segment:
     """What belongs to no span: the task and the user's words."""
     tokens = result.tokens_before - sum(decision.tokens for decision in result.decisions)
     return _Segment("user", "user", max(tokens, 0), None)
+
+
+def _left(result: Result) -> dict[str, int]:
+    """What is left of the spans that did not stay whole: nothing, or the tokens of a skeleton."""
+    left = {f"s_{index}": 0 for index in result.dropped}
+    if not result.skeletons or result.history is None:
+        return left
+    history, count = result.history, Counter(FocusConfig().tokens).count
+    outlined = [span for span in history.spans if span.index in result.skeletons]
+    sizes = {span.label: skeleton_of(span, history.format, count).tokens for span in outlined}
+    # Whoever made the result may have counted otherwise; what all of them come to is known.
+    gone = sum(span.tokens for span in history.spans if span.index in result.dropped)
+    share = (result.tokens_after - result.tokens_before + gone) / (sum(sizes.values()) or 1)
+    return left | {label: round(share * tokens) for label, tokens in sizes.items()}
 
 
 def _bar(name: str, segments: Sequence[_Segment], tokens: int, scale: int) -> Markup:
@@ -85,9 +100,9 @@ def _drawn(segment: _Segment, scale: int) -> Markup:
 def _legend(segments: Sequence[_Segment]) -> Markup:
     present = {segment.word for segment in segments}
     items = [
-        tag("li", tag("span", class_=f"swatch {word}"), tag("b", word), f" {meaning}")
+        tag("li", tag("span", class_=f"swatch {word}"), tag("b", word), f": {meaning}")
         for word, meaning in FATES.items()
         if word in present
     ]
-    items.append(tag("li", tag("span", class_="swatch user"), tag("b", "user"), " always kept"))
+    items.append(tag("li", tag("span", class_="swatch user"), tag("b", "user"), ": always kept"))
     return tag("ul", *items, class_="legend")

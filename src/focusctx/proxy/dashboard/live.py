@@ -11,7 +11,7 @@ from aiohttp import web
 
 from ..sessions import Live, Sessions
 from .answers import HEADERS
-from .told import Json
+from .evidence import Json
 
 _PAUSE = 0.25
 """Seconds between two updates: what happens in between comes together."""

@@ -14,10 +14,12 @@ from ...errors import StoreError
 from ...types import History
 from ..access import COOKIE, HEADER, Access
 from ..sessions import Live
+from ..upstream import base_urls
 from . import answers
+from .evidence import Json, texts_of
 from .live import Updates
 from .restoring import Restoring
-from .told import Json, about_session, texts_of, whole_event, whole_session
+from .told import about_session, whole_event, whole_session
 
 if TYPE_CHECKING:
     from ..app import Proxy
@@ -73,6 +75,7 @@ class _Dashboard:
             "dry_run": proxy.settings.dry_run,
             "draft": proxy.focus.draft.name,
             "budget": proxy.focus.config.budget,
+            "base_urls": base_urls(proxy.settings.upstreams),
             "token": HEADER if proxy.settings.token else None,
         }
         self.updates = Updates(proxy.sessions, proxy.watchers, self._about, line=self._line, stamp=self._stamp)

@@ -1,27 +1,22 @@
-"""What the page is told, as plain data. Texts of a history are left out wherever they are not asked for."""
+"""What the page is told of sessions and events, as plain data. Texts come only where they are asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
 
 from ...prices import price_of
 from ...session.events import SessionEvent
-from ...types import Decision, Result, Sketch, Span, UserTurn
 from ..sessions import Live
+from .evidence import Json, evidence_of, left_of
 from .moments import moments
-
-Json = dict[str, Any]
-_WHAT = 200
-"""Characters that tell what a span did."""
-_TURN = 2000
-"""Characters of the user's words that are shown unasked."""
 
 
 def about_session(live: Live) -> Json:
     """A line of the list."""
     last = live.steps[-1] if live.steps else None
     savings = live.session.savings
+    events = list(live.session.events)
     return {
         "id": live.id,
         "model": live.key.model,
@@ -31,10 +26,17 @@ def about_session(live: Live) -> Json:
         "sent": last.sent if last else 0,
         "exact": last.exact if last else True,
         "requests": len(live.steps),
-        "events": sum(event.happened for event in list(live.session.events)),
+        "events": sum(event.happened for event in events),
+        "waits": _waits(live, events),
         "tokens_saved": savings.tokens_saved,
         "net": savings.net if price_of(live.key.model) else None,
     }
+
+
+def _waits(live: Live, events: Sequence[SessionEvent]) -> str | None:
+    """Why nothing has happened yet, of a session that is over budget."""
+    is_over = bool(live.steps) and live.steps[-1].sent > live.session.focus.config.budget
+    return events[-1].cause if is_over and events and not any(event.happened for event in events) else None
 
 
 def whole_session(live: Live) -> Json:
@@ -55,8 +57,8 @@ def whole_session(live: Live) -> Json:
         "steps": [[step.time, step.full, step.sent, round(step.added, 4), step.exact] for step in steps],
         "steps_limit": live.steps.maxlen,
         "log": [
-            _entry(number, event, live, place)
-            for number, (event, place) in enumerate(zip(events, moments(steps, events), strict=True), 1)
+            {**name, **_entry(event, live, place)}
+            for name, event, place in zip(_names(events), events, moments(steps, events), strict=True)
         ],
     }
 
@@ -67,46 +69,50 @@ def whole_event(live: Live, number: int) -> Json | None:
     if not 1 <= number <= len(events):
         return None
     event = events[number - 1]
-    place = moments(list(live.steps), events)[number - 1]
+    left = left_of(event.result, live.session.focus.count) if event.result else {}
+    names, place = _names(events), moments(list(live.steps), events)[number - 1]
     return {
-        **_entry(number, event, live, place),
+        **names[number - 1],
+        **_entry(event, live, place),
         "model": live.key.model,
         "conversation": event.conversation,
         "is_current": event.conversation == events[-1].conversation,
-        "of": len(events),
+        "earlier": names[number - 2] if number > 1 else None,
+        "later": names[number] if number < len(names) else None,
         "money": event.verdict and {"gain": event.verdict.gain, "cost": event.verdict.cost},
-        "result": event.result and _result(event.result),
-        "back": _back(event, events[number:]),
+        "result": event.result and evidence_of(event.result, left),
+        "back": _back(event, left, events[number:]),
     }
 
 
-def _back(event: SessionEvent, later: Sequence[SessionEvent]) -> list[int]:
-    """The spans that it dropped and a later one saw whole again: somebody had wanted them back."""
-    result = event.result
-    if result is None or result.history is None or not event.happened:
+def _back(event: SessionEvent, left: Mapping[int, int], later: Sequence[SessionEvent]) -> list[int]:
+    """The spans of which a later event saw more than this one left: somebody had wanted them back."""
+    if not event.happened:
         return []
-    sizes = {span.index: span.tokens for span in result.history.spans if span.index in set(result.dropped)}
     seen = (
         span.index
         for other in later
         if other.conversation == event.conversation and other.result and other.result.history
         for span in other.result.history.spans
-        if span.tokens == sizes.get(span.index)  # and no skeleton of it
+        if span.tokens > left.get(span.index, span.tokens)
     )
     return sorted(set(seen))
 
 
-def texts_of(span: Span) -> Json:
-    return {"thought": span.thought, "action": span.action, "observation": span.observation}
+def _names(events: Sequence[SessionEvent]) -> list[Json]:
+    """What the entries of a log go by. All have a number, for their addresses; only changes are counted as events."""
+    changes = accumulate(int(event.happened) for event in events)
+    return [
+        {"number": number, "ordinal": change if event.happened else None, "cause": event.cause}
+        for number, (event, change) in enumerate(zip(events, changes, strict=True), 1)
+    ]
 
 
-def _entry(number: int, event: SessionEvent, live: Live, place: int | None) -> Json:
+def _entry(event: SessionEvent, live: Live, place: int | None) -> Json:
     """A line of a session's log."""
     result = event.result
     return {
-        "number": number,
         "happened": event.happened,
-        "cause": event.cause,
         "why": event.why,
         "span": event.span,
         "before": event.tokens_before,
@@ -117,73 +123,3 @@ def _entry(number: int, event: SessionEvent, live: Live, place: int | None) -> J
         "spans": len(result.decisions) if result else 0,
         "dropped": len(result.dropped) if result else 0,
     }
-
-
-def _result(result: Result) -> Json:
-    history = result.history
-    decided = {decision.index: decision for decision in result.decisions}
-    usage = result.usage
-    return {
-        "spans": [_span(span, decided.get(span.index)) for span in history.spans] if history else [],
-        "turns": [_turn(turn) for turn in history.user_turns] if history else [],
-        "frame": max(result.tokens_before - sum(decision.tokens for decision in result.decisions), 0),
-        "sketches": [_sketch(sketch) for sketch in result.sketches],
-        "certificate": _certificate(result),
-        "failure": result.failure,
-        "warnings": result.warnings,
-        "latency": result.latency,
-        "usage": {
-            "requests": usage.requests,
-            "input": usage.input_tokens,
-            "output": usage.output_tokens,
-            "cost": usage.cost,
-        },
-    }
-
-
-def _span(span: Span, decision: Decision | None) -> Json:
-    """Without a decision (the event failed, or could drop nothing) a span stays."""
-    return {
-        "index": span.index,
-        "tokens": span.tokens,
-        "what": _first_words(span.action or span.thought or span.observation),
-        "lengths": {name: len(text) for name, text in texts_of(span).items() if text},
-        "fate": decision.fate if decision else "kept",
-        "utility": decision.utility if decision else None,
-        "pinned": decision.pinned if decision else None,
-        "note": decision.note if decision else None,
-    }
-
-
-def _turn(turn: UserTurn) -> Json:
-    return {"after": turn.after, "text": turn.text[:_TURN], "length": len(turn.text)}
-
-
-def _sketch(sketch: Sketch) -> Json:
-    return {
-        "text": sketch.text,
-        "steps": [[step.text, step.cites] for step in sketch.steps],
-        "rescues": [[rescue.reason, rescue.spans] for rescue in sketch.rescues],
-        "unknown": sketch.unknown,
-        "problem": sketch.problem,
-    }
-
-
-def _certificate(result: Result) -> Json | None:
-    found = result.certificate
-    if found is None:
-        return None
-    return {
-        "set_utility": found.set_utility,
-        "radius": found.radius,
-        "confidence": found.confidence,
-        "rollouts": found.rollouts,
-        "m_max": found.m_max,
-        "bound": found.bound,
-        "assumptions": found.assumptions,
-    }
-
-
-def _first_words(text: str) -> str:
-    line = " ".join(text[: 4 * _WHAT].split())
-    return line if len(line) <= _WHAT and len(text) <= 4 * _WHAT else f"{line[: _WHAT - 1]}…"

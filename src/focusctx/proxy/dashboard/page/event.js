@@ -5,7 +5,7 @@ import { evidence } from "./evidence.js";
 import { picture } from "./picture.js";
 import { ask } from "./server.js";
 import { spanList } from "./spans.js";
-import { count, headline, many, moment, money, percent, saved } from "./words.js";
+import { count, many, moment, money, name, percent, saved } from "./words.js";
 
 export function eventView(main, { state, id, number, title }) {
   const trail = (model) => [
@@ -20,19 +20,18 @@ export function eventView(main, { state, id, number, title }) {
     try {
       const event = await ask(`sessions/${id}/events/${number}`);
       if (!here) return;
-      const name = `Event ${number}: ${headline(event, state.about.dry_run).toLowerCase()}`;
       const focused = document.activeElement === main.querySelector("h1");
-      main.replaceChildren(title(name, ...trail(event.model)));
+      main.replaceChildren(title(name(event, state.about.dry_run), ...trail(event.model)));
       spans = build(main, event, id, state.about);
       spans?.update(event.restored, current()?.active ?? 0);
       if (focused) main.querySelector("h1").focus();
     } catch (error) {
       if (here)
-        main.replaceChildren(title(`Event ${number}`, ...trail()), el("p", { class: "notice" }, `${error.message}.`));
+        main.replaceChildren(title("Event", ...trail()), el("p", { class: "notice" }, `${error.message}.`));
     }
   }
 
-  main.append(title(`Event ${number}`, ...trail()));
+  main.append(title("Event", ...trail()));
   load();
   return {
     // An event is history: only who asked for a span since can be news.
@@ -46,7 +45,7 @@ function build(main, event, id, about) {
   const result = event.result;
   // What the sketches say was not done in a dry run, nor where the event came to nothing or another decision held.
   const unreal = about.dry_run || event.cause !== "compressed";
-  main.append(summary(event, about), neighbours(event, id));
+  main.append(summary(event, about), neighbours(event, id, about));
   if (!result) return null;
   main.append(...notices(result), tiles(event, unreal), facts(event));
   const spans = spanList({ event, id, unreal, about });
@@ -74,13 +73,13 @@ function summary(event, about) {
   return el("p", { class: "verdict" }, sentences.join(" "), ...when);
 }
 
-function neighbours(event, id) {
-  const link = (number, words) => el("a", { href: `#/sessions/${id}/events/${number}` }, words);
+function neighbours({ earlier, later }, id, about) {
+  const link = (entry, words) => el("a", { href: `#/sessions/${id}/events/${entry.number}` }, words);
   return el(
     "nav",
-    { "aria-label": "Other events", class: "neighbours", hidden: event.of < 2 },
-    event.number > 1 && link(event.number - 1, `← event ${event.number - 1}`),
-    event.number < event.of && link(event.number + 1, `event ${event.number + 1} →`),
+    { "aria-label": "Before and after", class: "neighbours", hidden: !earlier && !later },
+    earlier && link(earlier, `← ${name(earlier, about.dry_run)}`),
+    later && link(later, `${name(later, about.dry_run)} →`),
   );
 }
 

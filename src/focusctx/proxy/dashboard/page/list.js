@@ -1,7 +1,7 @@
 // All sessions, the one that was active last on top.
 
 import { el, figures, Keyed, say } from "./dom.js";
-import { count, many, money, percent, saved, since } from "./words.js";
+import { count, headline, many, money, percent, saved, since } from "./words.js";
 
 const columns = (would) => ["session", "tokens now", `${would}saved`, `net ${would}saved`, "events", "last activity"];
 
@@ -65,6 +65,7 @@ function row(session, names) {
   const net = el("span");
   const events = el("span");
   const requests = el("small");
+  const waits = el("small", { class: "waits" });
   const active = el("time");
   const node = el(
     "tr",
@@ -73,7 +74,7 @@ function row(session, names) {
     cell(1, tokens),
     cell(2, el("span", { class: "meter kept", "aria-hidden": "true" }, level), " ", share),
     cell(3, net),
-    cell(4, events, requests),
+    cell(4, events, requests, waits),
     cell(5, active),
   );
   const update = (now) => {
@@ -84,19 +85,23 @@ function row(session, names) {
     say(net, now.net === null ? "unknown" : money(now.net));
     say(events, count(now.events));
     say(requests, ` in ${many(now.requests, "request")}`);
+    say(waits, now.waits ? waiting(now.waits) : "");
     since(active, now.active);
   };
   return { node, update };
 }
 
+// Why a session over budget has no event yet.
+const waiting = (cause) => (cause === "money" ? "waits: does not pay yet" : headline(cause).toLowerCase());
+
 // What to do when nothing has come yet.
 function welcome(about) {
-  const lines = `export OPENAI_BASE_URL=${location.origin}/v1\nexport ANTHROPIC_BASE_URL=${location.origin}`;
+  const lines = Object.entries(about.base_urls).map(([name, path]) => `export ${name}=${location.origin}${path}`);
   return el(
     "section",
     { class: "welcome" },
-    el("p", {}, "No agent has called yet. Start yours with one of these, and it appears here:"),
-    el("pre", { tabindex: "0", role: "group", "aria-label": "What to set" }, lines),
+    el("p", {}, `No agent has called yet. Start yours with ${lines.length > 1 ? "one of these" : "this"}, and it appears here:`),
+    el("pre", { tabindex: "0", role: "group", "aria-label": "What to set" }, lines.join("\n")),
     about.token &&
       el("p", {}, "The proxy has an access token: the agent sends it in the header ", el("code", {}, about.token), "."),
   );

@@ -10,15 +10,13 @@ const DENSE = 150; // more segments than this leave no room for gaps
 export function picture(event, unreal, goTo) {
   const { spans, frame } = event.result;
   if (!spans.length || spans[0].utility === null) return null;
-  const before = [
-    { fate: "user", tokens: frame, name: "user" },
-    ...spans.map((span) => ({ ...span, name: `s_${span.index}` })),
-  ];
-  const after = before.filter(({ fate }) => fate !== "dropped" && fate !== "skeleton");
-  const kept = after.reduce((sum, segment) => sum + segment.tokens, 0);
-  const skeletons = before.some(({ fate }) => fate === "skeleton");
-  const total = skeletons && event.happened ? event.after : kept;
-  if (skeletons && total > kept) after.push({ fate: "skeleton", tokens: total - kept, name: "skeletons" });
+  const user = { fate: "user", tokens: frame, name: "user" };
+  const before = [user, ...spans.map((span) => ({ ...span, name: `s_${span.index}` }))];
+  const after = before
+    .map((segment) => ({ ...segment, tokens: segment.left ?? segment.tokens }))
+    .filter(({ tokens }) => tokens);
+  const left = after.reduce((sum, segment) => sum + segment.tokens, 0);
+  const total = event.happened && event.cause === "compressed" ? event.after : left;
   const whole = frame + spans.reduce((sum, span) => sum + span.tokens, 0);
   return el(
     "figure",
@@ -38,7 +36,7 @@ export function picture(event, unreal, goTo) {
 }
 
 const key = (fate, word, meaning) =>
-  el("li", {}, el("span", { class: `swatch ${fate}` }), el("b", {}, word), ` ${meaning}`);
+  el("li", {}, el("span", { class: `swatch ${fate}` }), el("b", {}, word), `: ${meaning}`);
 
 function bar(name, segments, tokens, scale, goTo) {
   const drawn = segments

@@ -64,13 +64,13 @@ export function plot({ steps, log, budget, width, href }) {
     const mark = svg(
       "a",
       { href: href(event.number), tabindex: "-1", class: event.happened ? "mark" : "mark left" },
-      svg("title", {}, `event ${event.number}: ${event.why}`),
+      svg("title", {}, event.happened ? `event ${event.ordinal}: ${event.why}` : `left alone: ${event.why}`),
       svg("rect", { x: at - 7, y: y(whole) - 7, width: 14, height: y(sent) - y(whole) + 14 }), // easy to hit
       event.happened && svg("line", { x1: at, x2: at, y1: y(whole), y2: y(sent) }),
       svg("circle", { cx: at, cy: y(sent), r: event.happened ? 5 : 3.5 }),
     );
     if (event.happened && at - free > 18) {
-      mark.append(text({ x: at, y: y(Math.max(whole, sent)) - 8, "text-anchor": "middle" }, String(event.number)));
+      mark.append(text({ x: at, y: y(Math.max(whole, sent)) - 8, "text-anchor": "middle" }, String(event.ordinal)));
       free = at;
     }
     drawing.append(mark);

@@ -1,9 +1,9 @@
-// One session: what it saves now, how that came about, and every event with its reason.
+// One session: what it saves now, how that came about, every event, and every look that led to none, with its reason.
 
 import { el, figures, Keyed, say } from "./dom.js";
 import { figure } from "./figure.js";
 import { ask, atMostEvery } from "./server.js";
-import { count, headline, many, moment, money, percent, saved, since, size } from "./words.js";
+import { count, many, moment, money, name, percent, saved, since, size } from "./words.js";
 
 export function sessionView(main, { state, id, title }) {
   let built = null;
@@ -101,7 +101,7 @@ function build(main, session, about, title) {
     say(
       told,
       now.log.length
-        ? `${many(now.events, "change")}; ${many(left, "time")} looked at and left alone.`
+        ? `${now.events ? many(now.events, "event") : "No event yet"}${left ? `; looked at and left alone ${many(left, "time")}` : ""}.`
         : `None so far: ${count(now.sent)} tokens are within the budget of ${count(about.budget)}.`,
     );
     before.hidden = !(now.sent < now.full && !now.events);
@@ -123,10 +123,10 @@ function entry(event, about, href) {
   const words = el("span", { class: "words" });
   const why = el("span", { class: "reason" });
   const when = el("span", { class: "when" });
-  const node = el("li", { value: event.number }, el("div", { class: "head" }, link, words, when), why);
+  const node = el("li", {}, el("div", { class: "head" }, link, words, when), why);
   const update = (now) => {
     node.className = now.happened ? "happened" : "left";
-    say(link, `Event ${now.number}: ${headline(now, about.dry_run).toLowerCase()}`);
+    say(link, name(now, about.dry_run));
     const dropped = now.dropped ? `, ${now.dropped} of ${many(now.spans, "span")} ${would}dropped` : "";
     say(words, now.happened ? size(now.before, now.after) + dropped : `${count(now.after)} tokens`);
     say(why, `${now.why}${now.repeated > 1 ? `, for ${now.repeated} requests in a row` : ""}`);

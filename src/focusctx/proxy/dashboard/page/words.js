@@ -64,13 +64,19 @@ const CAUSES = {
   store: ["Left alone: the store failed"],
 };
 
-export function headline(event, dryRun) {
-  const [is, would = is] = CAUSES[event.cause] ?? [event.cause];
+export function headline(cause, dryRun) {
+  const [is, would = is] = CAUSES[cause] ?? [cause];
   return dryRun ? would : is;
 }
 
+// What an entry of a log is called: only what changed something is an event, and has a number as one.
+export function name({ ordinal, cause }, dryRun) {
+  const words = headline(cause, dryRun);
+  return ordinal === null ? words : `Event ${ordinal}: ${words.toLowerCase()}`;
+}
+
 export const FATES = {
-  kept: "because plans cite it",
+  kept: "plans cite it, or there was room",
   rescued: "for the risk of losing it",
   pinned: "whatever the sketches say",
   skeleton: "without its observation",
