@@ -12,7 +12,8 @@ from focusctx.session.session import Session
 from session_parts import Draft, cites, moved, session_of, sized, wait_until
 
 NEAR, OVER = 9, 11
-"""Steps of a hundred tokens, near a budget of a thousand and over it."""
+"""Steps after which a history is near a budget of a thousand, and over it."""
+SIZES = (*[100] * NEAR, 60, 60)
 
 
 def waiting(**options: Any) -> Session:
@@ -24,7 +25,7 @@ def waiting(**options: Any) -> Session:
     return session
 
 
-HISTORY = sized(*[100] * OVER)
+HISTORY = sized(*SIZES)
 
 
 @pytest.fixture
@@ -65,9 +66,17 @@ def test_what_is_stored_is_what_was_there_then() -> None:
     assert originals == {index: HISTORY[2 * index : 2 * index + 2] for index in (1, 3, 4, 5, 6, 7, 8)}
 
 
+def test_far_beyond_the_budget_there_is_less_room_so_it_is_worked_out_again(made: list[int]) -> None:
+    session = waiting()
+    further = [*HISTORY, *sized(*SIZES, 100)[-2:]]
+    session.view(further)
+    assert made == [len(HISTORY) - 2 * (OVER - NEAR), len(further)]
+    assert moved(session)[0].result.kept == (2, 9, 10, 11, 12)
+
+
 def test_other_objects_of_the_same_content_go_back_as_they_came(made: list[int]) -> None:
     session = waiting()
-    copies = sized(*[100] * OVER)
+    copies = sized(*SIZES)
     view = session.view(copies)
     assert moved(session)
     assert len(made) == 2, "worked out again, over the caller's own objects"
@@ -80,7 +89,7 @@ def test_reasoning_that_later_steps_go_on_from_stays(made: list[int]) -> None:
 
     def step(number: int, *before: Any) -> list[dict[str, Any]]:
         use = {"type": "tool_use", "id": f"t{number}", "name": "f", "input": {}}
-        result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": "x" * 100}
+        result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": "x" * 90}
         return [{"role": "assistant", "content": [*before, use]}, {"role": "user", "content": [result]}]
 
     history = [{"role": "user", "content": "Go."}, *step(1, say)]

@@ -20,6 +20,9 @@ from .recall import pinned_recalls
 from .store import Archived
 from .stores.encoding import Originals, pack_all
 
+_AT_THE_BUDGET = 1.05
+"""Times the budget: the size of a view for which the room was reckoned ahead of time."""
+
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
@@ -85,12 +88,13 @@ def up_to_date(proposal: Proposal, now: Moment, focus: Focus) -> Proposal:
 
 
 def _holds(proposal: Proposal, now: Moment) -> bool:
-    """Whether what came since is behind it all, and needs nothing that would go."""
+    """Whether what came since is behind it all, leaves the room that was filled, and needs nothing that would go."""
     then, gone = proposal.moment.history, proposal.change.cut.dropped
     since = now.history.owners[len(then.messages) :]
     owners = chain.from_iterable((owner,) if isinstance(owner, int) else owner for owner in since)
     return (
-        now.decided == proposal.moment.decided
+        (proposal.drafted.offers is None or now.tokens <= _AT_THE_BUDGET * now.config.budget)
+        and now.decided == proposal.moment.decided
         and all(map(is_, then.messages, now.history.messages))  # the caller's own objects go back
         and all(owner == 0 or owner >= then.newest for owner in owners)
         and not any(span.needs in gone for span in now.history.spans[len(then.spans) :])
