@@ -21,6 +21,10 @@ from .plain import plain_message
 
 Count = Callable[[str], int]
 
+_MAPPINGS = (dict, Mapping)
+"""A dict is told from other things at once, a mapping slowly."""
+_LISTS = (list, tuple)
+
 
 def read_history(
     messages: Sequence[Message],
@@ -330,17 +334,19 @@ def _tokens(part: Part, count: Count) -> int:
 
 def _add_values(value: object, found: list[object]) -> None:
     """All that stands in a message, however deep: a reminder slipped into a content list is the user's words too."""
-    if isinstance(value, str):
-        found.append(value)
-    elif isinstance(value, Mapping):
+    if isinstance(value, _MAPPINGS):
         found.extend(value)
-        for inner in value.values():
-            _add_values(inner, found)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            _add_values(inner, found)
+        inside: Iterable[object] = value.values()
+    elif isinstance(value, _LISTS):
+        inside = value
     else:
         found.append(value)
+        return
+    for inner in inside:
+        if isinstance(inner, str):  # most of them, and spared a call
+            found.append(inner)
+        else:
+            _add_values(inner, found)
 
 
 def _add(pieces: list[str], piece: str) -> None:
