@@ -2,11 +2,15 @@
 
     python benchmarks/likelihood_threshold.py --draft transformers:MODEL --out losses.jsonl    # asks the model
     python benchmarks/likelihood_threshold.py --out losses.jsonl                               # reads what it said
+    python benchmarks/likelihood_threshold.py --out losses.jsonl --sketches sketches.jsonl     # as recorded sketches
 
 At each of the points of `--at` (recorded sketches name them) the model writes three plans and is then asked how much
 less likely each step is without each span. These losses are kept in FILE. For each threshold, a span is kept that
 some step of some plan loses more by than that (τ = 0.3 of three plans), as is the newest. Columns: evidence recall
 (mean over points), points with all of it, share of the span tokens left. `even` and `odd` are halves of the points.
+With fill: the same citations in FOCUS as it is shipped, and the newest spans with as many tokens as that left; an
+event without plans keeps everything there. `--sketches` writes the citations at `--threshold` as a draft would have,
+for `focusctx replay points`. The draft's second look, at what no step cites, is not in the losses and is left out.
 """
 
 from __future__ import annotations
@@ -20,17 +24,23 @@ from statistics import mean
 from typing import Any, cast
 
 from focusctx import Focus, FocusConfig
+from focusctx.baselines.embedders import embedder_from
+from focusctx.bench.replay.ablations.outcomes import Outcome
+from focusctx.bench.replay.ablations.outcomes import judge as judge_variant
+from focusctx.bench.replay.ablations.variants import Variant
 from focusctx.bench.replay.evidence import Evidence
 from focusctx.bench.replay.files import read_text
 from focusctx.bench.replay.points import Point
 from focusctx.bench.replay.runs import read_runs
-from focusctx.bench.replay.sketches import Sketches, points_recorded
+from focusctx.bench.replay.sketches import Place, Recorded, Sketches, points_recorded
 from focusctx.drafts import LikelihoodDraft, ScriptedDraft, draft_from
 from focusctx.drafts.likelihood import ScoringDraft
 from focusctx.pipeline.draft import build_prompt
 
 SHARED = Path(__file__).parents[2] / "shared"
 THRESHOLDS = (0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)
+PLANS = 3
+SHIPPED = Variant("", "FOCUS", FocusConfig())
 
 
 async def record(draft: LikelihoodDraft, points: list[Point], path: Path) -> None:
@@ -40,7 +50,7 @@ async def record(draft: LikelihoodDraft, points: list[Point], path: Path) -> Non
 
     async def ask(point: Point) -> None:
         async with places:
-            plans = await draft.plan(build_prompt(point.history, FocusConfig(sketch_tokens=384)), 3)
+            plans = await draft.plan(build_prompt(point.history, FocusConfig(sketch_tokens=384)), PLANS)
             _, lost = await draft.losses(plans)
         steps = [{"plan": step.plan, "text": step.text} for step in plans.steps]
         told = {"file": point.file, "id": point.run, "messages": point.messages, "steps": steps, "lost": lost}
@@ -65,9 +75,37 @@ def judge(point: Point, told: dict[str, Any], threshold: float) -> tuple[float |
     return judged.there / judged.needed if judged.needed else None, judged.left / point.span_tokens
 
 
-def table(points: dict[tuple[str, str, int], Point], losses: list[dict[str, Any]]) -> None:
-    print("| threshold | recall | all of it | span tokens left | recall, even / odd | left, even / odd |")
-    print("|---|---|---|---|---|---|")
+def as_sketches(point: Point, told: dict[str, Any], threshold: float) -> Recorded:
+    """What the draft says at that threshold, in the usual line form."""
+    lines: list[list[str]] = [[] for _ in range(PLANS)]
+    for place, step in enumerate(told["steps"]):
+        cited = sorted(int(span) for span, lost in told["lost"].items() if lost[place] > threshold)
+        lines[step["plan"]].append(f"Step: {step['text']} | Depends on: [{', '.join(f's_{span}' for span in cited)}]")
+    return Recorded(
+        file=point.file,
+        id=point.run,
+        messages=point.messages,
+        spans=len(point.history.spans),
+        budget=point.budget,
+        replies=tuple("\n".join(plan) for plan in lines),
+        draft=f"likelihood, threshold {threshold}",
+    )
+
+
+async def filled(points: dict[Place, Point], losses: list[dict[str, Any]], threshold: float) -> list[Outcome]:
+    """What FOCUS as it is shipped makes of the citations."""
+    embed = embedder_from("words")
+    found = []
+    for told in losses:
+        point = points[told["file"], told["id"], told["messages"]]
+        found.append(await judge_variant(SHIPPED, point, as_sketches(point, told, threshold), embed))
+    return [one for one in found if one is not None]
+
+
+def table(points: dict[Place, Point], losses: list[dict[str, Any]]) -> None:
+    print("| threshold | recall | all of it | span tokens left | recall, even / odd | left, even / odd |", end="")
+    print(" with fill: recall at tokens left | newest at as many |")
+    print("|---|---|---|---|---|---|---|---|")
     for threshold in THRESHOLDS:
         found = [judge(points[told["file"], told["id"], told["messages"]], told, threshold) for told in losses]
 
@@ -80,7 +118,11 @@ def table(points: dict[tuple[str, str, int], Point], losses: list[dict[str, Any]
         whole = mean(share == 1 for share, _ in found if share is not None)
         halves = (found[::2], found[1::2])
         recalls, lefts = " / ".join(f"{recall(h):.3f}" for h in halves), " / ".join(f"{left(h):.3f}" for h in halves)
-        print(f"| {threshold} | {recall(found):.3f} | {whole:.2f} | {left(found):.3f} | {recalls} | {lefts} |")
+        print(f"| {threshold} | {recall(found):.3f} | {whole:.2f} | {left(found):.3f} | {recalls} | {lefts}", end="")
+        shipped = asyncio.run(filled(points, losses, threshold))
+        needing = [one for one in shipped if one.needed]
+        ours, newest = mean(one.recall for one in needing), mean(one.newest for one in needing)
+        print(f" | {ours:.3f} at {mean(one.left for one in shipped):.3f} | {newest:.3f} |")
 
 
 def main() -> int:
@@ -90,6 +132,8 @@ def main() -> int:
     parser.add_argument("--data", type=Path, default=SHARED / "trajectories")
     parser.add_argument("--at", type=Path, default=SHARED / "sketches" / "sketches.jsonl")
     parser.add_argument("--limit", type=int, help="only so many points")
+    parser.add_argument("--sketches", type=Path, metavar="FILE", help="write citations there instead of the table")
+    parser.add_argument("--threshold", type=float, default=0.05, help="for those citations (default: 0.05)")
     arguments = parser.parse_args()
     if not (arguments.data.is_dir() and arguments.at.is_file()):
         print(f"no recorded runs at {arguments.data}, or no points at {arguments.at}", file=sys.stderr)
@@ -98,7 +142,17 @@ def main() -> int:
     found = [point for run in read_runs([arguments.data]) for point in points_recorded(Evidence(run), recorded)]
     if arguments.draft:
         asyncio.run(record(LikelihoodDraft(cast("ScoringDraft", draft_from(arguments.draft))), found, arguments.out))
-    table({(point.file, point.run, point.messages): point for point in found}, read(arguments.out))
+    points = {(point.file, point.run, point.messages): point for point in found}
+    losses = read(arguments.out)
+    if arguments.sketches:
+        sketches = Sketches(arguments.sketches)
+        known = sketches.open()
+        for told in losses:
+            place = told["file"], told["id"], told["messages"]
+            if place not in known:
+                sketches.add(as_sketches(points[place], told, arguments.threshold))
+    else:
+        table(points, losses)
     return 0
 
 

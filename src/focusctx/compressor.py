@@ -159,6 +159,7 @@ class Focus:
         if broken := violations(rebuilt, history.format):
             return self._fail(event, f"the compressed history would be refused: {broken[0]}")
         dropped = tuple(span.index for span in history.spans if span.index not in selection.kept)
+        tokens_after = self._size(history, selection, drafted.offers)
         return replace(
             event.untouched(),
             messages=[event.objects.get(id(m), m) for m in rebuilt] if dropped else event.original,
@@ -173,8 +174,8 @@ class Focus:
             certificate=theory.certificate(
                 [plan.cited for plan in plans], dropped, confidence=self.config.confidence, m_max=self.config.m_max
             ),
-            tokens_after=self._size(history, selection, drafted.offers),
-            warnings=_warnings(event.sketches, drafted.problem),
+            tokens_after=tokens_after,
+            warnings=_warnings(event.sketches, drafted.problem, tokens_after, self.config.limit),
         )
 
     def _measured(self, history: History, goal: str | None) -> History:
@@ -265,9 +266,11 @@ def untouched(messages: Sequence[Message], spans: Iterable[int], tokens: int, st
     )
 
 
-def _warnings(sketches: Sequence[Sketch], problem: str | None) -> tuple[str, ...]:
+def _warnings(sketches: Sequence[Sketch], problem: str | None, tokens: int, limit: int | None) -> tuple[str, ...]:
     """What a careful user wants to know although the event went well."""
     found = [problem] if problem else []
+    if limit is not None and tokens > limit:
+        found.append(f"{tokens} tokens are left, above the limit of {limit}: what may never be dropped stays")
     for number, sketch in enumerate(sketches, 1):
         if sketch.problem:
             found.append(f"sketch {number} is no plan: {sketch.problem}")

@@ -1,7 +1,7 @@
 """Small jobs over the office, and what to compare of two runs."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,9 @@ class Desk:
         self.price = price
         self.failures = dict(failures or {})
         self.asked: list[str] = []
+
+    async def check(self, units: Iterable[Unit]) -> None:
+        pass
 
     async def attempt(self, unit: Unit, meter: Meter) -> Attempt:
         self.asked.append(unit.task.id)

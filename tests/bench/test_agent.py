@@ -225,3 +225,17 @@ def test_a_user_who_answers() -> None:
 
     record = asyncio.run(Agent(FunctionModel(speak), Untouched).run(Room(), Task("audit")))
     assert [message["content"] for message in record.messages[2:]] == ["Hello.", "You said: Hello.", "Goodbye."]
+
+
+@pytest.mark.parametrize(("unanswered", "ended"), [(True, "model"), (False, "done")])
+def test_a_method_whose_model_gives_no_answer_is_not_judged(unanswered: bool, ended: str) -> None:
+    class Failing(Untouched):
+        async def compress(self, messages: Sequence[Message]) -> Compressed:
+            return Compressed(messages, failure="nobody there", unanswered=unanswered)
+
+    record, environment = run(auditor(), Failing)
+    assert record.ended == ended
+    assert environment.closed
+    if unanswered:
+        assert record.problem == "none got no answer: nobody there"
+        assert record.steps == ()

@@ -103,7 +103,7 @@ def test_settings_of_another_version_are_refused() -> None:
         Job.from_json({"version": 1})
 
 
-@pytest.mark.parametrize("wrong", [{"budgets": (0,)}, {"rollouts": (3, -1)}, {"tasks": -2}, {"methods": ()}])
+@pytest.mark.parametrize("wrong", [{"budgets": (-1,)}, {"rollouts": (3, -1)}, {"tasks": -2}, {"methods": ()}])
 def test_what_no_run_could_do(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         office(**wrong).check()

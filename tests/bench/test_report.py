@@ -255,6 +255,7 @@ def test_figures(tmp_path: Path) -> None:
     sweep(tmp_path / "run")
     (section,) = document(tmp_path).sections
     assert [figure.key for figure in section.figures] == ["trade-off", "events", "cost"]
+    assert "fewer than a tenth of them did, or fewer than five" in section.figures[1].note
     assert section.figures[2].title == "Cost per task"
     written = write_report(document(tmp_path), tmp_path / "report")
     drawn = [path for path in written if path.parent.name == "figures"]

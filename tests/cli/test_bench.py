@@ -50,6 +50,28 @@ def test_other_settings_in_the_same_folder_are_refused(focusctx, tmp_path):
     assert "seed: 42 / 7" in err
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--draft", "scripted"), 'drafts: ["offline"] / ["scripted"]'),
+        (("--budget", 2048), "budgets: [] / [2048]"),
+        (("--methods", "none"), 'methods: ["none", "fifo"] / ["none"]'),
+        (("--tasks", 7), "count: 1 / 7"),
+        (("--rollouts", 3), "rollouts: [5] / [3]"),
+        (("--seed", 42), "seed: 7 / 42"),
+        (("--set", "tasks=3"), 'office.more: {} / {"tasks": "3"}'),
+    ],
+)
+def test_a_folder_alone_refuses_what_it_was_not_told(focusctx, tmp_path, options, said):
+    """Also where what is given is what would be the default elsewhere."""
+    run = ("--methods", "none", "fifo", "--tasks", 1, "--rollouts", 5, "--seed", 7, "--out", tmp_path)
+    assert focusctx(*OFFICE, *run)[0] == 0
+    code, out, err = focusctx("bench", "run", "--out", tmp_path, *options)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert focusctx("bench", "run", "--out", tmp_path, "--rollouts", 5, "--seed", 7)[0] == 0
+
+
 def test_a_sweep_prints_what_was_varied(focusctx, tmp_path):
     code, out, _ = focusctx(
         *OFFICE, "--methods", "none", "focus-d", "--budget", 2048, 4096, "--draft", "offline", "scripted",
@@ -99,7 +121,7 @@ def test_only_some_tasks(focusctx, tmp_path):
         (("bench", "run", "--benchmark", "kitchen"), "unknown benchmark 'kitchen'"),
         ((*OFFICE, "--methods", "magic"), "unknown method 'magic'"),
         ((*OFFICE, "--methods", "prompting"), "needs a model that writes summaries"),
-        ((*OFFICE, "--methods", "none", "--budget", "0"), "budget must be 1 or more"),
+        ((*OFFICE, "--methods", "none", "--budget", "-1"), "budget must be 0 or more"),
         ((*OFFICE, "--max-cost", "0"), "--max-cost must be above 0"),
         ((*OFFICE, "--set", "nonsense"), "--set wants KEY=VALUE"),
         (("bench", "run", "--benchmark", "qa8"), "qa8"),

@@ -143,6 +143,27 @@ def test_a_draft_that_fails_is_a_warning(focusctx, say, trace):
     assert code == 0
     assert json.loads(out) == histories.run(5)
     assert f"focusctx: warning: {trace} not compressed: 0 of 3 sketches usable" in err
+    assert err.count("\n") == 1, "and it is said once"
+
+
+def test_a_failure_is_said_once_wherever_the_table_goes(focusctx, say, trace, tmp_path):
+    say("I would rather not.")
+    code, out, err = focusctx("compress", trace, "--budget", 0, "--out", tmp_path / "smaller.json")
+    assert (code, out) == (0, "")
+    assert err.count("not compressed") == 1
+    several = tmp_path / "several.jsonl"
+    several.write_text("\n".join(json.dumps(histories.run(spans)) for spans in (5, 6)))
+    code, out, err = focusctx("compress", several, "--budget", 0, "--out", tmp_path / "smaller.json")
+    assert out.startswith("2 conversations: ")
+    assert err.count("not compressed") == 2
+
+
+def test_more_than_the_limit_is_not_left_without_a_word(focusctx, scripted, trace, tmp_path):
+    _, out, _ = focusctx("compress", trace, "--budget", 0, "--limit", 1, "--out", tmp_path / "smaller.json")
+    left = Result.from_json(focusctx("compress", trace, "--budget", 0, "--limit", 1, "--json")[1]).tokens_after
+    assert f"warning: {left} tokens are left, above the limit of 1: what may never be dropped stays" in out
+    _, out, _ = focusctx("compress", trace, "--budget", 0, "--limit", left, "--out", tmp_path / "smaller.json")
+    assert "above the limit" not in out
 
 
 def test_all_lines_are_checked_before_the_draft_is_asked(focusctx, scripted, tmp_path):

@@ -83,6 +83,12 @@ def test_options(complaint, trace, monkeypatch, options, said):
     assert said in complaint("compress", trace, *options)
 
 
+@pytest.mark.parametrize("command", ["compress x.json", "serve", "bench run", "replay run x.jsonl", "replay", ""])
+def test_an_unknown_option_points_to_the_help_of_its_command(complaint, command):
+    known = " ".join(["focusctx", *(word for word in command.split() if not word.startswith("x."))])
+    assert complaint(*command.split(), "--nonsense") == f"unrecognized arguments: --nonsense; see `{known} --help`"
+
+
 def test_out_is_a_folder(complaint, trace, tmp_path):
     assert "is a folder" in complaint("compress", trace, "--out", tmp_path)
 

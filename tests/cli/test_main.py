@@ -98,6 +98,13 @@ def test_the_help_lists_what_can_be_named(capsys):
         assert name in replay
 
 
+def test_the_help_says_what_budget_and_limit_are(capsys):
+    told = " ".join(help_of(capsys, "compress").split())
+    assert "compress above this; how small it gets is for the sketches to say, see --limit" in told
+    assert "may never be dropped (the user's words, pinned spans) stays even above it" in told
+    assert "fill up from the data flow, within the budget" in told
+
+
 def test_the_help_lists_every_form_of_a_draft():
     with pytest.raises(ConfigError) as known:
         draft_from("nobody")

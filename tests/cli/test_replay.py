@@ -109,6 +109,33 @@ def test_sketches_are_recorded_and_played(focusctx, log, tmp_path):
     assert "Oracle" in out
 
 
+@pytest.mark.parametrize("command", ["run", "points"])
+def test_sketches_of_another_file_are_refused(focusctx, log, tmp_path, command):
+    sketches = tmp_path / "sketches.jsonl"
+    assert focusctx("replay", "record", log, "--draft", "offline", "--out", sketches, "--budget", 400)[0] == 0
+    other = write(tmp_path / "other.jsonl", long_run(24, "b"))
+    code, out, err = focusctx("replay", command, other, "--sketches", sketches, "--out", tmp_path / "out")
+    assert (code, out) == (2, "")
+    assert "none of the 5 recorded points is of a run in other.jsonl; files there: my-logs.jsonl" in err
+
+
+def test_a_budget_of_nothing_is_over_at_once(focusctx, log, tmp_path):
+    options = ("--budget", 0, "--jobs", 1, "--no-report", "--no-matched", "--methods", "focus-d", "--out", tmp_path)
+    code, out, _ = focusctx("replay", "run", log, *options)
+    assert code == 0
+    assert "my-logs.jsonl, δ 0" in out
+    assert all(step.due for record in run_records(tmp_path) for step in record.steps)
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [((), "at gpt-4.1's prices (--model;"), (("--model", "my-own"), "which my-own has no known price for (--model)")],
+)
+def test_the_table_says_at_whose_prices(focusctx, log, tmp_path, model, said):
+    options = ("--budget", 400, "--jobs", 1, "--no-report", "--methods", "none", "--out", tmp_path / "out")
+    assert f"$: the agent's calls, a run, {said}" in focusctx("replay", "run", log, *options, *model)[1]
+
+
 def test_points_of_a_log(focusctx, log, tmp_path):
     code, out, _ = focusctx(
         "replay", "points", log, "--budget", 400, "--jobs", 1, "--no-report", "--out", tmp_path / "out"
@@ -146,6 +173,7 @@ def test_logs_in_other_formats(focusctx, tmp_path):
         (["--set", "depth=3"], "unknown setting 'depth'"),
         (["--limit", "0"], "--limit must be above 0"),
         (["--budget", "many"], "'many' is no number of tokens and not auto"),
+        (["--budget", "-1"], "'-1' is no number of tokens and not auto"),
         (["--sketches", "no.jsonl"], "`focusctx replay record` makes one"),
         (["--embedder", "magic"], "unknown embedder 'magic'; `--help` lists the known forms\n"),
         (["--draft", "magic", "--methods", "focus"], "unknown draft 'magic'; `--help` lists the known forms\n"),
@@ -175,8 +203,11 @@ def test_data_that_will_not_do(focusctx, tmp_path):
     assert "there is no such file" in focusctx("replay", "run", tmp_path / "no.jsonl")[2]
     (tmp_path / "bad.jsonl").write_text('{"a": 1}\n')
     assert "bad.jsonl line 1 holds no run" in focusctx("replay", "run", tmp_path / "bad.jsonl")[2]
-    (tmp_path / "empty.jsonl").write_text("\n")
-    assert "no run in" in focusctx("replay", "run", tmp_path / "empty.jsonl")[2]
+    for nothing in ("\n", "[]\n", '{"messages": []}\n[]\n'):
+        (tmp_path / "empty.jsonl").write_text(nothing)
+        code, out, err = focusctx("replay", "run", tmp_path / "empty.jsonl")
+        assert (code, out) == (2, "")
+        assert "no run in" in err
 
 
 def test_help_names_every_part(focusctx):

@@ -98,7 +98,7 @@ def test_sketches_of_other_runs(focusctx, log, sketched, tmp_path):
     other = write(tmp_path / "other.jsonl", long_run(id="x"))
     code, _, err = focusctx("replay", "ablate", "settings", other, "--sketches", sketched / "sketches.jsonl")
     assert code == 2
-    assert "speaks of none of these runs" in err
+    assert "none of the 5 recorded points is of a run in other.jsonl; files there: logs.jsonl" in err
 
 
 def test_budgets_from_replays(focusctx, log, tmp_path):

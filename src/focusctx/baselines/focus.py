@@ -44,10 +44,13 @@ async def compressed_by(session: Session, messages: Sequence[Message], format: s
     view = await session.aview(messages, format=format)
     events = list(session.events)
     happened = any(event.happened for event in events)
-    failures = [event.why for event in events if event.cause in _FAILURES]
+    failed = [] if happened else [event for event in events if event.cause in _FAILURES]
+    rollouts = session.focus.config.rollouts
     return Compressed(
         view,
         happened=happened,
         usage=sum((event.result.usage for event in events if event.result), Usage()),
-        failure=failures[0] if failures and not happened else None,
+        failure=failed[0].why if failed else None,
+        # Sketches that came and are no plans are the draft's fault, and so the method's.
+        unanswered=any(event.result and len(event.result.sketches) < rollouts for event in failed),
     )

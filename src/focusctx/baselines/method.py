@@ -20,6 +20,8 @@ class Compressed:
     """Of the models that were asked on the way: a draft, a summariser, an embedder."""
     failure: str | None = None
     """Why nothing happened although it was due; what was sent last then goes on, with what is new."""
+    unanswered: bool = False
+    """It failed because a model gave no answer: that says nothing about the method."""
 
 
 class Method(Protocol):

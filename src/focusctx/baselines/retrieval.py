@@ -47,7 +47,7 @@ class Retrieval(Turnwise):
             if len(vectors) != len(new) or len({len(vector) for vector in vectors}) != 1:
                 raise ValueError("the embedder gave vectors of other numbers or lengths than were asked for")
         except Exception as error:  # an embedder is anyone's code: whatever it raises, the agent goes on
-            raise NoChoice(problem_of(error)) from error
+            raise NoChoice(problem_of(error), unanswered=True) from error
         self._vectors.update(zip(new, vectors, strict=True))
         return embedded.usage
 

@@ -62,7 +62,7 @@ class Summary(Turnwise):
         try:
             reply = await self.write(older)
         except Exception as error:  # a writer is anyone's code: whatever it raises, the agent goes on
-            raise NoChoice(problem_of(error)) from error
+            raise NoChoice(problem_of(error), unanswered=True) from error
         if reply.truncated:
             raise NoChoice("the text for the older steps was cut off at the writer's limit", reply.usage)
         if not reply.text.strip():

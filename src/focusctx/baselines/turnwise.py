@@ -45,11 +45,12 @@ class Choice:
 
 
 class NoChoice(Exception):
-    """A model that was needed failed; what it cost so far."""
+    """A model that was needed failed; what it cost so far, and whether it gave no answer at all."""
 
-    def __init__(self, why: str, usage: Usage = Usage()) -> None:
+    def __init__(self, why: str, usage: Usage = Usage(), *, unanswered: bool = False) -> None:
         super().__init__(why)
         self.usage = usage
+        self.unanswered = unanswered
 
 
 class Turnwise(ABC):
@@ -81,7 +82,7 @@ class Turnwise(ABC):
         try:
             choice = await self.choose(history)
         except NoChoice as problem:
-            return Compressed(as_it_is, usage=problem.usage, failure=str(problem))
+            return Compressed(as_it_is, usage=problem.usage, failure=str(problem), unanswered=problem.unanswered)
         if choice is None:
             return Compressed(messages)
         rebuilt = _rebuilt(history, choice)

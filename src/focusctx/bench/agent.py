@@ -67,6 +67,8 @@ class Agent:
         for _ in range(limit):
             began = time.perf_counter()
             compressed = await method.compress(list(history))
+            if compressed.unanswered:  # with a model that answers, the run would have been another
+                raise ModelError(f"{method.name} got no answer: {compressed.failure}")
             sent = time.perf_counter()
             turn = await self.model.answer(compressed.messages, environment.tools)
             recorder.step(compressed, turn, waited=sent - began, answered=time.perf_counter() - sent)

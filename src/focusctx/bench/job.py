@@ -25,6 +25,9 @@ VERSION = 1
 BUDGETS = {"appworld": 4096, "officebench": 2048, "qa8": 2048}
 """δ as the paper sets it per benchmark; 4096 for the others."""
 
+SCRIPTED = "scripted"
+"""As a draft: the benchmark's own, which needs no model."""
+
 _USED: dict[str, tuple[str, ...]] = {
     "retrieval": ("budget", "embedder"),
     "llmlingua": ("budget", "llmlingua_model"),
@@ -50,6 +53,12 @@ class Variant:
         told = (f"{name}={value}" for name, value in self.settings.items() if value is not None)
         name = quote(" ".join([self.method, *told]), safe=" =:+,")
         return name if len(name) < 200 else f"{name[:180]} {_digest(name)}"
+
+    @property
+    def models(self) -> list[str]:
+        """Whom the method asks, to plan or to write."""
+        named = (self.settings.get(name) for name in ("draft", "compressor"))
+        return [name for name in named if name not in (None, "offline", SCRIPTED)]
 
     def method_settings(self) -> MethodSettings:
         return MethodSettings(**self.settings)
@@ -94,7 +103,7 @@ class Job:
     @property
     def waits_for_models(self) -> bool:
         """Whether there is anything to do while a task waits: some model is asked."""
-        return self.model is not None or {*self.drafts, self.compressor} - {"offline", "scripted", None} != set()
+        return self.model is not None or {*self.drafts, self.compressor} - {"offline", SCRIPTED, None} != set()
 
     def variants(self, benchmark: str) -> list[Variant]:
         """Every method with every combination of the settings that it looks at, each once."""
@@ -162,8 +171,9 @@ class Job:
 
     def differences(self, other: Job) -> list[str]:
         """Where another job says otherwise, in words."""
-        ours, theirs = self.to_json(), other.to_json()
-        return [f"{name}: {_short(ours[name])} / {_short(theirs[name])}" for name in ours if ours[name] != theirs[name]]
+        ours, theirs = _flat(self.to_json()), _flat(other.to_json())
+        names = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
+        return [f"{name}: {_short(ours.get(name))} / {_short(theirs.get(name))}" for name in names]
 
     @property
     def digest(self) -> str:
@@ -173,14 +183,23 @@ class Job:
         """What no run could do is said before it begins."""
         if not self.benchmarks or not self.methods:
             raise ConfigError("a run needs a benchmark and a method")
-        for name, numbers in (("budget", self.budgets), ("rollouts", self.rollouts), ("tasks", (self.count or 1,))):
-            if any(number < 1 for number in numbers):
-                raise ConfigError(f"{name} must be 1 or more, got {min(numbers)}")
+        counts = {"budget": (0, self.budgets), "rollouts": (1, self.rollouts), "tasks": (1, (self.count or 1,))}
+        for name, (least, numbers) in counts.items():
+            if any(number < least for number in numbers):
+                raise ConfigError(f"{name} must be {least} or more, got {min(numbers)}")
 
 
 def _options(told: Mapping[str, Any]) -> Options:
     data = told["data"]
     return Options(**{**told, "data": None if data is None else Path(data)})
+
+
+def _flat(told: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of each benchmark by names of their own: `office.seed`."""
+    options = {
+        f"{benchmark}.{name}": value for benchmark, some in told["benchmarks"].items() for name, value in some.items()
+    }
+    return {**{name: value for name, value in told.items() if name != "benchmarks"}, **options}
 
 
 def _tuple(value: Any) -> Any:

@@ -21,8 +21,8 @@ from .seams import Score
 VERSION = 1
 
 Ended: TypeAlias = Literal["done", "steps", "context", "model"]
-"""How a run ended: the task was over; the steps were used up; the model could not read that much; the model gave no
-answer. The last says nothing about the method: such a task is to be run again."""
+"""How a run ended: the task was over; the steps were used up; the model could not read that much; the model, or the one
+that the method asks, gave no answer. The last says nothing about the method: such a task is to be run again."""
 
 Piece: TypeAlias = tuple[int, int] | int
 """Of what was sent: a range of history positions (the end excluded), or `-n` for the n-th message the method made."""

@@ -72,6 +72,7 @@ class Runner:
         """Raises what a user has to put right. When it is cancelled, what runs is given up and its cost noted."""
         with self._folder.locked():
             self._folder.open(self._job, self._tasks)
+            await self._engine.check(unit for unit in self._job.units(self._tasks) if not self._folder.is_done(unit))
             self._count()
             units = self._job.units(self._tasks)
             try:

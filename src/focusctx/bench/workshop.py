@@ -12,7 +12,7 @@ from ..baselines.registry import method_from
 from ..errors import ConfigError, FocusError, MissingExtraError
 from .agent import Agent
 from .benchmarks.registry import benchmark_from, scripted_draft, scripted_model
-from .job import Job, Unit, Variant
+from .job import SCRIPTED, Job, Unit, Variant
 from .models.registry import model_from
 from .record import Record, Step
 from .seams import Benchmark, Model, Task
@@ -25,10 +25,6 @@ class Attempt(NamedTuple):
     problem: str = ""
     trace: str | None = None
     """Where it happened, if nobody foresaw it."""
-
-
-SCRIPTED = "scripted"
-"""As a draft: the benchmark's own, which needs no model."""
 
 
 def method_of(benchmark: str, variant: Variant) -> Factory:

@@ -62,7 +62,7 @@ def _add_run(parts: Any) -> None:
     _add_benchmarks(parser)
     group = parser.add_argument_group("what to compare")
     what = group.add_argument
-    what("--methods", nargs="+", metavar="NAME", default=["all"], help="see below (default: all that can run here)")
+    what("--methods", nargs="+", metavar="NAME", help="see below (default: all that can run here)")
     what("--model", help="the agent's model, named like a draft (default: the benchmark's scripted agent)")
     what("--draft", nargs="+", metavar="DRAFT", help="who sketches plans, see below (default: MODEL, else offline)")
     what("--compressor", metavar="DRAFT", help="who writes summaries for prompting and acon (default: the draft)")
@@ -73,22 +73,22 @@ def _add_run(parts: Any) -> None:
         metavar="TOKENS",
         help="δ: compress above this (default: the paper's for the benchmark)",
     )
-    what("--rollouts", nargs="+", type=int, metavar="N", default=[3], help="sketches per event (default: 3)")
+    what("--rollouts", nargs="+", type=int, metavar="N", help="sketches per event (default: 3)")
     add_threshold(group)
-    what("--embedder", default="words", help=EMBEDDERS)
+    what("--embedder", help=EMBEDDERS)
     what("--llmlingua-model", metavar="NAME", help="for llmlingua: a hub name or a folder (default: the paper's)")
     what("--guideline-ut", metavar="FILE", help="the optimised guideline of acon-ut …")
     what("--guideline-utco", metavar="FILE", help="… and of acon-utco")
     which = parser.add_argument_group("which tasks").add_argument
     which("--tasks", type=int, metavar="N", help="only the first N of each benchmark")
-    which("--task", nargs="+", metavar="ID", default=[], help="only these")
+    which("--task", nargs="+", metavar="ID", help="only these")
     which("--step-limit", type=int, metavar="N", help="the most turns of a task (default: the task's own)")
     how = parser.add_argument_group("how to run").add_argument
     how("--out", type=Path, metavar="FOLDER", help="where records go (default: below focusctx-bench, by settings)")
     how("--concurrency", type=int, metavar="N", help="tasks at once (default: 8; 1 where no model is asked)")
     how("--max-cost", type=float, metavar="USD", help="start no task once the run has cost this much, in all")
     how("--engine", choices=("local", "ray"), default="local", help="ray: on a Ray cluster, with focusctx[ray]")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, threshold=None)
 
 
 def _add_report(parts: Any) -> None:
@@ -127,7 +127,7 @@ def _add_benchmarks(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="what only one benchmark knows, as domain=retail",
     )
-    add("--seed", type=int, default=42, help="of benchmarks and of the agent's model (default: 42)")
+    add("--seed", type=int, help="of benchmarks and of the agent's model (default: 42)")
 
 
 def run(arguments: argparse.Namespace) -> int:

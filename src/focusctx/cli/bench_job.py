@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from ..baselines.registry import ALL
 from ..bench.benchmarks.registry import benchmark_names
@@ -19,7 +20,14 @@ from .problem import Problem
 def benchmarks_of(arguments: argparse.Namespace) -> dict[str, Options]:
     if not arguments.benchmark:
         raise Problem(f"name a benchmark: --benchmark {' | '.join(benchmark_names())}")
-    found = {name: Options(seed=arguments.seed) for name in arguments.benchmark}
+    return _as_told(arguments, dict.fromkeys(arguments.benchmark, Options()))
+
+
+def _as_told(arguments: argparse.Namespace, benchmarks: Mapping[str, Options]) -> dict[str, Options]:
+    """The benchmarks, with whatever the options say about them."""
+    found = dict(benchmarks)
+    if arguments.seed is not None:
+        found = {name: replace(options, seed=arguments.seed) for name, options in found.items()}
     for text in arguments.data:
         for name, path in _addressed(text, found, "="):
             found[name] = replace(found[name], data=Path(path).absolute())
@@ -37,27 +45,39 @@ def benchmarks_of(arguments: argparse.Namespace) -> dict[str, Options]:
 
 def job_of(arguments: argparse.Namespace) -> tuple[Job, list[str]]:
     """The job, and why methods were left out of `all`."""
-    drafts = tuple(arguments.draft or [arguments.model or "offline"])
-    given = {"llmlingua_model": arguments.llmlingua_model} if arguments.llmlingua_model else {}
-    job = Job(
-        benchmarks=benchmarks_of(arguments),
-        methods=_known(arguments.methods),
-        model=arguments.model,
-        drafts=drafts,
-        budgets=tuple(arguments.budget or ()),
-        rollouts=tuple(arguments.rollouts),
-        threshold=arguments.threshold,
-        compressor=arguments.compressor,
-        embedder=arguments.embedder,
-        guideline_ut=arguments.guideline_ut,
-        guideline_utco=arguments.guideline_utco,
-        count=arguments.tasks,
-        tasks=tuple(arguments.task),
-        seed=arguments.seed,
-        step_limit=arguments.step_limit,
-        **given,
-    )
-    return _without_what_cannot_run(job) if "all" in arguments.methods else (job, [])
+    usual = {"methods": ALL, "drafts": (arguments.model or "offline",)}
+    job = Job(benchmarks=benchmarks_of(arguments), **{**usual, **_given(arguments)})
+    return _without_what_cannot_run(job) if "all" in (arguments.methods or ["all"]) else (job, [])
+
+
+def job_as_told(job: Job, arguments: argparse.Namespace) -> Job:
+    """A job that is there already, with whatever the options say otherwise."""
+    told = replace(job, benchmarks=_as_told(arguments, job.benchmarks), **_given(arguments))
+    return _without_what_cannot_run(told)[0] if "all" in (arguments.methods or []) else told
+
+
+def _given(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The settings of a job that the options name, and no others."""
+    told = {
+        "methods": _known(arguments.methods) if arguments.methods else None,
+        "model": arguments.model,
+        "drafts": arguments.draft,
+        "budgets": arguments.budget,
+        "rollouts": arguments.rollouts,
+        "threshold": arguments.threshold,
+        "compressor": arguments.compressor,
+        "embedder": arguments.embedder,
+        "llmlingua_model": arguments.llmlingua_model,
+        "guideline_ut": arguments.guideline_ut,
+        "guideline_utco": arguments.guideline_utco,
+        "count": arguments.tasks,
+        "tasks": arguments.task,
+        "seed": arguments.seed,
+        "step_limit": arguments.step_limit,
+    }
+    return {
+        name: tuple(value) if isinstance(value, list) else value for name, value in told.items() if value is not None
+    }
 
 
 def _known(methods: Sequence[str]) -> tuple[str, ...]:

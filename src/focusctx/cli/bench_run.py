@@ -15,7 +15,7 @@ from ..bench.folder import RunFolder
 from ..bench.job import Job
 from ..bench.runner import Runner, Tally
 from ..bench.workshop import Workshop
-from .bench_job import job_of
+from .bench_job import job_as_told, job_of
 from .bench_progress import progress
 from .bench_tables import print_tables
 from .problem import INCOMPLETE, check_positive
@@ -50,7 +50,7 @@ def run_job(arguments: argparse.Namespace) -> int:
 def _what_and_where(arguments: argparse.Namespace) -> tuple[Job, RunFolder, list[str]]:
     if not arguments.benchmark and arguments.out and RunFolder(arguments.out).has_job:
         folder = RunFolder(arguments.out)
-        return folder.job(), folder, []
+        return job_as_told(folder.job(), arguments), folder, []  # what differs, the folder refuses
     job, left_out = job_of(arguments)
     name = f"{'-'.join(job.benchmarks)}-{job.digest}"
     return job, RunFolder(arguments.out or _HOME / name), left_out

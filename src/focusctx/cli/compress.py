@@ -59,6 +59,6 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         console = console_on(sys.stdout if to_file else sys.stderr)
         names = [conversation.name for conversation in conversations]
-        print_events(console, list(zip(names, results, strict=True)), arguments.budget)
+        print_events(console, list(zip(names, results, strict=True)), arguments.budget, failures=False)
     warn_of_failures(conversations, results)
     return 0

@@ -1,4 +1,4 @@
-"""Ctrl-C in a command that takes long: it ends at once, its worker processes with it, and says how to go on."""
+"""Ctrl-C in a command that takes long: it ends at once and says how to go on."""
 
 from __future__ import annotations
 
@@ -28,11 +28,8 @@ def interruptible(and_then: str = GOES_ON) -> Iterator[None]:
 
 def _stop(number: int, _: object) -> None:
     import asyncio
-    import multiprocessing
 
     signal.signal(number, signal.default_int_handler)  # whoever asks twice does not want to wait
-    for worker in multiprocessing.active_children():  # each is at a unit that may take minutes, for nobody now
-        worker.kill()
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:

@@ -57,7 +57,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str] | None) -> int:
     parser = _parser()
-    arguments = parser.parse_args(argv)
+    arguments, unknown = parser.parse_known_args(argv)
+    if unknown:
+        raise Problem(f"unrecognized arguments: {' '.join(unknown)}; see `{arguments.command} --help`")
     if arguments.run is None:
         parser.print_help(sys.stderr)
         return 2
@@ -74,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"focusctx {__version__}")
-    parser.set_defaults(run=None)
+    parser.set_defaults(run=None, command=parser.prog)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for command in (compress, explain, demo, serve, bench, replay):
         command.add_to(commands)

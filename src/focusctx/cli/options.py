@@ -82,7 +82,12 @@ def add_settings(parser: argparse.ArgumentParser, *, draft: str | None = "offlin
     settings = parser.add_argument_group("how to compress")
     add = settings.add_argument
     add("--draft", help=f"the model that sketches plans, see below (default: {draft or 'recorded sketches'})")
-    add("--budget", type=int, metavar="TOKENS", help="δ: compress above this (default: 4096)")
+    add(
+        "--budget",
+        type=int,
+        metavar="TOKENS",
+        help="δ: compress above this; how small it gets is for the sketches to say, see --limit (default: 4096)",
+    )
     add("--rollouts", type=int, metavar="N", help="how many sketches to sample (default: 3)")
     add_threshold(settings)
     add("--optimistic", action="store_true", help="FOCUS-O: plan citations only, no rescued spans")
@@ -95,9 +100,16 @@ def add_settings(parser: argparse.ArgumentParser, *, draft: str | None = "offlin
         "--fill",
         type=float,
         metavar="SHARE",
-        help="where less than this share of the spans' tokens stays, fill up from the data flow (default: 0.7; 0: off)",
+        help="where less than this share of the spans' tokens stays, fill up from the data flow, within the budget "
+        "(default: 0.7; 0: off)",
     )
-    add("--limit", type=int, metavar="TOKENS", help="a hard limit on what stays (default: 0, none)")
+    add(
+        "--limit",
+        type=int,
+        metavar="TOKENS",
+        help="the most that stays; what may never be dropped (the user's words, pinned spans) stays even above it "
+        "(default: 0, none)",
+    )
     add(
         "--deadline",
         type=float,

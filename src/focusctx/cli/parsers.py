@@ -19,6 +19,7 @@ def parser_for(parts: Commands, name: str, help: str, description: str, epilog: 
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    parser.set_defaults(command=parser.prog)
     return parser
 
 

@@ -11,7 +11,7 @@ from .interrupt import interruptible
 from .options import DRAFTS
 from .parsers import commands_of, parser_for
 from .problem import Problem, check_positive
-from .replay_options import DATA, add_data, runs_of
+from .replay_options import DATA, add_data, runs_of, sketches_in
 from .replay_places import chosen_points
 from .reports import say_written
 
@@ -83,16 +83,13 @@ def run_settings(arguments: argparse.Namespace) -> int:
     from ..bench.replay.ablations.settings_report import MEASURES, by_group, figures, tables
     from ..bench.replay.ablations.variants import variants
     from ..bench.replay.files import short_name
-    from ..bench.replay.sketches import Sketches
     from ..bench.report.document import Section
     from .replay_counting import counting
 
-    recorded = list(Sketches(arguments.sketches))
     runs = runs_of(arguments)
+    recorded = sketches_in(arguments.sketches, runs)
     with interruptible("nothing was written"), counting(sys.stderr, "runs") as watch:
         judged = judge_all(runs, recorded, arguments.jobs, watch)
-    if not judged:
-        raise Problem(f"{arguments.sketches} speaks of none of these runs")
     found = by_group({variant: judged.get(number, []) for number, variant in enumerate(variants())})
     draft = short_name(next((one.draft for one in recorded if one.draft), "recorded"))
     counts = sorted(len(one.replies) for one in recorded)

@@ -90,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
     runs = [run for run in runs_of(arguments) if run.format == "chat_completions"]
     if not runs:
         raise Problem("no chat run in the data: models are asked in that format only")
-    recorded = recorded_of(arguments)
+    recorded = recorded_of(arguments, runs)
     setup = setup_of(arguments, recorded)
     setup.check()
     model = _model(arguments)

@@ -92,7 +92,7 @@ def runs_of(arguments: argparse.Namespace) -> list[Run]:
 
     check_positive(arguments, "limit", "jobs", "rollouts", "deadline")
     runs = read_runs(arguments.data, arguments.limit)
-    if not runs:
+    if not any(run.messages for run in runs):
         raise Problem(f"no run in {' '.join(map(str, arguments.data))}")
     return runs
 
@@ -141,10 +141,21 @@ def setup_of(arguments: argparse.Namespace, recorded: list[Recorded]) -> Setup:
     )
 
 
-def recorded_of(arguments: argparse.Namespace) -> list[Recorded]:
+def recorded_of(arguments: argparse.Namespace, runs: list[Run]) -> list[Recorded]:
+    return sketches_in(arguments.sketches, runs) if arguments.sketches else []
+
+
+def sketches_in(path: Path, runs: list[Run]) -> list[Recorded]:
+    """All that a file has, which must be of these runs, at least some."""
     from ..bench.replay.sketches import Sketches
 
-    return list(Sketches(arguments.sketches)) if arguments.sketches else []
+    recorded = list(Sketches(path))
+    known = {(run.file, run.id) for run in runs}
+    if not any((one.file, one.id) in known for one in recorded):
+        asked = ", ".join(dict.fromkeys(run.file for run in runs))
+        there = ", ".join(dict.fromkeys(one.file for one in recorded)) or "none"
+        raise Problem(f"none of the {len(recorded)} recorded points is of a run in {asked}; files there: {there}")
+    return recorded
 
 
 def folder_of(arguments: argparse.Namespace) -> Path:
@@ -160,8 +171,8 @@ def _budget(text: str) -> int | None:
     try:
         number = int(text)
     except ValueError:
-        number = 0
-    if number < 1:
+        number = -1
+    if number < 0:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of tokens and not auto")
     return number
 

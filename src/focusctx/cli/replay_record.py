@@ -57,18 +57,19 @@ def run(arguments: argparse.Namespace) -> int:
     import asyncio
 
     from ..baselines.ask import patient
+    from ..bench.answering import check_answering
     from ..bench.replay.sketches import Sketches, record
     from ..bench.runner import Tally
     from ..config import FocusConfig
     from .bench_progress import progress
-    from .replay_options import runs_of
+    from .replay_options import runs_of, sketches_in
     from .replay_places import points_over_budget, points_with_sketches
     from .terminal import printable
 
     check_positive(arguments, "sketch_tokens", "every", "at_once")
     runs = runs_of(arguments)
     if arguments.at:
-        points = points_with_sketches(runs, list(Sketches(arguments.at)))
+        points = points_with_sketches(runs, sketches_in(arguments.at, runs))
     else:
         points = points_over_budget(arguments, runs)
     points = points[:: arguments.every]
@@ -97,10 +98,14 @@ def run(arguments: argparse.Namespace) -> int:
                 tally.before[file] += 1
             watch(tally)
 
+        sketches = Sketches(arguments.out)
+        known = sketches.open()
+        if any((point.file, point.run, point.messages) not in known for point in points):
+            asyncio.run(check_answering([arguments.draft]))
         work = record(
             patient(arguments.draft, arguments.deadline),
             points,
-            Sketches(arguments.out),
+            sketches,
             config=config,
             at_once=arguments.at_once,
             watch=told,

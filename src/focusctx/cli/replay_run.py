@@ -15,8 +15,7 @@ from .replay_options import CHAT_ONLY, DATA, REPLAY_METHODS, USUAL_METHODS, add_
 
 if TYPE_CHECKING:
     from ..bench.replay.folder import ReplayFolder
-    from ..bench.replay.runner import Plan
-    from ..bench.runner import Tally
+    from ..bench.replay.runner import Plan, ReplayTally
     from .parsers import Commands
 
 _DESCRIPTION = f"""\
@@ -51,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     plan, folder = prepared(arguments)
     with interruptible(), progress(sys.stderr) as watch:
         tally = walk_all(plan, folder.runs, watch)
-    print_walks(console_on(sys.stdout), folder.runs)
+    print_walks(console_on(sys.stdout), folder.runs, arguments.model)
     return finish(folder.path, tally, arguments)
 
 
@@ -62,14 +61,14 @@ def prepared(arguments: argparse.Namespace, more: tuple[str, ...] = ()) -> tuple
     from .terminal import printable
 
     runs = runs_of(arguments)
-    plan = plan_of(arguments, runs, recorded_of(arguments), more)
+    plan = plan_of(arguments, runs, recorded_of(arguments, runs), more)
     folder = ReplayFolder(folder_of(arguments))
     folder.open(runs, sys.argv[1:])
     sys.stderr.write(f"records go to {printable(str(folder.path))}\n")
     return plan, folder
 
 
-def finish(folder: Path, tally: Tally, arguments: argparse.Namespace) -> int:
+def finish(folder: Path, tally: ReplayTally, arguments: argparse.Namespace) -> int:
     """The report beside the records; the exit code, and on standard error why there is more to do."""
     from .terminal import printable
 
@@ -86,4 +85,8 @@ def finish(folder: Path, tally: Tally, arguments: argparse.Namespace) -> int:
     failed = sum(tally.failed.values())
     if failed:
         say(f"{failed} runs could not be replayed; the last: {printable(tally.last_problem)}\n")
-    return INCOMPLETE if failed else 0
+    if tally.events_failed:
+        say(f"warning: {tally.events_failed:,} of {tally.events:,} events failed: {printable(tally.why)}\n")
+    if tally.unanswered:
+        say(f"at {tally.unanswered:,} events a model gave no answer; the same command asks it again\n")
+    return INCOMPLETE if failed or tally.unanswered else 0

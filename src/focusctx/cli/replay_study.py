@@ -11,7 +11,7 @@ from .interrupt import interruptible
 from .options import DRAFTS, add_threshold
 from .parsers import parser_for
 from .problem import Problem, check_positive
-from .replay_options import DATA, add_data, runs_of
+from .replay_options import DATA, add_data, runs_of, sketches_in
 from .replay_places import chosen_points, points_with_sketches
 from .reports import say_written
 
@@ -101,16 +101,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _points(arguments: argparse.Namespace) -> list[Point]:
     """Those of the recorded sketches, where just those are looked at, or a few of each file."""
-    from ..bench.replay.sketches import Sketches
-
     runs = runs_of(arguments)
     if arguments.sketches or arguments.only == "report":
-        recorded = list(Sketches(_sketches_file(arguments)))
+        recorded = sketches_in(_sketches_file(arguments), runs)
         known = {one.place[:2] for one in recorded}
-        own = [run for run in runs if (run.file, run.id) in known]
-        if not own:
-            raise Problem(f"{_sketches_file(arguments)} speaks of none of these runs")
-        return points_with_sketches(own, recorded)
+        return points_with_sketches([run for run in runs if (run.file, run.id) in known], recorded)
     return chosen_points(arguments, runs)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from ..bench.replay.record import PointRecord, RunRecord
 from ..bench.replay.report import measures
 from ..bench.replay.report.lines import Line, Measure, by_file, lines_of
+from ..prices import price_of
 from .terminal import printable
 
 if TYPE_CHECKING:
@@ -17,7 +18,8 @@ R = TypeVar("R", RunRecord, PointRecord)
 Columns: TypeAlias = Mapping[str, Callable[[Line[R]], str]]
 
 
-def print_walks(console: Console, records: Iterable[RunRecord]) -> None:
+def print_walks(console: Console, records: Iterable[RunRecord], model: str) -> None:
+    """`model` is the one at whose prices calls are reckoned."""
     columns: Columns[RunRecord] = {
         "runs": lambda line: str(line.runs),
         "recall": _with_interval(measures.recall),
@@ -25,6 +27,7 @@ def print_walks(console: Console, records: Iterable[RunRecord]) -> None:
         "spans": _share(measures.span_share),
         "all": _share(measures.history_share),
         "events": _number(measures.events, 1),
+        "failed": lambda line: str(sum(record.failures for record in line.records.values())),
         "forgotten": _forgotten,
         "floored": _share(measures.at_its_least, 2),
         "peak": _number(measures.peak, 0),
@@ -38,9 +41,10 @@ def print_walks(console: Console, records: Iterable[RunRecord]) -> None:
     _lost(console, every)
     console.print(
         "recall: of the facts that an action needed, the share in its view, with its 95 % interval; supported: "
-        "actions that had all; spans, all: share of the tokens of spans and of the history that was sent; forgotten: "
-        "repeated failing calls whose failure was gone; floored: share of steps at which a comparator could not go as "
-        "low as FOCUS; $: the agent's calls, a run.",
+        "actions that had all; spans, all: share of the tokens of spans and of the history that was sent; failed: "
+        "compressions that were due and failed; forgotten: repeated failing calls whose failure was gone; floored: "
+        "share of steps at which a comparator could not go as low as FOCUS; $: the agent's calls, a run, "
+        f"{_prices(model)}.",
         style="dim",
         soft_wrap=True,
     )
@@ -77,7 +81,10 @@ def _print(console: Console, title: str, records: Sequence[R], columns: Columns[
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, title=printable(title), title_justify="left")
+    table = Table(
+        box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0),
+        title=printable(title), title_justify="left",
+    )  # fmt: skip
     table.add_column("method", overflow="fold")
     for heading in columns:
         table.add_column(heading, justify="right", no_wrap=True)
@@ -91,6 +98,12 @@ def _lost(console: Console, records: Sequence[RunRecord | PointRecord]) -> None:
     """Words of the user that some view lacked: there may be none."""
     lost = sum(record.words_lost for record in records)
     console.print(f"words of the user or of system prompts lost: {lost}", style="bold red" if lost else "")
+
+
+def _prices(model: str) -> str:
+    if price_of(model) is None:
+        return f"which {printable(model)} has no known price for (--model)"
+    return f"at {printable(model)}'s prices (--model; runs walked earlier, at those of that time)"
 
 
 def _forgotten(line: Line[RunRecord]) -> str:

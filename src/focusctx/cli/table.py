@@ -27,14 +27,17 @@ _WIDE = 100
 _NARROWEST = 10
 
 
-def print_events(console: Console, events: Sequence[tuple[str, Result]], budget: int) -> None:
-    """Each event under its name, and the total; a single one needs neither."""
+def print_events(console: Console, events: Sequence[tuple[str, Result]], budget: int, *, failures: bool = True) -> None:
+    """Each event under its name, and the total; a single one needs neither. Without `failures` those that failed are
+    left out, for a caller who says elsewhere why."""
+    shown = [(name, result) for name, result in events if failures or result.failure is None]
     if len(events) == 1:
-        _print_event(console, events[0][1])
-        if events[0][1].tokens_before <= budget:
-            console.print(f"The budget is {budget}; a smaller --budget makes compression due.", soft_wrap=True)
+        for _, result in shown:
+            _print_event(console, result)
+            if result.tokens_before <= budget:
+                console.print(f"The budget is {budget}; a smaller --budget makes compression due.", soft_wrap=True)
         return
-    for name, result in events:
+    for name, result in shown:
         console.print(printable(name), style="bold", soft_wrap=True)
         _print_event(console, result)
         console.print()

@@ -55,6 +55,18 @@ def test_records_come_back_as_they_were(tmp_path: Path) -> None:
     assert len({RUN.key, other.key, replace(RUN, budget=200).key, replace(RUN, draft="x").key}) == 4
 
 
+def test_what_a_model_did_not_answer_is_made_again_and_the_last_record_counts(tmp_path: Path) -> None:
+    records = run_records(tmp_path)
+    records.add([replace(RUN, failures=2, unanswered=1, failure="nobody there"), replace(RUN, run="8", failures=1)])
+    assert records.done() == {replace(RUN, run="8").key}
+    records.add([RUN])
+    assert list(records) == [RUN, replace(RUN, run="8", failures=1)]
+    assert records.done() == {RUN.key, replace(RUN, run="8").key}
+    points = point_records(tmp_path)
+    points.add([replace(POINT, failure="nobody there", unanswered=True)])
+    assert points.done() == set()
+
+
 def test_a_line_that_a_kill_cut_short_is_written_again(tmp_path: Path) -> None:
     records = run_records(tmp_path)
     records.add([RUN, replace(RUN, run="8")])

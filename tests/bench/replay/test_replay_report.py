@@ -2,6 +2,7 @@
 
 import csv
 import re
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
@@ -14,12 +15,16 @@ from focusctx.bench.replay.record import PointRecord, RunRecord, StepRecord, poi
 from focusctx.bench.replay.report import measures
 from focusctx.bench.replay.report.clusters import clustered
 from focusctx.bench.replay.report.document import document
+from focusctx.bench.replay.report.figures import _rates
 from focusctx.bench.replay.report.lines import Line, lines_of
 from focusctx.bench.replay.report.pairs import Pair, pairs
 from focusctx.bench.replay.report.reference import others_table, paper_table, prototype_table
 from focusctx.bench.replay.report.tables import against_table, sizes_table, walks_table
 from focusctx.bench.replay.report.verdicts import verdicts
 from focusctx.bench.replay.report.write import write
+from focusctx.bench.report.latex import latex
+from focusctx.bench.report.markdown import markdown
+from focusctx.bench.report.page import page
 from focusctx.bench.report.table import Number, Table
 from focusctx.errors import BenchError
 from focusctx.types import Usage
@@ -150,18 +155,27 @@ def test_masking_is_compared_once_more_where_it_could_go_as_low() -> None:
 def test_few_runs_make_no_verdict() -> None:
     found = paired([record for record in walks() if record.run in ("run 1", "run 2")])
     assert found["Newest spans"].verdict == "only 2 runs"
-    (sentence,) = verdicts({"log.jsonl": [found["Masking"].focus, found["Newest spans"].other]})
-    assert "not clearly above newest spans (+25.0 points, +25.0 to +25.0; it had 2 points" in sentence
-    assert "only 2 runs need anything there" in sentence
+    (sentence,) = verdicts([found["Masking"].focus, found["Newest spans"].other])
+    assert sentence == "There are too few runs for a verdict on FOCUS."
 
 
-def test_the_verdict_is_said_in_words_with_a_reason() -> None:
-    (sentence,) = verdicts({"log.jsonl": lines_of(walks())})
-    assert sentence.startswith(
-        "log.jsonl: at its share of tokens, FOCUS has a recall above newest spans, retrieval and "
+def test_the_verdict_is_said_in_words() -> None:
+    (sentence,) = verdicts(lines_of(walks()))
+    assert sentence == (
+        "At its share of tokens, FOCUS has a recall above newest spans, retrieval and masking within reach; "
+        "not clearly above masking."
     )
-    assert "masking within reach; not clearly above masking (−2.1 points, " in sentence
-    assert sentence.endswith("; it had 20 points more of the tokens).")
+
+
+def test_a_table_explains_the_columns_it_has_and_no_others() -> None:
+    assert "Forgotten" not in walks_table(lines_of(walks())).note
+    assert "At its least" in walks_table(lines_of(walks())).note
+    rules = [record for record in walks() if "@" not in record.method]
+    note = walks_table(lines_of(rules)).note
+    assert "At its least" not in note
+    assert "X @ FOCUS" not in note
+    repeats = [replace(one, steps=(*one.steps[:2], replace(one.steps[2], repeated=True))) for one in rules]
+    assert "Forgotten: of the failing calls" in walks_table(lines_of(repeats)).note
 
 
 def test_comparators_go_with_the_focus_of_their_draft_and_settings() -> None:
@@ -257,6 +271,28 @@ def test_csv_has_plain_numbers_and_intervals(folder: Path) -> None:
     assert float(rows["FOCUS"]["Recall %"]) == 87.5
     assert float(rows["FOCUS"]["Recall % low"]) < 87.5 < float(rows["FOCUS"]["Recall % high"])
     assert float(rows["FOCUS"]["Left: spans %"]) == 40
+
+
+def test_the_commands_are_code_and_no_warning(folder: Path) -> None:
+    command = "focusctx replay run a_log.jsonl"
+    told = replace(document(folder), commands=[command])
+    assert f"<code>{command}</code>" in page(told, pictures=False)
+    assert "notice" not in page(told, pictures=False).partition("<body>")[2]
+    assert f"\n`{command}`\n" in markdown(told, pictures=False)
+    assert r"\texttt{focusctx replay run a\_log.jsonl}" in latex(told, pictures=False)
+
+
+def test_the_caption_says_where_a_line_ends(folder: Path) -> None:
+    """Twelve runs that get to step 3, four of them to step 4: fewer than five are not drawn."""
+    figure = next(one for one in document(folder).sections[1].figures if one.key == "events")
+    assert "fewer than five" in figure.note
+    every = walks()
+    longer = [
+        replace(one, steps=(*one.steps, a_step(4, 400, 3)), run=one.run) if number < 4 * 6 else one
+        for number, one in enumerate(every)
+    ]
+    steps, _ = _rates(line(longer, "focus"))
+    assert steps == [1, 2, 3]
 
 
 def test_a_folder_without_records(tmp_path: Path) -> None:

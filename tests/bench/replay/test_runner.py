@@ -1,6 +1,7 @@
 """Replays on every engine: the same records, each once, whatever is killed on the way."""
 
 import asyncio
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -159,6 +160,25 @@ def test_what_the_user_has_to_put_right_is_raised() -> None:
         on_cores(_misled, UNITS, lambda outcome: None, 2)
     with pytest.raises(ConfigError, match="name a model"):
         side_by_side(_misled, UNITS, lambda outcome: None)
+
+
+async def _slow(unit: Unit) -> list[str]:
+    if unit.run.id == "a":
+        return [unit.run.id]
+    await asyncio.sleep(120)
+    return []
+
+
+def test_whoever_interrupts_does_not_wait_for_the_units_under_way() -> None:
+    def stop(outcome: Outcome[str]) -> None:
+        raise KeyboardInterrupt
+
+    others = set(multiprocessing.active_children())
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        on_cores(_slow, UNITS, stop, 3)
+    assert time.monotonic() - began < 60
+    assert set(multiprocessing.active_children()) <= others
 
 
 def test_units_wait_for_their_model_side_by_side() -> None:

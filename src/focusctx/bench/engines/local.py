@@ -5,6 +5,9 @@ Where no model is asked there is nothing to wait for: one task at a time is as f
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from ..answering import check_answering
 from ..job import Unit
 from ..spending import Meter
 from ..workshop import Attempt, Workshop
@@ -16,6 +19,9 @@ class LocalEngine:
     def __init__(self, workshop: Workshop, concurrency: int | None = None) -> None:
         self._workshop = workshop
         self.concurrency = concurrency or (CONCURRENCY if workshop.job.waits_for_models else 1)
+
+    async def check(self, units: Iterable[Unit]) -> None:
+        await check_answering(name for unit in units for name in unit.variant.models)
 
     async def attempt(self, unit: Unit, meter: Meter) -> Attempt:
         return await self._workshop.attempt(unit, meter.step)

@@ -11,6 +11,7 @@ import json
 import logging
 import math
 import os
+from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -43,6 +44,9 @@ class RayEngine:
         share = 1.0 if self.concurrency <= cores else math.floor(cores / self.concurrency * 10_000) / 10_000
         self._remote = ray.remote(num_cpus=share, max_retries=0)(_attempt)
         self._job = json.dumps(job.to_json())
+
+    async def check(self, units: Iterable[Unit]) -> None:
+        """Nothing: the workers may reach other servers than this machine does."""
 
     async def attempt(self, unit: Unit, meter: Meter) -> Attempt:
         reference = self._remote.remote(self._job, unit)

@@ -18,7 +18,9 @@ def budgets_for(runs: Sequence[Run], budget: int | None = None) -> dict[str, int
     files: defaultdict[str, list[Run]] = defaultdict(list)
     for run in runs:
         files[run.file].append(run)
-    return {file: budget or _fitting([run.history() for run in some]) for file, some in files.items()}
+    if budget is not None:
+        return dict.fromkeys(files, budget)
+    return {file: _fitting([run.history() for run in some]) for file, some in files.items()}
 
 
 def _fitting(histories: Sequence[History]) -> int:

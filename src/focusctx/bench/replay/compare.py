@@ -24,12 +24,13 @@ R = TypeVar("R", RunRecord, PointRecord)
 def to_compare(setup: Setup, unit: Unit, records: Sequence[R]) -> Unit:
     """The unit with what FOCUS left in this run, as far as comparators are still to be given as much.
 
-    `records` are all there are of the run. Comparators read chat only.
+    `records` are all there are of the run. Comparators read chat only, and wait where the draft is to be asked again.
     """
     if unit.run.format != "chat_completions":
         return unit
-    done = {record.key for record in records}
-    rooms = [_room(setup, record, done) for record in records if record.method in FOCUS]
+    done = {record.key for record in records if not record.unanswered}
+    left = [record for record in records if record.method in FOCUS and not record.unanswered]
+    rooms = [_room(setup, record, done) for record in left]
     return replace(unit, rooms=tuple(room for room in rooms if room.lacking))
 
 

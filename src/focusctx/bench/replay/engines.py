@@ -37,19 +37,22 @@ Report: TypeAlias = Callable[[Outcome[R]], None]
 
 
 def on_cores(work: Work[R], units: Sequence[Unit], report: Report[R], jobs: int | None = None) -> None:
-    """By several processes; by this one where only one is wanted or one unit is to do."""
+    """By several processes; by this one where only one is wanted or one unit is to do. They end with it, whatever ends
+    it: what they are at may take minutes, for nobody then."""
     jobs = min(jobs or os.cpu_count() or 1, len(units))
     if jobs <= 1:
         for unit in units:
             report(_do(work, unit))
         return
     longest_first = sorted(units, key=lambda unit: -len(unit.run.messages))  # so that no process ends alone
+    others = set(multiprocessing.active_children())
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_begin) as pool:
         try:
             for future in as_completed([pool.submit(_do, work, unit) for unit in longest_first]):
                 report(future.result())
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
+            for worker in set(multiprocessing.active_children()) - others:
+                worker.kill()
             raise
 
 

@@ -25,6 +25,7 @@ KNOWN = (*ALL, SHIPPED)
 ANY_FORMAT = ("none", *FOCUS)
 """The others read Chat Completions only."""
 
+_WRITERS = ("prompting", "acon-ut", "acon-utco")
 _NO_CHOICE = frozenset(
     {
         *("budget", "tokens", "observations", "pin", "draft_window", "deadline", "breaker_failures", "breaker_pause"),
@@ -91,7 +92,7 @@ class Setup:
         """What a record says about how it was made: only what its method looks at."""
         name, _, whose = method.partition("@")
         own: dict[str, Any] = {"embedder": self.embedder} if name == "retrieval" else {}
-        if name in ("prompting", "acon-ut", "acon-utco"):
+        if name in _WRITERS:
             own = {"compressor": self.compressor or self.draft}
         focus = whose or name
         if focus == SHIPPED:
@@ -100,6 +101,16 @@ class Setup:
         elif focus in FOCUS:
             own |= {"rollouts": self.rollouts, "threshold": self.threshold}
         return own
+
+    def model_of(self, method: str) -> str | None:
+        """Who is asked to plan or to write for a method, if anybody is."""
+        if method in FOCUS:
+            return None if self.draft == "offline" else self.draft
+        return self.compressor or self.draft if method in _WRITERS else None
+
+    def can_ask_again(self, method: str) -> bool:
+        """Whether somebody who gave no answer may give one another time; what was recorded stays as it is."""
+        return method not in FOCUS or self.model_of(method) is not None
 
     def draft_of(self, method: str) -> str:
         """The draft's name in records: that of a model on this machine without the folder it lies in."""

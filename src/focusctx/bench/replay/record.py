@@ -1,7 +1,8 @@
 """What a replay found out, one JSON line per record: a run under a method, or one point under a method.
 
 A folder holds `runs.jsonl` (walks) and `points.jsonl` (single events). Lines are only ever added, each whole: a
-replay that was killed goes on with what is missing. In a line, steps are plain arrays, to keep it short.
+replay that was killed goes on with what is missing. Where a model gave no answer, a later line with the same key
+counts instead. In a line, steps are plain arrays, to keep it short.
 """
 
 from __future__ import annotations
@@ -65,7 +66,11 @@ class RunRecord:
     steps: tuple[StepRecord, ...]
     events: int
     failures: int
-    """Compressions that were due and failed."""
+    """Compressions that were due and failed …"""
+    failure: str | None = None
+    """… the first of them for this reason …"""
+    unanswered: int = 0
+    """… and those of them that failed because a model gave no answer: the run is to be walked again."""
     words_lost: int
     """Texts of the user or of system prompts that some view lacked; must be 0."""
     floored: int = 0
@@ -144,6 +149,8 @@ class PointRecord:
     settings: Mapping[str, Any] = field(default_factory=dict)
     event: bool
     failure: str | None = None
+    unanswered: bool = False
+    """It failed because a model gave no answer: the point is to be judged again."""
     span_tokens: int
     span_left: int
     history_tokens: int
@@ -200,20 +207,24 @@ class Records(Generic[R]):
         self._read: Callable[[dict[str, Any]], R] = kind.from_json
 
     def __iter__(self) -> Iterator[R]:
-        """All of them. A last line that a kill cut short is left out."""
+        """All of them; of those that were made again the last. A last line that a kill cut short is left out."""
         if not self.path.exists():
             return
+        found: dict[Key, R] = {}
         lines = self.path.read_text(encoding="utf-8").split("\n")
         for number, line in enumerate(lines[:-1], 1):
             if not line:
                 continue
             try:
-                yield self._read(json.loads(line))
+                record = self._read(json.loads(line))
             except (ValueError, TypeError, KeyError, AttributeError) as error:
                 raise BenchError(f"{self.path} line {number} is no record of a replay: {error!r}") from error
+            found[record.key] = record
+        yield from found.values()
 
     def done(self) -> set[Key]:
-        return {record.key for record in self}
+        """Those that are not to be made again."""
+        return {record.key for record in self if not record.unanswered}
 
     def add(self, records: Iterable[R]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)

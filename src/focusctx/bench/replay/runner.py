@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Generic, Literal, TypeAlias, TypeVar
 
+from ..answering import check_answering
 from ..runner import Tally
 from .compare import compare_points, compare_walks, to_compare
 from .engines import Outcome, Report, Work, on_cores, on_ray, side_by_side
@@ -15,7 +17,7 @@ from .methods import Setup
 from .record import Key, PointRecord, Records, RunRecord
 from .runs import Run
 from .sketches import Recorded
-from .work import Unit, point_unit, walk_unit, without_what_is_walked
+from .work import Unit, methods_left, point_unit, walk_unit, without_what_is_walked
 
 EngineName: TypeAlias = Literal["local", "ray"]
 Watch: TypeAlias = Callable[[Tally], None]
@@ -23,6 +25,29 @@ R = TypeVar("R", RunRecord, PointRecord)
 
 _ASK_NOBODY = (None, "offline")
 """Drafts that need no waiting: more cores make them faster, more at once does not."""
+
+
+@dataclass(slots=True)
+class ReplayTally(Tally):
+    """How far a replay is: units by file; and what became of the events of this sitting."""
+
+    events: int = 0
+    """Those that failed are among them …"""
+    events_failed: int = 0
+    why: str = ""
+    """… the last of them for this reason …"""
+    unanswered: int = 0
+    """… and those of them at which a model gave no answer: the same plan asks it again."""
+
+    def note(self, record: RunRecord | PointRecord) -> None:
+        """Events of rules, which ask nobody, do not count, unless they failed."""
+        failures = record.failures if isinstance(record, RunRecord) else int(record.failure is not None)
+        if not failures and ("@" in record.method or not record.draft):
+            return
+        self.events += failures + (record.events if isinstance(record, RunRecord) else int(record.event))
+        self.events_failed += failures
+        self.unanswered += record.unanswered
+        self.why = record.failure or self.why
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +83,23 @@ class Plan:
         ]
 
 
-def walk_all(plan: Plan, records: Records[RunRecord], watch: Watch) -> Tally:
-    """Every run under every method; what the records hold already is not done again."""
+def walk_all(plan: Plan, records: Records[RunRecord], watch: Watch) -> ReplayTally:
+    """Every run under every method; what the records hold already is not done again. Raises a `DraftError` where a
+    model that is to be asked gives no answer to begin with."""
     units = [without_what_is_walked(plan.setup, unit) for unit in plan.units(records.done())]
     job = _Job(plan, records, watch)
+    job.check(name for unit in units for name in unit.methods)
     job.replay(partial(walk_unit, plan.setup), units)
     job.compare(partial(compare_walks, plan.setup))
     return job.tally
 
 
-def point_all(plan: Plan, records: Records[PointRecord], watch: Watch) -> Tally:
-    """One event at each point of every run; with recorded sketches, of the runs that have some."""
+def point_all(plan: Plan, records: Records[PointRecord], watch: Watch) -> ReplayTally:
+    """One event at each point of every run; with recorded sketches, of the runs that have some. Raises as above."""
     units = [unit for unit in plan.units(records.done()) if unit.recorded or not plan.recorded]
     job = _Job(plan, records, watch)
+    if any(map(plan.setup.model_of, plan.setup.methods)):
+        job.check(name for unit in units for name in methods_left(plan.setup, unit))
     job.replay(partial(point_unit, plan.setup), units)
     job.compare(partial(compare_points, plan.setup))
     return job.tally
@@ -83,7 +112,13 @@ class _Job(Generic[R]):
         self._plan = plan
         self._records: Records[R] = records
         self._watch = watch
-        self.tally = Tally()
+        self.tally = ReplayTally()
+
+    def check(self, methods: Iterable[str]) -> None:
+        """Ask once whom these methods will ask; not for a cluster, which may reach other servers than this machine."""
+        if self._plan.engine == "local":
+            models = filter(None, map(self._plan.setup.model_of, methods))
+            asyncio.run(check_answering(dict.fromkeys(models)))
 
     def replay(self, work: Work[R], units: Sequence[Unit]) -> None:
         """Under the methods that units name; those that name none are done."""
@@ -125,6 +160,8 @@ class _Job(Generic[R]):
             if outcome.problem is None:
                 self._records.add(outcome.records)
                 tally.done[part] += 1
+                for record in outcome.records:
+                    tally.note(record)
             else:
                 tally.failed[part] += 1
                 tally.last_problem = outcome.problem

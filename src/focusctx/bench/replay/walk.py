@@ -27,6 +27,8 @@ class Walked:
     steps: tuple[StepRecord, ...]
     events: int
     failures: int
+    failure: str | None
+    unanswered: int
     words_lost: int
     peak: int
     dependency: float
@@ -59,6 +61,8 @@ class Walker:
             steps=steps,
             events=sum(step.event for step in steps),
             failures=sum(one.failure is not None for one in sent),
+            failure=next((one.failure for one in sent if one.failure is not None), None),
+            unanswered=sum(one.unanswered for one in sent),
             words_lost=len(frozenset[str]().union(*map(self._lost, actions, seen))),
             peak=max((step.sent_tokens for step in steps), default=0),
             dependency=sum(map(_dependency, steps, actions)),

@@ -84,6 +84,12 @@ def without_what_is_walked(setup: Setup, unit: Unit) -> Unit:
     return replace(unit, methods=tuple(name for name in unit.methods if _walk_key(setup, unit, name) not in unit.done))
 
 
+def methods_left(setup: Setup, unit: Unit) -> set[str]:
+    """The methods that some point of the run has no record of yet."""
+    points = points_for(unit)
+    return {name for point in points for name in unit.methods if _point_key(setup, point, name) not in unit.done}
+
+
 def _walk_key(setup: Setup, unit: Unit, name: str) -> Key:
     told = settings_text(setup.settings_of(name))
     return unit.run.file, unit.run.id, name, setup.draft_of(name), unit.budget, told
@@ -109,6 +115,7 @@ async def point_record(setup: Setup, point: Point, method: Method, name: str) ->
         settings=setup.settings_of(name),
         event=len(sent.messages) < point.messages or judged.left < point.span_tokens,
         failure=sent.failure,
+        unanswered=sent.unanswered and setup.can_ask_again(name),
         span_tokens=point.span_tokens,
         span_left=judged.left,
         history_tokens=point.history.tokens,
@@ -132,6 +139,8 @@ def run_record(setup: Setup, unit: Unit, name: str, walked: Walked) -> RunRecord
         steps=walked.steps,
         events=walked.events,
         failures=walked.failures,
+        failure=walked.failure,
+        unanswered=walked.unanswered if setup.can_ask_again(name) else 0,
         words_lost=walked.words_lost,
         peak=walked.peak,
         dependency=walked.dependency,

@@ -32,6 +32,8 @@ class Document:
     title: str
     notices: Sequence[str]
     sections: Sequence[Section]
+    commands: Sequence[str] = ()
+    """What the records were made by."""
 
     def figure_name(self, section: Section, figure: Figure, form: str) -> str:
         return f"figures/{section.key}-{figure.key}.{form}"

@@ -153,7 +153,10 @@ def _events(study: Study, lines: Sequence[Line]) -> Figure | None:
         axes.set_ylim(bottom=0)
         axes.legend(fontsize=9)
 
-    note = "Over the runs that got that far, in groups of steps; not drawn where fewer than a tenth did."
+    note = (
+        "Over the runs that got that far, in groups of steps; not drawn where fewer than a tenth of them did, or fewer "
+        "than five (where there are no more than five: all)."
+    )
     return Figure("events", "Compression events by step" + (", FOCUS-D" if swept else ""), note, draw)
 
 

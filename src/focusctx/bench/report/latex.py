@@ -32,6 +32,7 @@ _PREAMBLE = r"""\documentclass{article}
 
 def latex(document: Document, *, pictures: bool) -> str:
     parts = [_PREAMBLE, rf"\title{{{_text(document.title)}}}\date{{}}\maketitle"]
+    parts += [rf"\texttt{{{_text(command)}}}" for command in document.commands]
     parts += [_text(notice) for notice in document.notices]
     for section in document.sections:
         parts += [rf"\section{{{_text(section.title)}}}", _text(section.facts)]

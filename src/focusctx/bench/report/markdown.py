@@ -9,7 +9,7 @@ _ARROWS = {"more": " ↑", "less": " ↓"}
 
 
 def markdown(document: Document, *, pictures: bool) -> str:
-    parts = [f"# {document.title}", *document.notices]
+    parts = [f"# {document.title}", *(f"`{command}`" for command in document.commands), *document.notices]
     for section in document.sections:
         parts += [f"## {section.title}", section.facts]
         parts += [part for table in section.tables for part in (f"### {table.title}", table_lines(table), table.note)]

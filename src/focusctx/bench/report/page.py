@@ -31,6 +31,7 @@ def page(document: Document, *, pictures: bool) -> str:
         '<meta name="color-scheme" content="light dark">',
         f"<title>{title}</title>\n<style>\n{style}\n{own}</style>\n</head>\n<body>\n<main>",
         f"<h1>{title}</h1>",
+        *(f'<p class="note"><code>{escape(command)}</code></p>' for command in document.commands),
         *(f'<p class="notice">{escape(notice)}</p>' for notice in document.notices[:-1]),
         f"<nav><ul>{contents}</ul></nav>" if several else "",
         *(_section(section, pictures) for section in document.sections),

@@ -30,7 +30,7 @@ def document(folder: Path) -> Document:
     sections = [*_walks(walks), *_points(points), *_answers(answers)]
     if not sections:
         raise BenchError(f"{folder} holds no record of a replay: make some with `focusctx replay run`")
-    return Document("focusctx replay", [*_commands(folder), f"Made by focusctx {__version__}."], sections)
+    return Document("focusctx replay", [f"Made by focusctx {__version__}."], sections, _commands(folder))
 
 
 def _walks(records: Sequence[RunRecord]) -> list[Section]:
@@ -50,7 +50,7 @@ def _walks(records: Sequence[RunRecord]) -> list[Section]:
         if len(found) == 1:
             told.append(paper_table(found))
         pictures = [trade_off(lines), events_by_step(lines)]
-        facts = " ".join([_counted(lines), _budgets(lines), *verdicts({file: lines})])
+        facts = " ".join([_counted(lines), _budgets(lines), *verdicts(lines)])
         sections.append(Section(_key("walks", file), f"Walks, {file}", facts, _there(told), _there(pictures)))
     return sections
 
@@ -63,10 +63,10 @@ def _points(records: Sequence[PointRecord]) -> list[Section]:
     together = lines_of(records, budgets=False)
     told = [against_table(together, "points"), points_table(together), prototype_table(together)]
     pictures = [trade_off(together), differences(found, "points")]
-    facts = f"{_counted(together)} {' '.join(verdicts({'All files': together}))}"
+    facts = " ".join([_counted(together), *verdicts(together)])
     sections = [Section("points", "Points, all files", facts, _there(told), _there(pictures))]
     for file, lines in found.items() if len(found) > 1 else ():
-        facts = " ".join([_counted(lines), _budgets(lines), *verdicts({file: lines})])
+        facts = " ".join([_counted(lines), _budgets(lines), *verdicts(lines)])
         tables = _there([against_table(lines, "points"), points_table(lines)])
         sections.append(Section(_key("points", file), f"Points, {file}", facts, tables, _there([trade_off(lines)])))
     return sections
@@ -100,7 +100,7 @@ def _commands(folder: Path) -> list[str]:
         return []
     try:
         told: Mapping[str, Sequence[Mapping[str, Sequence[str]]]] = json.loads(path.read_text(encoding="utf-8"))
-        return [f"`focusctx {shlex.join(command['arguments'])}`" for command in told["commands"]]
+        return [f"focusctx {shlex.join(command['arguments'])}" for command in told["commands"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BenchError(f"{path} cannot be read: {error!r}") from error
 

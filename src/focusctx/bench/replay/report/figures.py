@@ -191,7 +191,10 @@ def events_by_step(lines: Sequence[Line[RunRecord]]) -> Figure | None:
         axes.set_ylim(bottom=0)
         axes.legend(fontsize=9)
 
-    note = "Over the runs that got that far, in groups of steps; not drawn where fewer than a tenth did."
+    note = (
+        "Over the runs that got that far, in groups of steps; not drawn where fewer than a tenth of them did, or fewer "
+        "than five (where there are no more than five: all)."
+    )
     return Figure("events", "Compression events by step", note, draw, height=3.4)
 
 

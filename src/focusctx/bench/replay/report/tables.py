@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ...intervals import Interval
 from ...report.table import Cell, Column, Number, Row, Table
@@ -22,14 +23,15 @@ _LEFT = "Left: the share of the tokens of spans, and of the whole history, that 
 
 
 def walks_table(lines: Sequence[Line[RunRecord]]) -> Table:
+    repeats = any(record.repeated for line in lines for record in line.records.values())
     columns = [
         Column("Recall %", "more"),
         Column("Supported %", "more"),
         Column("spans %", "less", "Left"),
         Column("history %", "less", "Left"),
         Column("Events"),
-        Column("Forgotten", None, "Failed calls repeated", optional=True),
-        Column("of", None, "Failed calls repeated", optional=True),
+        Column("Forgotten", None, "Failed calls repeated", optional=not repeats),
+        Column("of", None, "Failed calls repeated", optional=not repeats),
         Column("Words lost", "less"),
         Column("Failed", "less", "Events", optional=True),
         Column("At its least %", None, optional=True),
@@ -38,12 +40,13 @@ def walks_table(lines: Sequence[Line[RunRecord]]) -> Table:
     note = (
         "Over the steps at which the full history is over δ. Recall: of the facts that an action used and only past "
         "spans had given, the share in what would have been sent. Supported: of the actions with such facts, those "
-        f"that had all. {_LEFT} Events: compressions a run. Forgotten: of the failing calls that were made again word "
-        "for word, those whose failure was gone. At its least: due steps at which masking could not go as low as "
-        f"FOCUS. {_MATCHED} {_INTERVALS}"
+        f"that had all. {_LEFT} Events: compressions a run."
     )
     rows = [_row(line, _walk_cells(line)) for line in lines]
-    return Table("walks", "Evidence recall, step by step", note, columns, rows).without_empty_columns()
+    table = Table("walks", "Evidence recall, step by step", note, columns, rows).without_empty_columns()
+    forgotten = "Forgotten: of the failing calls that were made again word for word, those whose failure was gone."
+    least = "At its least: due steps at which masking could not go as low as FOCUS."
+    return _explained(table, lines, {"Forgotten": forgotten, "At its least %": least})
 
 
 def _walk_cells(line: Line[RunRecord]) -> list[Cell]:
@@ -134,9 +137,19 @@ def points_table(lines: Sequence[Line[PointRecord]]) -> Table:
     note = (
         "One compression of the full history at each point. Recall: of the distinct facts that all later actions use "
         "and only past spans gave, the share that is left, mean over points. All there: points with all of them. "
-        f"{_LEFT} At its least: points at which masking could not go as low as FOCUS. {_MATCHED} {_INTERVALS}"
+        f"{_LEFT}"
     )
-    return Table("points", "Evidence recall at single events", note, columns, rows).without_empty_columns()
+    table = Table("points", "Evidence recall at single events", note, columns, rows).without_empty_columns()
+    least = "At its least: points at which masking could not go as low as FOCUS."
+    return _explained(table, lines, {"At its least %": least})
+
+
+def _explained(table: Table, lines: Sequence[Line[R]], columns: Mapping[str, str]) -> Table:
+    """With a word on those of the optional columns that are there, and on comparators where there are some."""
+    there = {column.name for column in table.columns}
+    more: list[str] = [said for name, said in columns.items() if name in there]
+    more += [_MATCHED] if any(line.whose for line in lines) else []
+    return replace(table, note=" ".join([table.note, *more, _INTERVALS]))
 
 
 def against_table(lines: Sequence[Line[R]], over: str) -> Table | None:
