@@ -101,9 +101,12 @@ class Known:
         if len(view) == len(reading.messages) and all(map(is_, view, reading.messages)):
             return None
         # Placeholders of ours are spelled once, and held, so that their identity stays their own.
-        made = {id(message): message for message in view if not isinstance(message, Spelled)}
-        self._made = {key: self._made.get(key) or (message, _written(message)) for key, message in made.items()}
-        return [message.json if isinstance(message, Spelled) else self._made[id(message)][1] for message in view]
+        before, self._made = self._made, {}
+        return [message.json if isinstance(message, Spelled) else self._spell(message, before) for message in view]
+
+    def _spell(self, message: Message, before: dict[int, tuple[Message, bytes]]) -> bytes:
+        made = self._made[id(message)] = before.get(id(message)) or (message, _written(message))
+        return made[1]
 
 
 def _written(message: Message) -> bytes:

@@ -183,7 +183,9 @@ class Conversation:
         """An event that stands in the store."""
         if self.last_event is None or event.index >= self.last_event.index:
             self.last_event = event
-        self.decided = self.decided.then(self._indices(event.dropped), self._indices(event.skeletons))
+        dropped = self._indices(event.dropped)
+        outlined = frozenset(event.skeletons)
+        self.decided = self.decided.then(dropped, [index for index in dropped if self.keys[index - 1] in outlined])
         self._ever_dropped.update(event.dropped)
 
     def _restored(self) -> dict[int, str]:

@@ -45,13 +45,14 @@ def event_of(conversation: Conversation, change: Change | None, time: float, bal
     Its key is that of the newest span that can change no more: the newest of all may still get results.
     """
     news = change.cut.since(conversation.cut) if change else Cut()
+    keys = conversation.keys
     return StoredEvent(
-        key=conversation.keys[conversation.settled - 1],
+        key=keys[conversation.settled - 1],
         index=conversation.reader.newest,
         tokens_before=conversation.tokens,
         tokens_after=change.tokens if change else conversation.tokens,
-        dropped=tuple(conversation.keys[index - 1] for index in sorted(news.dropped)),
-        skeletons=tuple(conversation.keys[index - 1] for index in sorted(news.skeletons)),
+        dropped=tuple(keys[index - 1] for index in sorted(news.dropped)),
+        skeletons=tuple(keys[index - 1] for index in sorted(news.skeletons)),
         time=time,
         balance=balance,
     )
