@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from functools import lru_cache
 
 from ..types import History, Span
@@ -31,16 +31,20 @@ _FILE = re.compile(
 _RECORD_START = re.compile(r"""\s*(?:\{\s*["'}]|\[\s*[\[{"'\d\]])""")
 _KEY = re.compile(r'"(\w+)\\*"\s*:')
 _FENCE = re.compile(r"```\w*")
-_FAILURE = re.compile(
-    r"<returncode>\s*-?0*[1-9]"
-    r"|\bexit(?:ed)?(?: with)?(?: code| status)?\W{1,3}-?0*[1-9]\d*\b"
-    r"|^Traceback \(most recent call last\)"
-    r"|(?-i:^[\w.]*(?:Error|Exception)(?::|$))"
-    r"|\A[\s*#>]*(?:error|failed|failure|invalid|cannot|unable|denied|rejected|unauthori[sz]ed|forbidden)\b"
-    r"|\"(?:error|errors|exception)\"\s*:(?!\s*(?:null|false|\"\"|\[\]|\{\}))"
-    r"|\"(?:success|ok)\"\s*:\s*false",
-    re.IGNORECASE | re.MULTILINE,
-)
+_FAILURES = {
+    ("returncode",): r"<returncode>\s*-?0*[1-9]",
+    ("exit",): r"\bexit(?:ed)?(?: with)?(?: code| status)?\W{1,3}-?0*[1-9]\d*\b",
+    ("traceback",): r"^Traceback \(most recent call last\)",
+    ("error", "exception"): r"(?-i:^[\w.]*(?:Error|Exception)(?::|$))"
+    r"|\"(?:error|errors|exception)\"\s*:(?!\s*(?:null|false|\"\"|\[\]|\{\}))",
+    (
+        *("error", "failed", "failure", "invalid", "cannot", "unable", "denied", "rejected", "unauthori"),
+        "forbidden",
+    ): r"\A[\s*#>]*(?:error|failed|failure|invalid|cannot|unable|denied|rejected|unauthori[sz]ed|forbidden)\b",
+    ('"success"', '"ok"'): r"\"(?:success|ok)\"\s*:\s*false",
+}
+"""What failures look like, by the words of which one is in each of them: those are looked for much faster."""
+_FAILURE = [(words, re.compile(form, re.IGNORECASE | re.MULTILINE)) for words, form in _FAILURES.items()]
 
 _SHORTEST, _LONGEST = 4, 120
 """Shorter strings are everywhere; longer ones are blobs that nobody types again."""
@@ -49,12 +53,14 @@ _ID_DIGITS = 7
 """Digits from which a number is one thing's own: item, account and phone numbers, not sizes or years."""
 
 
-class Kind(Enum):
+class Kind(StrEnum):  # whose members, unlike others, hash as fast as the text they are
     FILE = "file"
     NUMBER = "number"
     ID = "id"
     NAME = "name"
 
+
+_IDS = frozenset({Kind.ID, Kind.NUMBER})
 
 # What each piece of evidence adds to the log-odds that a later action uses a fact.
 _BASE = -3.1
@@ -93,16 +99,19 @@ def read_flow(history: History) -> DataFlow:
     trails = _trails(history.spans, steps)
     words = _words(_user_words(history))
     pinned = facts_in(_pinned_text(history)) | (steps[-1].facts if steps else frozenset())
-    used_forms = {_form(fact) for step in steps for fact in step.done}
+    used_forms = {_form(fact) for step in steps for fact in step.done if kind_of(fact) is not Kind.NAME}
     facts = []
     for text, trail in trails.items():
         if not trail.holders or text in pinned:
             continue
-        odds = trail.odds(kind_of(text), history.newest)
-        odds += _IN_GOAL * _share_in(words, text)
-        odds += _OPEN * (_is_id(text) and not trail.uses and _form(text) in used_forms)
+        kind = kind_of(text)
+        odds = trail.odds(kind, history.newest)
+        if kind not in _IDS:  # an id's letters say nothing
+            odds += _IN_GOAL * _share_in(words, text)
+        elif not trail.uses:
+            odds += _OPEN * (_form(text) in used_forms)
         chance = 1 / (1 + math.exp(-odds))
-        facts.append(Fact(text, kind_of(text), chance, tuple(trail.holders), tuple(trail.written)))
+        facts.append(Fact(text, kind, chance, tuple(trail.holders), tuple(trail.written)))
     return DataFlow(tuple(facts), _standing_failures(history.spans, steps))
 
 
@@ -135,10 +144,6 @@ def kind_of(fact: str) -> Kind:
     return Kind.ID if digits else Kind.NAME
 
 
-def _is_id(fact: str) -> bool:
-    return kind_of(fact) in (Kind.ID, Kind.NUMBER)
-
-
 def _form(fact: str) -> str:
     """`#W3220203` and `#W9311069` have one form."""
     return re.sub(r"\d+", "9", re.sub(r"[^\W\d_]+", "a", fact))
@@ -149,8 +154,8 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _share_in(words: frozenset[str], fact: str) -> float:
-    """How much of a name the user's words speak of; an id's letters say nothing."""
-    own = frozenset[str]() if _is_id(fact) else _words(fact)
+    """How much of a name the user's words speak of."""
+    own = _words(fact)
     return len(own & words) / len(own) if own else 0.0
 
 
@@ -217,7 +222,7 @@ class _Trail:
         odds = _BASE + _WRITTEN * self.by_agent + _REUSED * math.log(max(self.uses, 1))
         odds += _AGE * math.log(max(newest - self.last, 1))
         odds += _BARE_NUMBER * (kind is Kind.NUMBER)
-        odds += _RECORD * (self.record and kind in (Kind.ID, Kind.NUMBER))
+        odds += _RECORD * (self.record and kind in _IDS)
         odds += 0.0 if self.by_agent else _CROWD * self.crowd
         return odds
 
@@ -266,9 +271,14 @@ def _standing_failures(spans: Sequence[Span], steps: Sequence[_Step]) -> dict[in
         for earlier, what in list(standing.items()):
             if what == tried and _same_aim(aims[earlier], aims[span.index]):
                 del standing[earlier]
-        if _FAILURE.search(span.observation) and span.index != len(spans):
+        if span.index != len(spans) and _failed(span.observation):
             standing[span.index] = tried
     return standing
+
+
+def _failed(observation: str) -> bool:
+    lowered = observation.lower()
+    return any(form.search(observation) for words, form in _FAILURE if any(word in lowered for word in words))
 
 
 def _tried(action: str) -> str:
