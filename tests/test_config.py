@@ -1,4 +1,6 @@
+import re
 from dataclasses import fields
+from typing import Any
 
 import pytest
 
@@ -38,6 +40,21 @@ def test_skeletons_of_everything_and_a_hard_limit_exclude_each_other() -> None:
         FocusConfig(limit=1000, dropped="skeleton")
 
 
-def test_a_word_where_a_number_belongs_is_a_clear_error() -> None:
-    with pytest.raises(ConfigError, match="fill='x'"):
-        FocusConfig().with_changes(fill="x")
+@pytest.mark.parametrize(
+    ("name", "value", "kind"),
+    [
+        ("budget", "4096", "a whole number"),
+        ("budget", 4096.5, "a whole number"),
+        ("rollouts", 2.5, "a whole number"),
+        ("limit", "3", "a whole number"),
+        ("seed", "x", "a whole number"),
+        ("seed", None, "a whole number"),
+        ("threshold", "0.3", "a number"),
+        ("repair", "0.1", "a number"),
+        ("fill", "x", "a number"),
+    ],
+)
+def test_a_number_of_the_wrong_kind_is_said_by_name(name: str, value: Any, kind: str) -> None:
+    for make in (FocusConfig, FocusConfig().with_changes):
+        with pytest.raises(ConfigError, match=f"^{name} must be {kind}, got {re.escape(repr(value))}$"):
+            make(**{name: value})

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from numbers import Integral, Real
 from typing import Any, Literal, TypedDict
 
 from .errors import ConfigError
 from .types import Message, PinRule
 
 ObservationRule = Literal["auto", "never", "always"] | Callable[[Message, Message], bool]
+
+_WHOLE = ("budget", "rollouts", "limit", "draft_window", "sketch_tokens", "breaker_failures", "seed")
+_NUMBERS = ("threshold", "temperature", "fill", "repair", "deadline", "breaker_pause", "confidence", "m_max")
+_MAY_BE_NONE = ("limit", "repair")
 
 
 class Settings(TypedDict, total=False):
@@ -136,6 +141,11 @@ class FocusConfig:
     """Passed to drafts that can be seeded, one number further for each sketch."""
 
     def __post_init__(self) -> None:
+        for names, kind, called in ((_WHOLE, Integral, "a whole number"), (_NUMBERS, Real, "a number")):
+            for name in names:
+                value = getattr(self, name)
+                if not isinstance(value, kind) and not (value is None and name in _MAY_BE_NONE):
+                    raise ConfigError(f"{name} must be {called}, got {value!r}")
         wrong = {
             "budget must be 0 or more": self.budget < 0,
             "rollouts must be 1 or more": self.rollouts < 1,
@@ -179,8 +189,4 @@ class FocusConfig:
         for name in changes:
             if name not in known:
                 raise ConfigError(f"unknown setting {name!r}; known: {', '.join(sorted(known))}")
-        try:
-            return replace(self, **changes)
-        except TypeError as error:  # a word where a number belongs
-            told = ", ".join(f"{name}={value!r}" for name, value in changes.items())
-            raise ConfigError(f"a setting is of the wrong kind in {told}: {error}") from error
+        return replace(self, **changes)
