@@ -81,15 +81,7 @@ def as_sketches(point: Point, told: dict[str, Any], threshold: float) -> Recorde
     for place, step in enumerate(told["steps"]):
         cited = sorted(int(span) for span, lost in told["lost"].items() if lost[place] > threshold)
         lines[step["plan"]].append(f"Step: {step['text']} | Depends on: [{', '.join(f's_{span}' for span in cited)}]")
-    return Recorded(
-        file=point.file,
-        id=point.run,
-        messages=point.messages,
-        spans=len(point.history.spans),
-        budget=point.budget,
-        replies=tuple("\n".join(plan) for plan in lines),
-        draft=f"likelihood, threshold {threshold}",
-    )
+    return Recorded.at(point, map("\n".join, lines), draft=f"likelihood, threshold {threshold}")
 
 
 async def filled(points: dict[Place, Point], losses: list[dict[str, Any]], threshold: float) -> list[Outcome]:

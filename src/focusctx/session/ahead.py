@@ -4,11 +4,12 @@ sketches for a conversation, asked for ahead of time."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard, TypeVar
 
 from ..blocking import Background
+from ..errors import StoreError
 
 if TYPE_CHECKING:
     from .moment import Place
@@ -25,6 +26,7 @@ class Work(Protocol):
     def result(self) -> Any: ...
 
 
+T = TypeVar("T")
 W = TypeVar("W", bound=Work)
 W_co = TypeVar("W_co", bound=Work, covariant=True)
 
@@ -69,6 +71,17 @@ class Threads:
     def can_wait_for(self, work: Work) -> TypeGuard[Thread]:
         return isinstance(work, Background)
 
+    def drive(self, steps: Generator[Thread, Any, T]) -> T:
+        """What the steps return, with every work that they yield waited for."""
+        with closing(steps):
+            try:
+                work = next(steps)
+                while True:
+                    work = steps.send(work.result())
+            except StopIteration as end:
+                found: T = end.value
+                return found
+
 
 class Tasks:
     """`on_a_thread` is how the store wants to be asked, where it cares."""
@@ -86,6 +99,22 @@ class Tasks:
 
     def can_wait_for(self, work: Work) -> TypeGuard[Task]:
         return isinstance(work, asyncio.Task) and work.get_loop() is asyncio.get_running_loop()
+
+    async def drive(self, steps: Generator[Task, Any, T]) -> T:
+        """The same. A store that gives up says so to the steps: here its errors come with the answer, not the call."""
+        with closing(steps):
+            try:
+                work = next(steps)
+                while True:
+                    try:
+                        brought = await work
+                    except StoreError as error:
+                        work = steps.throw(error)
+                    else:
+                        work = steps.send(brought)
+            except StopIteration as end:
+                found: T = end.value
+                return found
 
 
 class Ahead:

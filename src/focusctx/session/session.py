@@ -12,7 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -23,7 +23,7 @@ from ..pipeline.recent import RecentHistories
 from ..pipeline.split import Reader
 from ..prices import price_of
 from ..types import Message, Result
-from .ahead import Task, Tasks, Threads, W, World
+from .ahead import Tasks, Threads, W, World
 from .conversation import Call, Conversation
 from .decisions import event_of, left_out, look_up
 from .due import Growth, Judgement, Rule, further
@@ -98,14 +98,9 @@ class Session:
 
     def view(self, messages: Sequence[Message], *, format: str | None = None) -> list[Message]:
         """What to send instead of the whole history: the last view and the new messages, unless an event is due."""
-        with self._lock, closing(self._steps(messages, format, Threads())) as steps:
-            try:
-                work = next(steps)
-                while True:
-                    work = steps.send(work.result())
-            except StopIteration as end:
-                view: list[Message] = end.value
-                return view
+        world = Threads()
+        with self._lock:
+            return world.drive(self._steps(messages, format, world))
 
     async def aview(
         self, messages: Sequence[Message], *, format: str | None = None, after: Call | None = None
@@ -114,27 +109,15 @@ class Session:
 
         `after` is the call before it, where that was made without this session.
         """
-        return await self._drive(self._steps(messages, format, Tasks(self._on_a_thread), after))
+        world = Tasks(self._on_a_thread)
+        async with self._async_lock:
+            return await world.drive(self._steps(messages, format, world, after))
 
     async def apeek(self, messages: Sequence[Message], *, format: str | None = None) -> list[Message]:
         """What `aview` would send as things stand: no event, no call, nothing is counted."""
-        return await self._drive(self._peek(messages, format, Tasks(self._on_a_thread)))
-
-    async def _drive(self, steps: Generator[Task, Any, list[Message]]) -> list[Message]:
+        world = Tasks(self._on_a_thread)
         async with self._async_lock:
-            with closing(steps):
-                try:
-                    work = next(steps)
-                    while True:
-                        try:
-                            brought = await work
-                        except StoreError as error:
-                            work = steps.throw(error)
-                        else:
-                            work = steps.send(brought)
-                except StopIteration as end:
-                    view: list[Message] = end.value
-                    return view
+            return await world.drive(self._peek(messages, format, world))
 
     @property
     def size(self) -> tuple[int, int]:

@@ -50,6 +50,18 @@ class Recorded:
     seconds: float = 0.0
     """… and took, together with whatever else was asked at the same time."""
 
+    @classmethod
+    def at(cls, point: Point, replies: Iterable[str], **more: Any) -> Recorded:
+        return cls(
+            file=point.file,
+            id=point.run,
+            messages=point.messages,
+            spans=len(point.history.spans),
+            budget=point.budget,
+            replies=tuple(replies),
+            **more,
+        )
+
     @property
     def place(self) -> Place:
         return self.file, self.id, self.messages
@@ -181,13 +193,9 @@ async def record(
 
 def _recorded(point: Point, replies: Sequence[Reply], draft: str, config: FocusConfig, seconds: float) -> Recorded:
     usage = sum((reply.usage for reply in replies), Usage())
-    return Recorded(
-        file=point.file,
-        id=point.run,
-        messages=point.messages,
-        spans=len(point.history.spans),
-        budget=point.budget,
-        replies=tuple(reply.text for reply in replies),
+    return Recorded.at(
+        point,
+        (reply.text for reply in replies),
         draft=short_name(draft),
         settings={
             "rollouts": config.rollouts,

@@ -21,15 +21,7 @@ SHARED = Path(__file__).parents[5] / "shared"
 
 
 def recorded(point: Point, *cited: str) -> Recorded:
-    replies = tuple(f"Step: go on | Depends on: [{labels}]" for labels in cited)
-    return Recorded(
-        file=point.file,
-        id=point.run,
-        messages=point.messages,
-        spans=len(point.history.spans),
-        budget=point.budget,
-        replies=replies,
-    )
+    return Recorded.at(point, (f"Step: go on | Depends on: [{labels}]" for labels in cited))
 
 
 @pytest.fixture
