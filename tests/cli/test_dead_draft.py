@@ -36,6 +36,9 @@ def test_a_bench_does_not_begin(focusctx, tmp_path):
     assert (code, out) == (2, "")
     assert f"focusctx: {NOBODY}: no answer from 127.0.0.1:1: " in err
     assert not list((tmp_path / "run").rglob("records/**/*.json"))
+    assert focusctx(*command[:-1], "offline", "--methods", "none")[0] == 0, "the folder is free for another draft"
+    code, _, err = focusctx(*command, "--methods", "none")
+    assert (code, "holds a run with other settings" in err) == (2, True), "and now it is not"
     command = (*command[:-3], tmp_path / "other", "--draft", NOBODY)
     assert focusctx(*command, "--methods", "none")[0] == 0, "nobody needs to be asked"
 

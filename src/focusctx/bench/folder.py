@@ -40,11 +40,14 @@ class RunFolder:
         return {name: len(ids) for name, ids in _read(self.path / JOB)["tasks"].items()}
 
     def open(self, job: Job, tasks: Mapping[str, Sequence[Task]]) -> None:
-        """Begin, or go on if this is the folder of the same job over the same tasks."""
+        """Begin, or go on if this is the folder of the same job over the same tasks.
+
+        A job that never came to its first attempt, because nobody answered, is no obstacle to another one.
+        """
         told = {"job": job.to_json(), "tasks": {name: [task.id for task in some] for name, some in tasks.items()}}
-        if not self.has_job:
-            if any(entry.name not in (LOCK, f"{JOB}.tmp") for entry in self.path.iterdir()):
-                raise BenchError(f"{self.path} holds other things than a run: choose another folder")
+        if not self.has_job and any(entry.name not in (LOCK, f"{JOB}.tmp") for entry in self.path.iterdir()):
+            raise BenchError(f"{self.path} holds other things than a run: choose another folder")
+        if not self.has_job or not (any(self.attempts()) or (self.path / RECORDS).exists()):
             _write(self.path / JOB, told)
         if differences := self.job().differences(job):
             raise BenchError(

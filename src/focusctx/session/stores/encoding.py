@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import cached_property, lru_cache
-from typing import Any, overload
+from typing import Any
 
 from ...errors import StoreError
 from ...types import Message
@@ -34,27 +34,12 @@ def unpack(data: bytes) -> StoredEvent:
         raise StoreError(f"a stored event cannot be read: {error!r}") from error
 
 
-class Originals(Sequence[Archived]):
+class Originals(tuple[Archived, ...]):
     """The originals of an event, which can be packed before it is known whether there will be that event."""
-
-    def __init__(self, spans: Sequence[Archived]) -> None:
-        self._spans = spans
-
-    def __len__(self) -> int:
-        return len(self._spans)
-
-    @overload
-    def __getitem__(self, place: int) -> Archived: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[Archived]: ...
-
-    def __getitem__(self, place: int | slice) -> Archived | Sequence[Archived]:
-        return self._spans[place]
 
     @cached_property
     def packed(self) -> bytes:
-        return _pack_all(self._spans)
+        return _pack_all(self)
 
 
 def pack_all(spans: Sequence[Archived]) -> bytes:
