@@ -3,11 +3,9 @@
 import asyncio
 import gzip
 import os
-from collections.abc import Iterator
 
 import pytest
 
-from focusctx.proxy import asking
 from raw_http import (
     OK,
     STREAM,
@@ -283,28 +281,6 @@ async def test_requests_in_a_row_are_answered_in_a_row() -> None:
     async with raw_upstream(answer) as up, proxy(up.url) as (_, url), await connect(url) as line:
         await line.send(b"".join(request("GET", f"/{number}") for number in (1, 2, 3)))
         assert [(await line.whole()).body for _ in range(3)] == [b"/1", b"/2", b"/3"]
-
-
-@pytest.fixture
-def forward_proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    asking._proxy_for.cache_clear()
-    yield monkeypatch
-    asking._proxy_for.cache_clear()
-
-
-async def test_the_environment_s_proxy_is_used_as_agents_would_use_it(forward_proxy: pytest.MonkeyPatch) -> None:
-    async with raw_upstream() as way_out:
-        for name in ("NO_PROXY", "no_proxy", "HTTP_PROXY", "REQUEST_METHOD"):
-            forward_proxy.delenv(name, raising=False)
-        forward_proxy.setenv("http_proxy", way_out.url)
-        async with proxy("http://provider.invalid/base") as (_, url):
-            assert (await exchange(url, "GET", "/v1/models?a=b")).status == 200
-        async with raw_upstream() as local, proxy(local.url) as (_, url):
-            assert (await exchange(url)).status == 200
-            assert local.connections == 1, "this machine is reached without it"
-    (got,) = way_out.got
-    assert got.target == "http://provider.invalid/base/v1/models?a=b"
-    assert got["host"] == "provider.invalid"
 
 
 async def test_another_upgrade_is_left_to_the_two_ends_of_a_connection() -> None:

@@ -3,16 +3,14 @@
 import asyncio
 import json
 import re
-import shutil
 import signal
 import socket
 import sqlite3
-import ssl
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from certificates import certificate_for
 from histories import run
 from raw_http import STREAM, Head, Line, exchange, raw_upstream
 from served import CHAT, history, serve
@@ -178,26 +176,9 @@ async def test_it_starts_without_its_store_and_says_so(tmp_path: Path, nothing_l
     assert up.got[0].body == history(40)
 
 
-@pytest.fixture
-def certificate(tmp_path: Path) -> tuple[Path, ssl.SSLContext]:
-    """A certificate for this machine that nobody has signed, and a server that shows it."""
-    if shutil.which("openssl") is None:
-        pytest.skip("no openssl on PATH")
-    shown, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
-    made = ["-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1"]
-    names = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
-    where = ["-keyout", str(key), "-out", str(shown)]
-    subprocess.run(["openssl", "req", *made, *names, *where], check=True, capture_output=True)
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(shown, key)
-    return shown, context
-
-
-async def test_a_provider_over_tls(
-    tmp_path: Path, certificate: tuple[Path, ssl.SSLContext], nothing_left: None
-) -> None:
+async def test_a_provider_over_tls(tmp_path: Path, nothing_left: None) -> None:
     """As strict as agents are: an unknown certificate is refused, one that the environment vouches for is not."""
-    shown, context = certificate
+    shown, context = certificate_for("IP:127.0.0.1", tmp_path)
 
     async def answer(line: Line, head: Head) -> None:
         await line.body(head)

@@ -24,7 +24,7 @@ from raw_http import OK, STREAM, Head, Line, connect, eventually, exchange, prox
 SECONDS = float(os.environ.get("FOCUSCTX_SOAK", "80"))
 WORKERS = 12
 IDLE = 33.0
-"""Seconds after which no connection is kept alive for later: aiohttp looks every 15 s for those idle as long."""
+"""Seconds after which no connection is kept alive for later: on both sides that is 15 s, and aiohttp looks as often."""
 CONVERSATIONS = 8
 """As many as there are at once; each is begun anew again and again, so that what is remembered of them has an end."""
 CHAT = "/v1/chat/completions"

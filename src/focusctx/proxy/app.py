@@ -18,11 +18,14 @@ from ..session.session import Session
 from ..session.stores import store_from
 from . import forward
 from .access import Access
-from .asking import Ask, Body, Outgoing, client, told
-from .compression import Compression, Route, route_of
+from .answer import NoAnswer
+from .asking import Ask, Outgoing
+from .compression import USUAL_PATHS, Compression, Route, route_of
+from .connection import Body
 from .dashboard import add_dashboard
 from .headers import headers_up
 from .metrics import Metrics, Seen
+from .pool import Pool
 from .recalling import Recalling
 from .sessions import Key, Live, Sessions, Step
 from .settings import Settings
@@ -60,7 +63,7 @@ class Proxy:
             recall=settings.recall,
             dry_run=settings.dry_run,
         )
-        self._http: aiohttp.ClientSession | None = None
+        self._pool = Pool()
         self._tracing = _tracing(settings) if settings.otel else None
 
     def app(self) -> web.Application:
@@ -70,16 +73,17 @@ class Proxy:
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._metrics)
         add_dashboard(app, self)
-        app.router.add_route("*", r"/{path:[\s\S]*}", self._forward)
+        for path in (*USUAL_PATHS, r"/{path:[\s\S]*}"):  # the usual ones are found without a search
+            app.router.add_route("*", path, self._forward)
         return app
 
     async def _run(self, _app: web.Application) -> AsyncIterator[None]:
-        async with client() as self._http:
-            yield
-            await self.sessions.close()
-            await asyncio.to_thread(self.store.close)
-            if self._tracing is not None:
-                await asyncio.to_thread(self._tracing.close)
+        yield
+        self._pool.close()
+        await self.sessions.close()
+        await asyncio.to_thread(self.store.close)
+        if self._tracing is not None:
+            await asyncio.to_thread(self._tracing.close)
 
     def _session(self, key: Key) -> Session:
         settings = self.settings
@@ -118,23 +122,21 @@ class Proxy:
             with self._tracing.request(upstream, seen) if self._tracing else nullcontext() as seen.watch:
                 try:
                     response = await self._answer(request, upstream, path, seen)
-                except (aiohttp.ClientError, TimeoutError) as error:
-                    status, why = told(error)
-                    _log.warning("%s: %s", upstream.name, why)
-                    response = forward.refusal(status, f"{upstream.name} did not answer: {why}")
+                except NoAnswer as error:
+                    _log.warning("%s: %s", upstream.name, error)
+                    response = forward.refusal(error.status, f"{upstream.name} did not answer: {error}")
                 seen.status = response.status
                 return response
         finally:
             self.metrics.end(upstream.name, seen)
 
     async def _answer(self, request: web.Request, upstream: Upstream, path: str, seen: Seen) -> web.StreamResponse:
-        assert self._http is not None
         headers = headers_up(request.headers, upstream)
         outgoing = Outgoing(upstream, request.method, path, headers)
         if is_websocket(request):
             if self.settings.refuse_websockets:
                 return forward.refusal(426, "no WebSockets here: what goes through them cannot be compressed")
-            return await pass_both_ways(request, self._http, outgoing)
+            return await pass_both_ways(request, self._pool, outgoing)
         route = route_of(request.method, path.partition("?")[0])
         body = await self._body(request, route)
         if route is not None and isinstance(body, bytes):
@@ -143,11 +145,11 @@ class Proxy:
                 headers.popall("content-encoding", None)
                 body = shrunk.body
                 if shrunk.offered is not None:
-                    recalling = Recalling(self._http, outgoing, *shrunk.offered)
+                    recalling = Recalling(self._pool, outgoing, *shrunk.offered)
                     response = await recalling.answer(request, body, seen.watch)
                     self._compression.heed(recalling.turn.alias)
                     return response
-        async with Ask(self._http, outgoing, body) as answer:
+        async with Ask(self._pool, outgoing, body) as answer:
             return await forward.pass_down(request, answer, seen.watch)
 
     async def _body(self, request: web.Request, route: Route | None) -> Body:
@@ -158,6 +160,8 @@ class Proxy:
         length = request.content_length
         if (route is None and length is None) or (length or 0) > limit:
             return request.content.iter_any()
+        if request.content.is_eof():
+            return request.content.read_nowait()
         if length is not None:
             return await request.read()
         read = bytearray()

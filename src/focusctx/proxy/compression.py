@@ -9,8 +9,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from ..errors import FocusError
 from ..pipeline.split import read_history
@@ -29,8 +29,7 @@ _ALIASES = 1000
 """Ids of answers that are remembered."""
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(NamedTuple):
     """Where a history stands in a request."""
 
     format: str
@@ -45,6 +44,7 @@ _ROUTES = {
     "/v1/messages": Route("anthropic", "messages"),
     "/v1/messages/count_tokens": Route("anthropic", "messages", counts=True),
 }
+USUAL_PATHS = ("/v1/chat/completions", "/v1/responses", "/v1/messages")
 
 
 def route_of(method: str, path: str) -> Route | None:
@@ -53,8 +53,7 @@ def route_of(method: str, path: str) -> Route | None:
     return next((route for end, route in _ROUTES.items() if path.endswith(end)), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Shrunk:
+class Shrunk(NamedTuple):
     """A request as it goes up."""
 
     body: bytes
@@ -156,7 +155,7 @@ class Compression:
         if live is None or not live.last.was_looked_at or self._dry_run:
             return None
         reading = live.last.begin(found.spelled)  # for the session it is the last one now, and nobody made that call
-        kept = live.last.spell(await live.session.apeek(reading.messages, format=route.format), reading)
+        kept = reading.spell(await live.session.apeek(reading.messages, format=route.format))
         return None if kept is None else Shrunk(found.holding(kept))
 
 

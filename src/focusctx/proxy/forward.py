@@ -9,30 +9,27 @@ import socket
 import struct
 from collections.abc import AsyncIterator, Callable, Iterable
 
-import aiohttp
 from aiohttp import HttpVersion11, web
 
+from .answer import Answer, NoAnswer
 from .headers import headers_down
 
 _log = logging.getLogger("focusctx.proxy")
 
 
 async def pass_down(
-    request: web.BaseRequest, answer: aiohttp.ClientResponse, watch: Callable[[bytes], None] | None = None
+    request: web.BaseRequest, answer: Answer, watch: Callable[[bytes], None] | None = None
 ) -> web.StreamResponse:
     """The provider's answer, as it comes; `watch` sees it go by."""
     headers = headers_down(answer)
-    length = answer.content_length
-    if answer.content.is_eof() and request.method != "HEAD":  # all of it is here: one write is enough
-        body = await answer.read()
+    if answer.is_complete and request.method != "HEAD":  # all of it is here: one write is enough
+        body = answer.unread()
         if watch is not None:
             watch(body)
         return web.Response(status=answer.status, reason=answer.reason, headers=headers, body=body)
     response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=headers)
-    if length is not None:
-        response.content_length = length
-    chunks = answer.content.iter_any()
-    await stream_down(request, response, chunks if watch is None else _watched(chunks, watch))
+    response.content_length = answer.length
+    await stream_down(request, response, answer if watch is None else _watched(answer, watch))
     return response
 
 
@@ -49,7 +46,7 @@ async def stream_down(request: web.BaseRequest, response: web.StreamResponse, ch
         async for chunk in chunks:
             await response.write(chunk)
         await response.write_eof()
-    except aiohttp.ClientError as error:
+    except NoAnswer as error:
         _log.warning("stream broken off: %s", error)
         if request.transport is not None:
             _cut(request.transport, looks_finished=request.version < HttpVersion11)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import aiohttp
-from multidict import CIMultiDict, CIMultiDictProxy
+from multidict import CIMultiDict, CIMultiDictProxy, MultiMapping
 
 from .access import COOKIE
 from .access import HEADER as TOKEN
+from .answer import Answer
 from .caller import SESSION
 from .upstream import HEADER as UPSTREAM
 from .upstream import Upstream
@@ -37,7 +37,7 @@ def headers_up(headers: CIMultiDictProxy[str], upstream: Upstream) -> CIMultiDic
     return kept
 
 
-def headers_down(answer: aiohttp.ClientResponse) -> CIMultiDict[str]:
+def headers_down(answer: Answer) -> CIMultiDict[str]:
     """The provider's headers; whether a page in a browser may read the answer is not for the provider to say."""
     kept = _end_to_end(answer.headers)
     kept.popall("content-length", None)
@@ -46,7 +46,7 @@ def headers_down(answer: aiohttp.ClientResponse) -> CIMultiDict[str]:
     return kept
 
 
-def _end_to_end(headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:
+def _end_to_end(headers: MultiMapping[str]) -> CIMultiDict[str]:
     kept = CIMultiDict(headers)
     named = [name.strip() for value in headers.getall("connection", ()) for name in value.split(",")]
     for name in (*_BETWEEN_NEIGHBOURS, *named):

@@ -6,14 +6,15 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, aclosing
 
-import aiohttp
 from aiohttp import web
 
 from ..types import Message
+from .answer import Answer
 from .asking import Ask, Outgoing
 from .body import Fields, write_fields
 from .forward import pass_down, stream_down
 from .headers import headers_down
+from .pool import Pool
 from .recall.loop import Refused, stream, whole
 from .recall.request import next_round, turn_for
 from .sessions import Live
@@ -22,8 +23,8 @@ from .sessions import Live
 class Recalling:
     """One turn of the agent. What the model recalls is back in the conversation's views from its next step on."""
 
-    def __init__(self, http: aiohttp.ClientSession, outgoing: Outgoing, live: Live, fields: Fields) -> None:
-        self._http = http
+    def __init__(self, pool: Pool, outgoing: Outgoing, live: Live, fields: Fields) -> None:
+        self._pool = pool
         self._outgoing = outgoing
         self._live = live
         self._fields = fields
@@ -33,10 +34,10 @@ class Recalling:
         self, request: web.BaseRequest, body: bytes, watch: Callable[[bytes], None] | None
     ) -> web.StreamResponse:
         self._outgoing.headers["accept-encoding"] = "identity"  # answers are looked into
-        async with Ask(self._http, self._outgoing, body) as first:
+        async with Ask(self._pool, self._outgoing, body) as first:
             if not first.ok or first.headers.get("content-encoding", "identity") != "identity":
                 return await pass_down(request, first, watch)
-            if first.content_type != "text/event-stream":
+            if not first.headers.get("content-type", "").lower().startswith("text/event-stream"):
                 last, answered = await whole(self.turn, first, self._ask_again, self._recall)
                 return _response(last, answered)
             async with aclosing(stream(self.turn, first, self._ask_again, self._recall)) as shown:
@@ -48,17 +49,15 @@ class Recalling:
                 await stream_down(request, response, _chained(begun, shown))
                 return response
 
-    def _ask_again(
-        self, extra: list[Message], *, offer_tool: bool
-    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+    def _ask_again(self, extra: list[Message], *, offer_tool: bool) -> AbstractAsyncContextManager[Answer]:
         fields = next_round(self._fields, self._live.key.format, extra, offer_tool=offer_tool)
-        return Ask(self._http, self._outgoing, write_fields(fields))
+        return Ask(self._pool, self._outgoing, write_fields(fields))
 
     async def _recall(self, query: str) -> str:
         return await asyncio.to_thread(self._live.session.handle_recall, query, restore=True)
 
 
-def _response(answer: aiohttp.ClientResponse, body: bytes) -> web.Response:
+def _response(answer: Answer, body: bytes) -> web.Response:
     return web.Response(status=answer.status, reason=answer.reason, headers=headers_down(answer), body=body)
 
 

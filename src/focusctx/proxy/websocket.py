@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any, cast
 
 import aiohttp
 from aiohttp import web
-from aiohttp.http import StreamWriter
 
 from .asking import Ask, Outgoing
 from .forward import pass_down
 from .headers import headers_down
+from .pool import Pool
 
 if TYPE_CHECKING:
     from aiohttp.http import WebSocketReader
@@ -26,27 +25,23 @@ def is_websocket(request: web.BaseRequest) -> bool:
     return request.method == "GET" and request.headers.get("upgrade", "").lower() == "websocket"
 
 
-async def pass_both_ways(
-    request: web.BaseRequest, http: aiohttp.ClientSession, outgoing: Outgoing
-) -> web.StreamResponse:
+async def pass_both_ways(request: web.BaseRequest, pool: Pool, outgoing: Outgoing) -> web.StreamResponse:
     """Joins two connections. Where the provider refuses, the agent gets the provider's refusal."""
     headers = outgoing.headers.copy()
     headers.update(_UPGRADE)
-    async with Ask(http, replace(outgoing, headers=headers), None) as answer:
-        above = answer.connection.protocol if answer.connection is not None else None
-        if answer.status != 101 or above is None:
+    ask = Ask(pool, outgoing._replace(headers=headers), None)
+    async with ask as answer:
+        if not answer.is_upgraded:
             return await pass_down(request, answer)
         below = web.StreamResponse(status=101, reason=answer.reason, headers=headers_down(answer))
         below.headers.update(_UPGRADE)
         below.force_close()
         await below.prepare(request)
-        loop = asyncio.get_running_loop()
-        from_below, from_above = _Bytes(request.protocol, loop), _Bytes(above, loop)
+        from_below = _Bytes(request.protocol, asyncio.get_running_loop())
         request.protocol.set_parser(cast("WebSocketReader", from_below))
-        above.set_parser(from_above, from_above.stream)
         directions = [
-            asyncio.create_task(_pass_on(from_below.stream, StreamWriter(above, loop).write)),
-            asyncio.create_task(_pass_on(from_above.stream, below.write)),
+            asyncio.create_task(_pass_on(from_below.stream.iter_any(), ask.connection.write)),
+            asyncio.create_task(_pass_on(answer, below.write)),
         ]
         try:
             await asyncio.wait(directions, return_when=asyncio.FIRST_COMPLETED)
@@ -57,8 +52,8 @@ async def pass_both_ways(
     return below
 
 
-async def _pass_on(source: aiohttp.StreamReader, write: Callable[[bytes], Awaitable[None]]) -> None:
-    async for chunk in source.iter_any():
+async def _pass_on(source: AsyncIterator[bytes], write: Callable[[bytes], Awaitable[None]]) -> None:
+    async for chunk in source:
         await write(chunk)
 
 

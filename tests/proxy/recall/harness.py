@@ -58,11 +58,7 @@ class Sent:
     ok: bool = True
     breaks_off: bool = False
 
-    @property
-    def content(self) -> "Sent":
-        return self
-
-    async def iter_any(self) -> AsyncIterator[bytes]:
+    async def __aiter__(self) -> AsyncIterator[bytes]:
         for chunk in cut(self.body, self.sizes):
             yield chunk
         if self.breaks_off:

@@ -24,18 +24,13 @@ _SILENCE = 10.0
 """Seconds after which an agent that is shown nothing hears that we are there."""
 
 
-class Content(Protocol):
-    def iter_any(self) -> AsyncIterator[bytes]: ...
-
-
 class Answer(Protocol):
-    """A provider's answer, its body not compressed. An `aiohttp.ClientResponse` is one."""
+    """A provider's answer, its body not compressed."""
 
     @property
     def ok(self) -> bool: ...
 
-    @property
-    def content(self) -> Content: ...
+    def __aiter__(self) -> AsyncIterator[bytes]: ...
 
 
 A = TypeVar("A", bound=Answer)
@@ -69,7 +64,7 @@ async def stream(
     async with AsyncExitStack() as held_open:
         for left in range(rounds, -1, -1):
             try:
-                async for chunk in answer.content.iter_any():
+                async for chunk in answer:
                     shown = turn.feed(chunk)
                     if not shown and time.monotonic() - shown_at > _SILENCE:
                         shown = turn.keep_alive()
@@ -133,4 +128,4 @@ async def _recalled(recall: Recall, query: str) -> str:
 
 
 async def _body(answer: Answer) -> bytes:
-    return b"".join([chunk async for chunk in answer.content.iter_any()])
+    return b"".join([chunk async for chunk in answer])
