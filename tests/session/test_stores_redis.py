@@ -2,7 +2,6 @@
 
 import time
 from contextlib import closing
-from dataclasses import replace
 
 import pytest
 import redis
@@ -137,6 +136,6 @@ class TestRedisServers:
                     assert store.archived(tenant, ["e1"]) == [span("a"), span("{b}")]
                     assert store.events(tenant, ["e1", "e2"]) == {"e1": event("e1", "a", "{b}")}
                     store.add(tenant, Totals(events=1))
-                    assert store.totals(tenant) == replace(Totals(), events=1)
+                    assert store.totals(tenant) == Totals(events=1)
                     assert store.version(tenant, "r") > 0
                 store.close()

@@ -11,9 +11,10 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
+from functools import partial
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from ..errors import StoreError
 from ..session.store import Archived, Store, StoredEvent, Totals
@@ -26,6 +27,10 @@ _REST = 5.0
 """Seconds between two looks at a store in trouble."""
 
 T = TypeVar("T")
+_Call: TypeAlias = tuple[Callable[[], Any], asyncio.Future[Any]]
+_Answer: TypeAlias = tuple[Any, BaseException | None]
+"""What a function returned, or what it raised."""
+_Came: TypeAlias = Callable[[Any, BaseException | None], object]
 
 
 class Guarded:
@@ -42,9 +47,8 @@ class Guarded:
         self._rest = rest
         # A quick store writes one thing after the other anyway.
         self._threads = _Threads(most=1 if self.quick else None)
-        self._under_way: set[Future[Any]] = set()
-        self._came_back = float("-inf")
-        """When a call last did."""
+        self._together: Callable[[], AbstractContextManager[None]] | None = getattr(store, "together", None)
+        self._waiting: list[_Call] = []
         self._lock = threading.Lock()
         self._closed = threading.Event()
 
@@ -78,7 +82,7 @@ class Guarded:
     def close(self) -> None:
         self._closed.set()
         with suppress(TimeoutError, StoreError):
-            self._threads.start(self._store.close).result(self._patience)
+            self._start(self._store.close).result(self._patience)
         self._threads.end()
 
     def _read(self, question: Callable[[], T]) -> T:
@@ -100,33 +104,52 @@ class Guarded:
         outcome: asyncio.Future[T] = loop.create_future()
         if self.trouble is not None:
             outcome.set_exception(StoreError(self.trouble))
-            return outcome
+        elif self._together is None:
+            self._hand_over([(function, outcome)])
+        else:  # with all that others want by the time the loop comes round
+            self._waiting.append((function, outcome))
+            if len(self._waiting) == 1:
+                loop.call_soon(self._hand_all_over)
+        return outcome
+
+    def _hand_all_over(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        self._hand_over(waiting)
+
+    def _hand_over(self, calls: list[_Call]) -> None:
+        loop = asyncio.get_running_loop()
         wait = _Wait(self._patience)
+        timer: asyncio.TimerHandle
 
         def look() -> None:
-            if outcome.done():
+            nonlocal timer
+            if not wait.is_over(self._threads.came_back):
+                timer = loop.call_later(wait.left, look)
                 return
-            if wait.is_over(self._came_back):
-                outcome.set_exception(self._give_up())
-            else:
-                loop.call_later(wait.left, look)
+            error = self._give_up()
+            for _, outcome in calls:
+                if not outcome.done():
+                    outcome.set_exception(error)
 
-        def deliver(answer: Future[T]) -> None:
-            error = answer.exception()
-            if outcome.done():  # nobody waits for it any more
-                return
-            if error is None:
-                outcome.set_result(answer.result())
-            else:
-                outcome.set_exception(error)
+        def deliver(answers: Sequence[_Answer], _error: BaseException | None) -> None:
+            timer.cancel()
+            for (_, outcome), answer in zip(calls, answers, strict=True):
+                if not outcome.done():  # else nobody waits for it any more
+                    _settle(outcome, *answer)
 
-        def came(answer: Future[T]) -> None:
+        def came(answers: Sequence[_Answer], error: BaseException | None) -> None:
             with suppress(RuntimeError):  # the loop was closed
-                loop.call_soon_threadsafe(deliver, answer)
+                loop.call_soon_threadsafe(deliver, answers, error)
 
-        loop.call_later(wait.left, look)
-        self._start(function).add_done_callback(came)
-        return outcome
+        timer = loop.call_later(wait.left, look)
+        self._threads.start(partial(self._answers, [function for function, _ in calls]), came)
+
+    def _answers(self, functions: Sequence[Callable[[], Any]]) -> list[_Answer]:
+        """What each returns or raises. Several are asked together, and one by one where that fails."""
+        if len(functions) > 1 and self._together is not None:
+            with suppress(Exception), self._together():
+                return [(function(), None) for function in functions]
+        return [_answer(function) for function in functions]
 
     def _ask(self, question: Callable[[], T]) -> T:
         if self.trouble is not None:
@@ -138,9 +161,8 @@ class Guarded:
             raise
 
     def _start(self, function: Callable[[], T]) -> Future[T]:
-        answer = self._threads.start(function)
-        self._under_way.add(answer)
-        answer.add_done_callback(self._done)
+        answer: Future[T] = Future()
+        self._threads.start(function, partial(_settle, answer))
         return answer
 
     def _wait_for(self, answer: Future[T]) -> T:
@@ -151,17 +173,13 @@ class Guarded:
             except TimeoutError:
                 if answer.done():
                     return answer.result()
-                if wait.is_over(self._came_back):
+                if wait.is_over(self._threads.came_back):
                     raise self._give_up() from None
 
     def _give_up(self) -> StoreError:
         why = "the store does not answer"
         self._leave_alone(why)
         return StoreError(why)
-
-    def _done(self, answer: Future[Any]) -> None:
-        self._under_way.discard(answer)
-        self._came_back = time.monotonic()
 
     def _leave_alone(self, why: str) -> None:
         with self._lock:
@@ -172,7 +190,7 @@ class Guarded:
     def _wait_for_the_end(self) -> None:
         """Asks, now and then, what asks for nothing, unless an earlier call still hangs."""
         while not self._closed.wait(self._rest):
-            if not self._under_way:
+            if not self._threads.is_busy:
                 try:
                     self._store.version("", "")
                 except Exception as error:
@@ -207,20 +225,25 @@ class _Threads:
     def __init__(self, most: int | None) -> None:
         self._most = most
         self._own = threading.local()
-        self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        self._calls: SimpleQueue[tuple[Callable[[], Any], _Came] | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._count = self._idle = 0
+        self.came_back = float("-inf")
+        """When a call last did."""
 
-    def start(self, function: Callable[[], T]) -> Future[T]:
-        future: Future[T] = Future()
+    @property
+    def is_busy(self) -> bool:
+        return self._idle < self._count
+
+    def start(self, function: Callable[[], Any], came: _Came) -> None:
+        """`came` is told there what the function returned, or what it raised."""
         with self._lock:
-            self._calls.put((future, function))
+            self._calls.put((function, came))
             if self._idle or self._count == self._most:
                 self._idle -= 1
-                return future
+                return
             self._count += 1
         threading.Thread(target=self._work, name="focusctx store", daemon=True).start()
-        return future
 
     def is_own(self) -> bool:
         """Whether this is one of them."""
@@ -234,11 +257,24 @@ class _Threads:
     def _work(self) -> None:
         self._own.here = True
         while call := self._calls.get():
-            future, function = call
-            try:
-                future.set_result(function())
-            except BaseException as error:
-                future.set_exception(error)
-            del call, future, function
+            function, came = call
+            answer, error = _answer(function)
             with self._lock:
                 self._idle += 1
+                self.came_back = time.monotonic()
+            came(answer, error)
+            del call, function, came, answer, error
+
+
+def _answer(function: Callable[[], Any]) -> _Answer:
+    try:
+        return function(), None
+    except BaseException as error:
+        return None, error
+
+
+def _settle(future: Future[T] | asyncio.Future[T], answer: Any, error: BaseException | None) -> None:
+    if error is None:
+        future.set_result(answer)
+    else:
+        future.set_exception(error)

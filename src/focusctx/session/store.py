@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from json import JSONEncoder
 from typing import Any, NamedTuple, Protocol
 
 from ..types import Message
@@ -16,19 +17,28 @@ from ..wire import Kind, recognise
 
 
 class Spelled(dict[str, Any]):
-    """A message that came as JSON and still knows the bytes, so that no store has to spell it again.
+    """A message that came as JSON and still knows the bytes, so that nobody has to spell it again.
 
     For callers that never edit a message; a copy of one is a plain dict.
     """
 
     __slots__ = ("json",)
 
-    def __init__(self, content: dict[str, Any], json: bytes) -> None:
+    def __init__(self, content: Message, json: bytes) -> None:
         super().__init__(content)
         self.json = json
 
+    @classmethod
+    def made(cls, content: Message) -> Spelled:
+        """One that did not come, but stands among those that did."""
+        return cls(content, _spell(content).encode())
+
     def __reduce__(self) -> tuple[type[dict[str, Any]], tuple[dict[str, Any]]]:
         return dict, (dict(self),)
+
+
+_spell = JSONEncoder(separators=(",", ":")).encode
+"""In ASCII: half a surrogate pair has no other spelling that everybody can read."""
 
 
 class Archived(NamedTuple):
@@ -74,8 +84,7 @@ class StoredEvent:
     """USD that this conversation had saved by then, less what was spent on it: below zero it still owes something."""
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
+class Totals(NamedTuple):
     """What a tenant saved and spent, in tokens and USD. Adds up."""
 
     events: int = 0
@@ -93,7 +102,7 @@ class Totals:
     def net(self) -> float:
         return self.saved - self.drafts - self.rereads - self.recalls
 
-    def __add__(self, other: Totals) -> Totals:
+    def __add__(self, other: Totals) -> Totals:  # type: ignore[override]  # sums, not a longer tuple
         return Totals(
             self.events + other.events,
             self.tokens_saved + other.tokens_saved,

@@ -8,8 +8,9 @@ a power failure may be lost, each of them whole.
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Sequence
-from dataclasses import asdict
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from ...errors import ConfigError
@@ -56,15 +57,22 @@ class SQLiteStore:
         return [unpack(data) for (data,) in self._reader.rows(query, scope(tenant), most)]
 
     def commit(self, tenant: str, root: str, event: StoredEvent, archived: Sequence[Archived]) -> StoredEvent:
-        owner, originals = scope(tenant), pack_all(archived)
-        with self._writer.transaction() as db:
-            row = (owner, event.key, pack(event), originals)
+        owner = scope(tenant)
+        row = (owner, event.key, pack(event), pack_all(archived))
+
+        def write(db: sqlite3.Connection) -> StoredEvent:
             if db.execute("INSERT INTO events VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", row).rowcount:
                 db.execute(_GROW, (owner, root))
                 return event
             query = "SELECT record FROM events WHERE tenant = ? AND key = ?"
             (data,) = db.execute(query, (owner, event.key)).fetchone()
             return unpack(data)
+
+        return self._writer.transaction(write)
+
+    def together(self) -> AbstractContextManager[None]:
+        """What this thread commits within it is written at once, as a whole or not at all."""
+        return self._writer.together()
 
     def archived(self, tenant: str, events: Sequence[str]) -> list[Archived]:
         query = f"SELECT key, originals FROM events WHERE {_AMONG}"
@@ -73,9 +81,12 @@ class SQLiteStore:
 
     def restore(self, tenant: str, root: str, key: str) -> None:
         owner = scope(tenant)
-        with self._writer.transaction() as db:
+
+        def write(db: sqlite3.Connection) -> None:
             if db.execute("INSERT INTO restored VALUES (?, ?) ON CONFLICT DO NOTHING", (owner, key)).rowcount:
                 db.execute(_GROW, (owner, root))
+
+        self._writer.transaction(write)
 
     def restored(self, tenant: str, keys: Sequence[str]) -> frozenset[str]:
         found = self._reader.rows(f"SELECT key FROM restored WHERE {_AMONG}", scope(tenant), _listed(keys))
@@ -83,12 +94,12 @@ class SQLiteStore:
 
     def add(self, tenant: str, totals: Totals) -> None:
         owner = scope(tenant)
-        with self._writer.transaction() as db:
-            db.executemany(_ADD, [(owner, name, value) for name, value in asdict(totals).items()])
+        rows = [(owner, name, value) for name, value in totals._asdict().items()]
+        self._writer.transaction(lambda db: db.executemany(_ADD, rows))
 
     def totals(self, tenant: str) -> Totals:
         found = dict(self._reader.rows("SELECT name, value FROM totals WHERE tenant = ?", scope(tenant)))
-        return Totals(**{name: found.get(name, zero) for name, zero in asdict(Totals()).items()})
+        return Totals()._replace(**{name: found[name] for name in Totals._fields if name in found})
 
     def close(self) -> None:
         """The file is let go of until the store is used again."""

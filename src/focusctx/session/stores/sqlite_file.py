@@ -7,15 +7,18 @@ each span, is converted when it is opened; programs that only know that layout c
 from __future__ import annotations
 
 import sqlite3
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ...errors import ConfigError, StoreError
 from .encoding import pack_all, unpack, unpack_old
 from .fork import ForkSafe
+
+T = TypeVar("T")
 
 _PATIENCE = 60.0
 """Seconds to wait for another process's write. A write takes milliseconds, but many may be queued."""
@@ -41,37 +44,69 @@ class Connection(ForkSafe):
         super().__init__()
         self._path = path
         self._db: sqlite3.Connection | None = None
+        self._together: int | None = None
+        """The thread whose writes are one transaction."""
+        self._has_failed = False
 
     def rows(self, query: str, *values: str | int) -> list[Any]:
-        with self._open() as db:
-            return db.execute(query, values).fetchall()
+        with self._lock:
+            return self._try(lambda db: db.execute(query, values).fetchall())
 
-    @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
+    def transaction(self, write: Callable[[sqlite3.Connection], T]) -> T:
         """All or nothing. The write lock is taken at the start, so that no other writer can come between."""
-        with self._open() as db:
-            db.execute("BEGIN IMMEDIATE")
+
+        def whole(db: sqlite3.Connection) -> T:
+            if not db.in_transaction:
+                db.execute("BEGIN IMMEDIATE")
             try:
-                yield db
-                db.execute("COMMIT")
+                done = write(db)
+                if self._together is None:
+                    db.execute("COMMIT")
             except BaseException:
                 db.rollback()
                 raise
+            return done
+
+        return self._use(whole)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """What this thread writes within it is one transaction, there as a whole or not at all; much cheaper, too."""
+        with self._lock:
+            self._together, self._has_failed = threading.get_ident(), False
+            try:
+                yield
+                if self._has_failed:
+                    raise StoreError(f"{self._path}: not all of it could be written")
+                self._try(lambda db: db.commit())
+            except BaseException:
+                self._rest()
+                raise
+            finally:
+                self._together = None
 
     def close(self) -> None:
         with self._lock:
             self._rest()
 
-    @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
-            try:
-                if self._db is None:
-                    self._db = _connect(self._path)
-                yield self._db
-            except sqlite3.Error as error:
-                self._rest()  # the next use starts afresh, in case the trouble has passed
-                raise StoreError(f"{self._path}: {error}") from error
+    def _use(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        if self._together != threading.get_ident():
+            with self._lock:
+                return self._try(work)
+        try:
+            return self._try(work)
+        except BaseException:
+            self._has_failed = True  # whoever asked may not mind, but what others wrote before is undone
+            raise
+
+    def _try(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        try:
+            if self._db is None:
+                self._db = _connect(self._path)
+            return work(self._db)
+        except sqlite3.Error as error:
+            self._rest()  # the next use starts afresh, in case the trouble has passed
+            raise StoreError(f"{self._path}: {error}") from error
 
     def _rest(self) -> None:
         db, self._db = self._db, None
