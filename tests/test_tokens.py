@@ -184,7 +184,7 @@ class TestCounter:
         read = []
         carried = vocabulary.ranks("cl100k_base")
         monkeypatch.setattr(vocabulary, "ranks", lambda name: read.append(name) or carried)
-        tokens._build.cache_clear()
+        monkeypatch.setattr(tokens, "_built", {})
         with ThreadPoolExecutor(8) as pool:
             assert set(pool.map(counter("cl100k_base"), ["tiktoken is great!"] * 16)) == {6}
         assert read == ["cl100k_base"]

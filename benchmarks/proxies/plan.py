@@ -37,7 +37,7 @@ class Size:
     """Of the steps before the crossing, every such one is kept; 0 for none, where few steps fill the budget again."""
 
 
-SIZES = (Size("2k", 1900, 3900, 2, 0), Size("30k", 29_500, 40_000, 1, 2))
+SIZES = (Size("2k", 1900, 4100, 2, 0), Size("30k", 29_500, 40_000, 1, 2))
 
 
 @dataclass(frozen=True)

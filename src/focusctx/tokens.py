@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from functools import cache, partial
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -71,6 +71,7 @@ _EDGES = (
 _LAST_EDGE = re.compile(f".+(?:{'|'.join(_EDGES)})", re.DOTALL)
 
 _building = Lock()
+_built: dict[str, tiktoken.Encoding] = {}
 
 
 def counter(tokens: str | TokenCounter) -> TokenCounter:
@@ -91,17 +92,20 @@ def _count(name: str, text: str) -> int:
 
 def encoding(name: str) -> tiktoken.Encoding:
     """tiktoken's encoding over the carried vocabulary, built at first use and once per process."""
-    with _building:
-        return _build(name)
+    return _built.get(name) or _build(name)
 
 
-@cache
 def _build(name: str) -> tiktoken.Encoding:
     import tiktoken
 
     from .vocabulary import ranks
 
-    return tiktoken.Encoding(name, pat_str=PATTERNS[name], mergeable_ranks=ranks(name), special_tokens={})
+    with _building:
+        if name not in _built:
+            _built[name] = tiktoken.Encoding(
+                name, pat_str=PATTERNS[name], mergeable_ranks=ranks(name), special_tokens={}
+            )
+        return _built[name]
 
 
 def _chunks(text: str) -> Iterator[str]:

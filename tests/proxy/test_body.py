@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from focusctx import Focus
 from focusctx.proxy.body import Known, read, read_fields, read_list, write_fields, write_list
+from focusctx.session.store import Spelled
 from histories import run
 from raw_http import Raw, in_background, proxy, raw_upstream, request
 from session_parts import Draft
@@ -91,15 +92,14 @@ def test_what_is_known_goes_up_in_its_own_spelling(
         same = next((at for at, (a, b) in enumerate(zip(before, bytes_, strict=False)) if a != b), None)
         for at in range(min(len(before), len(bytes_)) if same is None else same):
             assert reading.messages[at] is objects[at]
-        assert known.spell(reading.messages, reading) is None
+        assert reading.spell(reading.messages) is None
         kept = [at for at in range(len(bytes_)) if chance.random() < 0.6]
-        note = {"role": "user", "content": "left out: \ud83d"}
+        note = Spelled.made({"role": "user", "content": "left out: \ud83d"})
         view = [*(reading.messages[at] for at in kept), note]
-        first = known.spell(view, reading)
+        first = reading.spell(view)
         assert first is not None
         assert first[:-1] == [bytes_[at] for at in kept]
         assert json.loads(first[-1]) == note
-        assert known.spell(view, reading) == first
         before, objects = bytes_, reading.messages
 
 

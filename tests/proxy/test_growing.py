@@ -127,6 +127,6 @@ def test_memory_is_bounded() -> None:
     for number in range(300):
         check(bodies, spelled({"model": f"{number:0200}", "messages": ["x" * 1000]}, (",", ":")))
         check(bodies, spelled({"messages": ["y" * 1000, number]}, (",", ":")))
-    kept = [body for known in bodies._recent.values() for body in known]
+    kept = [body for known in bodies._recent.values() for _, _, body in known]
     assert len(kept) <= 64 + 64
     assert bodies._held == sum(len(body.start) for body in kept)

@@ -1,5 +1,6 @@
 """Skeletons in a session: they last, can be recalled and restored, go later, and are the same in every process."""
 
+import json
 from typing import Any
 
 from hypothesis import given
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 from focusctx.drafts import ScriptedDraft
 from focusctx.session.cut import Cut
 from focusctx.session.session import Session
+from focusctx.session.store import Spelled
 from histories import Messages, call
 from session_parts import cites, moved, session_of
 
@@ -112,3 +114,11 @@ def test_an_event_says_what_is_new_and_no_more(earlier: Cut, event: Cut) -> None
     assert news.dropped <= event.dropped
     assert later.since(later) == Cut()
     assert later.without(later.dropped) == Cut()
+
+
+def test_what_stands_among_messages_that_know_their_bytes_knows_its_own() -> None:
+    came = [Spelled(message, json.dumps(message, indent=1).encode()) for message in history(4)]
+    view = session_over(recall=True, frozen=True).view(came)
+    made = [message for message in view if not any(message is one for one in came)]
+    assert len(made) == 2, "the note of what was left out, and a placeholder"
+    assert [json.loads(message.json) for message in view if isinstance(message, Spelled)] == view

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from operator import is_
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -24,7 +23,6 @@ Fields: TypeAlias = dict[str, bytes]
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _array = msgspec.json.Decoder(list[msgspec.Raw])
 _anything = msgspec.json.Decoder()
-_write = msgspec.json.Encoder().encode
 
 
 def read_fields(body: bytes) -> Fields | None:
@@ -72,14 +70,21 @@ def spell(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """The messages of one request, with their bytes."""
 
     messages: list[Message]
     spelled: list[bytes]
     new: int = 0
     """Bytes of those that the last one did not have."""
+    size: int = 0
+    """Bytes of all of them."""
+
+    def spell(self, view: Sequence[Any]) -> list[bytes] | None:
+        """The bytes of a view of them; None when it is all of them."""
+        if len(view) == len(self.messages) and all(map(is_, view, self.messages)):
+            return None
+        return [message.json for message in view]
 
 
 class Known:
@@ -87,33 +92,16 @@ class Known:
 
     def __init__(self) -> None:
         self._last = Reading([], [])
-        self._made: dict[int, tuple[Message, bytes]] = {}
 
     def read(self, spelled: list[bytes]) -> Reading:
         """The messages with these bytes: the objects of last time where the bytes are the same."""
-        common = _common(self._last.spelled, spelled)
+        last = self._last
+        common = _common(last.spelled, spelled)
         new = spelled[common:]
-        self._last = Reading(self._last.messages[:common] + list(map(_message, new)), spelled, sum(map(len, new)))
+        more = sum(map(len, new))
+        size = more + (last.size if common == len(last.spelled) else sum(map(len, spelled[:common])))
+        self._last = Reading(last.messages[:common] + list(map(_message, new)), spelled, more, size)
         return self._last
-
-    def spell(self, view: Sequence[Message], reading: Reading) -> list[bytes] | None:
-        """The bytes of a view of them; None when it is all of them."""
-        if len(view) == len(reading.messages) and all(map(is_, view, reading.messages)):
-            return None
-        # Placeholders of ours are spelled once, and held, so that their identity stays their own.
-        before, self._made = self._made, {}
-        return [message.json if isinstance(message, Spelled) else self._spell(message, before) for message in view]
-
-    def _spell(self, message: Message, before: dict[int, tuple[Message, bytes]]) -> bytes:
-        made = self._made[id(message)] = before.get(id(message)) or (message, _written(message))
-        return made[1]
-
-
-def _written(message: Message) -> bytes:
-    try:
-        return _write(message)
-    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
-        return spell(message)  # Python's own writer takes more
 
 
 def _message(spelled: bytes) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -29,8 +29,7 @@ _array = msgspec.json.Decoder(list[msgspec.Raw])
 _colon = re.compile(rb"\s*:\s*")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Body:
+class Body(NamedTuple):
     """A request with a history in it."""
 
     field: str
@@ -56,11 +55,15 @@ class Body:
         return write_fields({**self.fields, **(other or {}), self.field: write_list(messages)})
 
 
+_Candidate: TypeAlias = tuple[slice, bytes, Body]
+"""Where the last bytes of its start stand, these bytes, and the body itself."""
+
+
 class Bodies:
     """The requests seen last, to read the next ones by."""
 
     def __init__(self) -> None:
-        self._recent: dict[tuple[str, bytes], list[Body]] = {}
+        self._recent: dict[tuple[str, bytes], list[_Candidate]] = {}
         self._held = 0
 
     def read(self, body: bytes, field: str) -> Body | Fields | None:
@@ -68,9 +71,10 @@ class Bodies:
         head = field, body[:_HEAD]
         known = self._recent.get(head, [])
         last = None
-        for place, old in enumerate(known):
-            if body.startswith(old.start[-_TAIL:], max(len(old.start) - _TAIL, 0)) and body.startswith(old.start):
-                last = known.pop(place)
+        for number, (place, tail, old) in enumerate(known):
+            if body[place] == tail and body.startswith(old.start):
+                last = old
+                del known[number]
                 self._held -= len(last.start)
                 break
         read = (last and (_longer(last, body) or _ended_otherwise(last, body))) or _whole(body, field)
@@ -80,13 +84,15 @@ class Bodies:
 
     def _remember(self, head: tuple[str, bytes], body: Body) -> None:
         known = self._recent.setdefault(head, [])
-        known.insert(0, body)
-        self._held += len(body.start)
+        size = len(body.start)
+        place = slice(max(size - _TAIL, 0), size)
+        known.insert(0, (place, body.start[place], body))
+        self._held += size
         if len(known) > _MOST:
-            self._held -= len(known.pop().start)
+            self._held -= len(known.pop()[-1].start)
         while len(self._recent) > _MOST_HEADS or self._held > _MOST_BYTES:
             oldest = next(iter(self._recent))
-            self._held -= sum(len(old.start) for old in self._recent.pop(oldest))
+            self._held -= sum(len(old.start) for _, _, old in self._recent.pop(oldest))
 
 
 def _longer(last: Body, body: bytes) -> Body | None:

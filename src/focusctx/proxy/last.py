@@ -101,18 +101,16 @@ class Last:
     def begin(self, spelled: list[bytes]) -> Reading:
         """A request is on its way through the session. Until it is through, none goes on from it, or from another."""
         self.was_looked_at, self._spelled = True, None
-        self.size = sum(map(len, spelled))
-        return self._known.read(spelled)
+        reading = self._known.read(spelled)
+        self.size = reading.size
+        return reading
 
     def end(self, reading: Reading, view: Sequence[Message]) -> None:
         """The session has looked."""
         self._start_over()
-        self._spelled, self.view = reading.spelled, self.spell(view, reading)
-        self.size = sum(map(len, reading.spelled))
+        self._spelled, self.view = reading.spelled, reading.spell(view)
+        self.size = reading.size
         self._seen = self._session.size
-
-    def spell(self, view: Sequence[Message], reading: Reading) -> list[bytes] | None:
-        return self._known.spell(view, reading)
 
     def _start_over(self) -> None:
         self._spelled, self._more, self._uncounted, self.size, self.unseen = [], Growth(), [], 0, None

@@ -34,8 +34,7 @@ class Key(NamedTuple):
     root: str
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One request of the agent."""
 
     time: float

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from operator import is_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..config import FocusConfig
 from ..pipeline.split import Count, Reader
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
     from .proposal import Proposal
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """The agent's last call: what the provider's cache remembers, as long as it does."""
 
     messages: int
@@ -29,8 +27,7 @@ class Call:
     time: float
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(NamedTuple):
     """What the store says of a conversation, from the span after the first so many on; None for nothing new."""
 
     version: int
@@ -179,18 +176,18 @@ class Conversation:
         self.decided = self.decided.without(self._indices(known.restored))
         self.looked_up = self.settled
 
-    def heed(self, event: StoredEvent) -> None:
-        """An event that stands in the store."""
+    def heed(self, event: StoredEvent, news: Cut | None = None) -> None:
+        """An event that stands in the store; `news` is what it tells, where that need not be looked up."""
         if self.last_event is None or event.index >= self.last_event.index:
             self.last_event = event
-        dropped = self._indices(event.dropped)
-        outlined = frozenset(event.skeletons)
-        self.decided = self.decided.then(dropped, [index for index in dropped if self.keys[index - 1] in outlined])
+        news = news or Cut(self._indices(event.dropped), self._indices(event.skeletons))
+        self.decided = self.decided.then(news.dropped, news.skeletons)
         self._ever_dropped.update(event.dropped)
 
     def _restored(self) -> dict[int, str]:
         """The spans that were dropped and somebody wanted back: they stay."""
-        return dict.fromkeys(sorted(self._indices(self._ever_dropped) - self.decided.dropped), "restored")
+        dropped = self._indices(self._ever_dropped)
+        return dict.fromkeys(sorted(dropped - self.decided.dropped), "restored") if dropped else {}
 
     def _indices(self, keys: Collection[str]) -> frozenset[int]:
         wanted = frozenset(keys)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from .conversation import Conversation, Known
-from .cut import Cut
-from .moment import Change
+from .proposal import Proposal
 from .store import Archived, Store, StoredEvent
 
 
@@ -39,20 +38,18 @@ def left_out(store: Store, tenant: str, conversation: Conversation) -> list[Arch
     return [spans[key] for key in keys if key in spans]
 
 
-def event_of(conversation: Conversation, change: Change | None, time: float, balance: float) -> StoredEvent:
-    """The record of an event; without a change, of sketches that were read and dropped nothing.
+def event_of(conversation: Conversation, proposal: Proposal | None, time: float, balance: float) -> StoredEvent:
+    """The record of an event; without a proposal, of sketches that were read and dropped nothing.
 
     Its key is that of the newest span that can change no more: the newest of all may still get results.
     """
-    news = change.cut.since(conversation.cut) if change else Cut()
-    keys = conversation.keys
     return StoredEvent(
-        key=keys[conversation.settled - 1],
+        key=conversation.keys[conversation.settled - 1],
         index=conversation.reader.newest,
         tokens_before=conversation.tokens,
-        tokens_after=change.tokens if change else conversation.tokens,
-        dropped=tuple(keys[index - 1] for index in sorted(news.dropped)),
-        skeletons=tuple(keys[index - 1] for index in sorted(news.skeletons)),
+        tokens_after=proposal.change.tokens if proposal else conversation.tokens,
+        dropped=proposal.dropped if proposal else (),
+        skeletons=proposal.skeletons if proposal else (),
         time=time,
         balance=balance,
     )

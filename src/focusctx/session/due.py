@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from ..config import FocusConfig
 from ..invariants import violations
@@ -25,8 +24,7 @@ BYTES_PER_TOKEN = 3
 """Fewer than there mostly are: whether it is time to ask for sketches may be a guess."""
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(NamedTuple):
     due: bool
     cause: Cause
     why: str
@@ -36,8 +34,7 @@ class Judgement:
     """The conversation's marked sketches are to be acted on: nobody needs to be asked."""
 
 
-@dataclass(frozen=True, slots=True)
-class Growth:
+class Growth(NamedTuple):
     """What came behind a history since it was looked at."""
 
     tokens: int = 0
@@ -71,7 +68,7 @@ class Rule:
         if marked := conversation.marked:
             now = self._weighed(tokens, self._money.of_marked(conversation, marked, cold=cold))
             if now.due:
-                return replace(now, due=not further, has_sketches=True)
+                return now._replace(due=not further, has_sketches=True)
         last = conversation.last_event
         grown = tokens - last.tokens_after if last else tokens
         calls = calls_to_come(conversation.reader.newest + bool(further))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ..config import FocusConfig
 from ..pipeline.budget import pinned_spans
@@ -15,10 +16,10 @@ from ..types import History, Message
 from ..wire import wire_named
 from .cut import Cut
 from .recall import note
+from .store import Spelled
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a conversation stands."""
 
     messages: int
@@ -26,8 +27,7 @@ class Place:
     cut: Cut
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """Another view of the same history."""
 
     cut: Cut
@@ -97,6 +97,8 @@ def view_of(history: History, cut: Cut, *, noted: bool) -> list[Message]:
         while history.format == "anthropic" and place and view[place - 1].get("role") == "system":
             place -= 1  # what the model answers to must stay before its answer
         view.insert(place, note(cut.dropped))
+    if view and isinstance(history.messages[0], Spelled):  # then all that came are
+        view = [message if isinstance(message, Spelled) else Spelled.made(message) for message in view]
     return view
 
 

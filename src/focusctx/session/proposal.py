@@ -6,15 +6,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from operator import is_
+from typing import NamedTuple
 
 from ..compressor import Drafted, Focus
 from ..errors import StoreError
 from ..invariants import violations
 from ..pipeline.evidence import reasons, with_earlier, with_newer
 from ..types import Result, Span
+from .cut import Cut
 from .moment import Change, Moment
 from .recall import pinned_recalls
 from .store import Archived
@@ -24,8 +26,7 @@ _AT_THE_BUDGET = 1.05
 """Times the budget: the size of a view for which the room was reckoned ahead of time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(NamedTuple):
     moment: Moment
     drafted: Drafted
     result: Result
@@ -34,6 +35,12 @@ class Proposal:
     """Why the provider would refuse the view, if it would."""
     originals: Originals
     """Of the spans that would go, verbatim."""
+    news: Cut
+    """What the event would tell of: the spans that would go or be left as skeletons."""
+    dropped: tuple[str, ...]
+    """The chain keys of these."""
+    skeletons: tuple[str, ...]
+    """Those of them of which a skeleton would be left."""
 
     @property
     def saves(self) -> int:
@@ -59,10 +66,21 @@ def propose(focus: Focus, moment: Moment, drafted: Drafted) -> Proposal:
     change = moment.change_to(moment.decided.then(result.dropped, result.skeletons))
     result = replace(result, messages=change.view, tokens_after=change.tokens)
     broken = violations(change.view, history.format)
-    originals = Originals(_originals(moment, result, change))
+    news = change.cut.since(moment.place.cut)
+    originals = Originals(_originals(moment, result, news))
     with suppress(StoreError):  # the store will say so again
         pack_all(originals)
-    return Proposal(moment, drafted, result, change, str(broken[0]) if broken else None, originals)
+    return Proposal(
+        moment,
+        drafted,
+        result,
+        change,
+        str(broken[0]) if broken else None,
+        originals,
+        news,
+        _keys(moment, news.dropped),
+        _keys(moment, news.skeletons),
+    )
 
 
 def up_to_date(proposal: Proposal, now: Moment, focus: Focus) -> Proposal:
@@ -78,13 +96,11 @@ def up_to_date(proposal: Proposal, now: Moment, focus: Focus) -> Proposal:
     new = now.history.messages[seen:]
     if not new:
         return proposal
-    change = replace(
-        proposal.change,
-        view=[*proposal.change.view, *new],
-        tokens=proposal.change.tokens + sum(now.sizes[seen:]),
-    )
+    was = proposal.change
+    tokens = was.tokens + sum(now.sizes[seen:])
+    change = Change(was.cut, [*was.view, *new], tokens, was.unmoved, was.moves)
     spans = now.history.spans[len(then.history.spans) - 1 :]
-    return replace(proposal, moment=now, result=_grown(proposal.result, spans, now, change), change=change)
+    return proposal._replace(moment=now, result=_grown(proposal.result, spans, now, change), change=change)
 
 
 def _holds(proposal: Proposal, now: Moment) -> bool:
@@ -117,7 +133,8 @@ def _with_earlier(result: Result, skeletons: Collection[int]) -> Result:
 
 def _grown(result: Result, spans: Sequence[Span], now: Moment, change: Change) -> Result:
     """With what was the newest span then, as it is now, and with those that came after it."""
-    assert result.history is not None
+    history = result.history
+    assert history is not None
     newer = [span.index for span in spans[1:]]
     return replace(
         result,
@@ -126,16 +143,19 @@ def _grown(result: Result, spans: Sequence[Span], now: Moment, change: Change) -
         pinned=(*result.pinned, *newer),
         utilities={**result.utilities, **dict.fromkeys(newer, 0.0)},
         decisions=with_newer(result.decisions, spans),
-        history=replace(result.history, spans=(*result.history.spans[:-1], *spans), tokens=now.tokens),
+        history=replace(history, spans=(*history.spans[:-1], *spans), tokens=now.tokens),
         tokens_before=now.tokens,
         tokens_after=change.tokens,
     )
 
 
-def _originals(moment: Moment, result: Result, change: Change) -> list[Archived]:
+def _keys(moment: Moment, spans: Collection[int]) -> tuple[str, ...]:
+    return tuple(moment.keys[index - 1] for index in sorted(spans))
+
+
+def _originals(moment: Moment, result: Result, news: Cut) -> list[Archived]:
     """The spans that would go, verbatim; those of which a skeleton was left went before."""
-    before = moment.place.cut
-    going = change.cut.since(before).dropped - before.skeletons
+    going = news.dropped - moment.place.cut.skeletons
     spans = [span for span in moment.history.spans if span.index in going]
     said = reasons(result.sketches, going)
     return [

@@ -13,7 +13,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -213,7 +212,7 @@ class Session:
         cold = conversation.is_cold(self.clock(), self._price.cache_ttl)
         judgement = self._rule.judge(conversation, cold=cold)
         if judgement.due and (obstacle := self._obstacle(conversation, in_touch)):
-            judgement = replace(obstacle, verdict=judgement.verdict)
+            judgement = obstacle._replace(verdict=judgement.verdict)
         if judgement.due:
             proposal = yield from self._proposal(conversation, judgement, world)
             yield from self._event(conversation, proposal, world, cold=cold)
@@ -319,7 +318,7 @@ class Session:
         judgement = self._rule.judge_proposal(conversation, proposal, cold=cold)
         done = change if judgement.due else None
         balance = self._money.balance_after(conversation, done, cold=cold)
-        event = event_of(conversation, done, self.clock(), balance)
+        event = event_of(conversation, proposal if done else None, self.clock(), balance)
         originals = proposal.originals if done else ()
         commit = partial(self.store.commit, self.tenant, conversation.root, event, originals)
         try:
@@ -328,16 +327,17 @@ class Session:
             if judgement.due:
                 why = f"the store could not be written: {error}"
                 conversation.marked = proposal
-                remember(self.events, conversation, replace(judgement, due=False, cause="store", why=why), result)
+                remember(self.events, conversation, judgement._replace(due=False, cause="store", why=why), result)
                 return
             stored = event  # only says that these tokens were looked at: this object remembers it by itself
         else:
             if stored == event:
                 conversation.version += 1  # if others wrote too, the store's is higher, and it is asked again
-        conversation.heed(stored)
         if stored == event:
+            conversation.heed(event, proposal.news if done else None)
             conversation.spent = 0.0
         else:
+            conversation.heed(stored)
             change, judgement = conversation.now().change_to(conversation.decided), _FOLLOWED
         if judgement.cause == "money":
             conversation.marked = proposal
@@ -385,8 +385,9 @@ class Session:
         self._pay(conversation, conversation.ahead.discard())
 
     def _pay(self, conversation: Conversation, cost: float | None) -> None:
-        conversation.spent += cost or 0.0
-        self._add(self._ledger.drew(cost or 0.0))
+        if cost:
+            conversation.spent += cost
+            self._add(self._ledger.drew(cost))
 
     def _add(self, added: Totals) -> None:
         self._unwritten.add(self.tenant, added)

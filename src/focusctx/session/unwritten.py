@@ -17,6 +17,7 @@ from .stores.fork import ForkSafe
 _log = logging.getLogger("focusctx")
 _BETWEEN = 5.0
 """Seconds from one time to the next."""
+_NOTHING = Totals()
 
 
 class Unwritten(ForkSafe):
@@ -32,9 +33,9 @@ class Unwritten(ForkSafe):
         return bool(self._totals) and time.monotonic() - self._written_at > _BETWEEN
 
     def add(self, tenant: str, added: Totals) -> None:
-        if added != Totals():
+        if added != _NOTHING:
             with self._lock:
-                self._totals[tenant] = self._totals.get(tenant, Totals()) + added
+                self._totals[tenant] = self._totals.get(tenant, _NOTHING) + added
 
     def write(self, store: Store) -> None:
         with self._lock:

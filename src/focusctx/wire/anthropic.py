@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..errors import MessageError
 from ..types import Message
 from . import react
 from .part import (
@@ -15,7 +16,6 @@ from .part import (
     blocks_of,
     join,
     omitted,
-    require,
     role_of,
     text_of,
     texts_of,
@@ -90,7 +90,8 @@ def _turn(blocks: Sequence[Mapping[str, Any]], position: int) -> Part:
         if kind == "text" or kind in THINKING:
             thoughts.append(text_of(block.get("text") or block.get("thinking")))
         elif kind.endswith("tool_use"):
-            require(isinstance(block.get("id"), str), f"a '{kind}' block must have an 'id'", position)
+            if not isinstance(block.get("id"), str):
+                raise MessageError(f"a '{kind}' block must have an 'id'", position)
             actions.append(f"{text_of(block.get('name'))}({as_json(block.get('input', {}))})")
             (calls if kind == "tool_use" else served).append(block["id"])
         elif kind.endswith("tool_result"):
@@ -120,7 +121,8 @@ def _result(blocks: Sequence[Mapping[str, Any]], position: int) -> Part:
     texts: list[str] = []
     extra = 0
     for block in blocks:
-        require(isinstance(block.get("tool_use_id"), str), "a 'tool_result' must have a 'tool_use_id'", position)
+        if not isinstance(block.get("tool_use_id"), str):
+            raise MessageError("a 'tool_result' must have a 'tool_use_id'", position)
         answers.append(block["tool_use_id"])
         inner, media = texts_of(blocks_of(block, position))
         texts += inner

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..errors import MessageError
 from ..types import Message
 from . import react
 from .part import (
@@ -14,7 +15,6 @@ from .part import (
     join,
     kind_of,
     omitted,
-    require,
     role_of,
     text_of,
     texts_of,
@@ -23,6 +23,8 @@ from .part import (
 
 SYSTEM_ROLES = ("system", "developer")
 _ONLY_HERE = frozenset({"image_url", "file"})
+_REASONING = ("thinking_blocks", "reasoning_content", "reasoning_details")
+"""What gateways call the thinking of models that want to see how a turn began."""
 
 
 class ChatCompletions:
@@ -39,12 +41,11 @@ class ChatCompletions:
         texts, media = texts_of(blocks_of(message, position))
         if role == "assistant":
             return (_turn(message, position, texts, media),)
-        said = Part(Kind.WORDS, text=join(texts), counted=tuple(texts), extra_tokens=media * MEDIA_TOKENS)
-        if role in ("tool", "function"):
-            return (said._replace(kind=Kind.RESULT, answers=(_answered(message, role, position),)),)
-        if role != "user":
-            return (said._replace(kind=Kind.FRAME, static=role in SYSTEM_ROLES),)
-        return (said,)
+        answers = (_answered(message, role, position),) if role in ("tool", "function") else ()
+        kind = Kind.RESULT if answers else Kind.WORDS if role == "user" else Kind.FRAME
+        extra = media * MEDIA_TOKENS
+        static = role in SYSTEM_ROLES
+        return (Part(kind, join(texts), answers=answers, counted=tuple(texts), extra_tokens=extra, static=static),)
 
     def blank(self, message: Message, blocks: frozenset[int] | None) -> Message:
         if message.get("role") == "assistant":
@@ -64,10 +65,9 @@ def _turn(message: Message, position: int, texts: list[str], media: int) -> Part
         thought=thought,
         action=action,
         calls=calls,
-        counted=tuple(text for text in (hidden, *texts, refusal, *actions) if text),
+        counted=tuple(filter(None, (hidden, *texts, refusal, *actions))),
         extra_tokens=(media + bool(message.get("audio"))) * MEDIA_TOKENS,
-        # What gateways call the thinking of models that want to see how a turn began.
-        reasons=any(message.get(name) for name in ("thinking_blocks", "reasoning_content", "reasoning_details")),
+        reasons=any(map(message.get, _REASONING)),
     )
 
 
@@ -76,19 +76,19 @@ def _calls(message: Message, position: int) -> tuple[tuple[str, ...], list[str]]
     ids, actions = [], []
     legacy = message.get("function_call")
     if legacy is not None:
-        require(isinstance(legacy, Mapping), f"'function_call' must be an object, got {kind_of(legacy)}", position)
+        if not isinstance(legacy, Mapping):
+            raise MessageError(f"'function_call' must be an object, got {kind_of(legacy)}", position)
         ids.append(_legacy_id(legacy.get("name")))
         actions.append(_action(legacy.get("name"), legacy.get("arguments")))
     calls = message.get("tool_calls") or ()
-    require(isinstance(calls, list | tuple), f"'tool_calls' must be an array, got {kind_of(calls)}", position)
+    if not isinstance(calls, list | tuple):
+        raise MessageError(f"'tool_calls' must be an array, got {kind_of(calls)}", position)
     for number, call in enumerate(calls):
-        require(
-            isinstance(call, Mapping) and isinstance(call.get("id"), str),
-            f"tool call {number} must be an object with an 'id'",
-            position,
-        )
+        if not (isinstance(call, Mapping) and isinstance(call.get("id"), str)):
+            raise MessageError(f"tool call {number} must be an object with an 'id'", position)
         body = call.get("function") or call.get("custom") or {}
-        require(isinstance(body, Mapping), f"tool call {number} must name its function", position)
+        if not isinstance(body, Mapping):
+            raise MessageError(f"tool call {number} must name its function", position)
         ids.append(call["id"])
         actions.append(_action(body.get("name"), body.get("arguments", body.get("input"))))
     return tuple(ids), actions
@@ -102,8 +102,9 @@ def _answered(message: Message, role: str, position: int) -> str:
     if role == "function":
         return _legacy_id(message.get("name"))
     answered = message.get("tool_call_id")
-    require(isinstance(answered, str), f"'tool_call_id' must be a string, got {kind_of(answered)}", position)
-    return str(answered)
+    if not isinstance(answered, str):
+        raise MessageError(f"'tool_call_id' must be a string, got {kind_of(answered)}", position)
+    return answered
 
 
 def _legacy_id(name: object) -> str:

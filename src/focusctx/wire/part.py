@@ -75,11 +75,6 @@ class Wire(Protocol):
         """A copy whose tool results (those blocks, or all) are placeholders; anything else stays."""
 
 
-def require(condition: bool, problem: str, position: int) -> None:
-    if not condition:
-        raise MessageError(problem, position)
-
-
 def kind_of(value: object) -> str:
     """A JSON value's type in the words of JSON, for error messages."""
     names = {dict: "object", list: "array", str: "string", int: "number", float: "number", bool: "boolean"}
@@ -88,8 +83,9 @@ def kind_of(value: object) -> str:
 
 def role_of(message: Message, position: int) -> str:
     role = message.get("role")
-    require(isinstance(role, str), f"'role' must be a string, got {kind_of(role)}", position)
-    return str(role)
+    if not isinstance(role, str):
+        raise MessageError(f"'role' must be a string, got {kind_of(role)}", position)
+    return role
 
 
 def blocks_of(message: Message, position: int) -> str | Sequence[Mapping[str, Any]]:
@@ -99,17 +95,13 @@ def blocks_of(message: Message, position: int) -> str | Sequence[Mapping[str, An
         return ""
     if isinstance(content, str):
         return content
-    require(
-        isinstance(content, list | tuple),
-        f"'content' must be a string, an array of blocks or null, got {kind_of(content)}",
-        position,
-    )
+    if not isinstance(content, list | tuple):
+        problem = f"'content' must be a string, an array of blocks or null, got {kind_of(content)}"
+        raise MessageError(problem, position)
     for number, block in enumerate(content):
-        require(
-            isinstance(block, Mapping) and isinstance(block.get("type"), str),
-            f"content block {number} must be an object with a 'type', got {kind_of(block)}",
-            position,
-        )
+        if not (isinstance(block, Mapping) and isinstance(block.get("type"), str)):
+            problem = f"content block {number} must be an object with a 'type', got {kind_of(block)}"
+            raise MessageError(problem, position)
     blocks: Sequence[Mapping[str, Any]] = content
     return blocks
 
@@ -129,7 +121,7 @@ def text_of(value: object) -> str:
 
 def join(pieces: Sequence[str]) -> str:
     """The pieces as one text; a single piece stays the same object, so its remembered count is found."""
-    present = [piece for piece in pieces if piece]
+    present = list(filter(None, pieces))
     return present[0] if len(present) == 1 else "\n".join(present)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..errors import MessageError
 from ..types import Message
 from . import react
 from .part import (
@@ -15,7 +16,6 @@ from .part import (
     join,
     kind_of,
     omitted,
-    require,
     role_of,
     text_of,
     texts_of,
@@ -46,11 +46,8 @@ class Responses:
     def read(self, message: Message, position: int) -> tuple[Part, ...]:
         given = message.get("type")
         untyped = given is None and ("role" in message or _is_bare_reference(message))
-        require(
-            untyped or isinstance(given, str),
-            f"an item needs a 'type' or a 'role', got type {kind_of(given)}",
-            position,
-        )
+        if not (untyped or isinstance(given, str)):
+            raise MessageError(f"an item needs a 'type' or a 'role', got type {kind_of(given)}", position)
         kind = ("message" if "role" in message else "item_reference") if untyped else str(given)
         if kind == "message":
             return (_message(message, position),)
@@ -119,8 +116,8 @@ def _call(item: Message, kind: str, position: int) -> Part:
     identity = item.get(field)
     # Calls of hosted tools have no call id: they carry their result inside.
     waits = identity is not None or kind in ("function_call", "custom_tool_call", "mcp_approval_request", "program")
-    if waits:
-        require(isinstance(identity, str), f"a '{kind}' item must have a '{field}'", position)
+    if waits and not isinstance(identity, str):
+        raise MessageError(f"a '{kind}' item must have a '{field}'", position)
     body = next((item[key] for key in _BODIES if item.get(key)), "")
     action = f"{text_of(item.get('name')) or kind}({body if isinstance(body, str) else as_json(body)})"
     pieces, extra = [action], 0
@@ -142,11 +139,8 @@ def _call(item: Message, kind: str, position: int) -> Part:
 def _output(item: Message, kind: str, position: int) -> Part:
     field = {"mcp_approval_response": "approval_request_id", "local_shell_call_output": "id"}.get(kind, "call_id")
     identity = item.get("call_id", item.get(field))
-    require(
-        isinstance(identity, str) or (identity is None and field == "call_id"),
-        f"a '{kind}' item must have a '{field}', got {kind_of(identity)}",
-        position,
-    )
+    if not (isinstance(identity, str) or (identity is None and field == "call_id")):
+        raise MessageError(f"a '{kind}' item must have a '{field}', got {kind_of(identity)}", position)
     texts, extra = _printed(item, kind)
     answers = (identity,) if isinstance(identity, str) else ()
     part = Part(Kind.RESULT, text=join(texts), answers=answers, counted=tuple(texts), extra_tokens=extra)
