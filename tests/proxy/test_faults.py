@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from focusctx import Focus
-from histories import Messages, run
+from histories import run
 from raw_http import (
     OK,
     STREAM,
     Head,
     Line,
-    Raw,
     connect,
     eventually,
     exchange,
@@ -26,30 +25,9 @@ from raw_http import (
     request,
 )
 from session_parts import NOTHING, Draft
+from troubled import CHAT, eager, history, post, sent
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
-
-CHAT = "/v1/chat/completions"
-
-
-def eager(**settings: Any) -> Focus:
-    return Focus(Draft(), budget=50, **settings)
-
-
-def history(steps: int = 12, name: str = "") -> bytes:
-    messages = run(steps)
-    messages[1] = {"role": "user", "content": f"Do the task {name}."}
-    return json.dumps({"model": "m", "messages": messages}).encode()
-
-
-def sent(up: Raw, place: int = -1) -> Messages:
-    messages: Messages = json.loads(up.got[place].body)["messages"]
-    return messages
-
-
-async def post(url: str, body: bytes) -> int:
-    return (await exchange(url, "POST", CHAT, [("authorization", "Bearer k")], body)).status
-
 
 # The provider
 

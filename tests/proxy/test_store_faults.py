@@ -11,40 +11,17 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 import redis
 
-from focusctx import Focus
 from focusctx.proxy.app import Proxy
-from histories import Messages, run
+from histories import run
 from raw_http import Raw, eventually, exchange, proxy, raw_upstream
-from session_parts import Draft
 from stored import redis_binary, redis_server
+from troubled import eager, history, post, sent
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
-
-CHAT = "/v1/chat/completions"
-
-
-def eager(**settings: Any) -> Focus:
-    return Focus(Draft(), budget=50, **settings)
-
-
-def history(steps: int = 12, name: str = "") -> bytes:
-    messages = run(steps)
-    messages[1] = {"role": "user", "content": f"Do the task {name}."}
-    return json.dumps({"model": "m", "messages": messages}).encode()
-
-
-def sent(up: Raw, place: int = -1) -> Messages:
-    messages: Messages = json.loads(up.got[place].body)["messages"]
-    return messages
-
-
-async def post(url: str, body: bytes) -> int:
-    return (await exchange(url, "POST", CHAT, [("authorization", "Bearer k")], body)).status
 
 
 @asynccontextmanager
