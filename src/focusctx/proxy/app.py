@@ -160,10 +160,8 @@ class Proxy:
         length = request.content_length
         if (route is None and length is None) or (length or 0) > limit:
             return request.content.iter_any()
-        if request.content.is_eof():
-            return request.content.read_nowait()
         if length is not None:
-            return await request.read()
+            return request.content.read_nowait() if request.content.is_eof() else await request.read()
         read = bytearray()
         while len(read) <= limit:
             chunk = await request.content.readany()
