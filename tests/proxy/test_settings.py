@@ -101,6 +101,13 @@ def test_a_password_in_an_address_is_not_repeated() -> None:
     assert "secret" not in str(error.value)
 
 
+@pytest.mark.parametrize("key", ["sk-1\n", "sk-1\r\nx-more: 1", "sk-\u00fc", "sk\t1"])
+def test_a_key_that_no_header_can_hold(key: str) -> None:
+    with pytest.raises(ConfigError, match="no header can hold") as raised:
+        Upstream("one", "http://127.0.0.1:1", key)
+    assert "sk-" not in str(raised.value)
+
+
 def test_names_are_needed_and_told_apart() -> None:
     with pytest.raises(ConfigError, match="no upstream"):
         Upstreams(())

@@ -50,6 +50,8 @@ class Upstream:
             )
         if not _is_address(self.url):
             raise ConfigError(f"upstream {self.name}: its URL is no http(s) address of the form https://HOST[:PORT]")
+        if self.key is not None and not (self.key.isascii() and self.key.isprintable()):
+            raise ConfigError(f"upstream {self.name}: its key has a line end, or a character that no header can hold")
 
     def at(self, path: str) -> str:
         """The address there of a path as agents know it."""
