@@ -66,7 +66,7 @@ async def test_many_stale_connections_at_once() -> None:
 
 
 async def test_what_a_provider_may_have_worked_on_is_not_sent_twice() -> None:
-    """One who takes a request on a new connection and breaks off, or breaks off late, may have billed it."""
+    """One who takes a request on a new connection and breaks off, or late, or in its answer, may have billed it."""
     taken: list[str] = []
 
     async def answer(line: Line, head: Head) -> bool:
@@ -75,6 +75,8 @@ async def test_what_a_provider_may_have_worked_on_is_not_sent_twice() -> None:
         if head.target == "/fine":
             await line.send(OK)
             return False
+        if head.target == "/half":
+            await line.send(b"HTTP/1.1 2")
         await asyncio.sleep(1.2 if head.target == "/late" else 0)
         return True
 
@@ -82,7 +84,9 @@ async def test_what_a_provider_may_have_worked_on_is_not_sent_twice() -> None:
         assert (await exchange(url, "POST", "/new", [], b"{}")).status == 502
         assert (await exchange(url, "POST", "/fine", [], b"{}")).status == 200
         assert (await exchange(url, "POST", "/late", [], b"{}")).status == 502
-    assert taken == ["/new", "/fine", "/late"]
+        assert (await exchange(url, "POST", "/fine", [], b"{}")).status == 200
+        assert (await exchange(url, "POST", "/half", [], b"{}")).status == 502
+    assert taken == ["/new", "/fine", "/late", "/fine", "/half"]
 
 
 async def test_a_provider_that_answers_before_it_has_read_all() -> None:

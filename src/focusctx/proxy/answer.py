@@ -23,7 +23,7 @@ class NoAnswer(Exception):
 
 
 class BrokenOff(NoAnswer):
-    """The connection was lost."""
+    """The connection was lost: before a word of the answer, or in its body."""
 
 
 class Answer:
@@ -116,13 +116,15 @@ class Answer:
             if not self.status:
                 self._head_size += len(data)
 
-    def feed_end(self) -> None:
-        """The connection was closed, which may be the end of the answer."""
+    def feed_end(self, *, is_clean: bool = True) -> None:
+        """The connection is gone; where it was closed, that may be the end of the answer."""
         says_where_it_ends = self.length is not None or "chunked" in self.headers.get("transfer-encoding", "")
-        if self.is_upgraded or (self.status and not says_where_it_ends):
+        if is_clean and (self.is_upgraded or (self.status and not says_where_it_ends)):
             self._end()
+        elif self.status or not self._head_size:
+            self.fail(BrokenOff("it broke off the connection" + ("" if self.status else " without an answer")))
         else:
-            self.fail(BrokenOff("it broke off the connection" if self.status else "it closed without an answer"))
+            self.fail(NoAnswer("it broke off before its answer made sense"))
 
     def fail(self, error: NoAnswer) -> None:
         """It will not go on; what came before can still be read."""

@@ -122,10 +122,7 @@ class Connection(asyncio.Protocol):
         self._transport = None
         self.resume_writing()
         if self._answer is not None and not self._answer.is_complete:
-            if error is None:
-                self._answer.feed_end()
-            else:
-                self._answer.fail(BrokenOff("it broke off the connection"))
+            self._answer.feed_end(is_clean=error is None)
 
     def pause_writing(self) -> None:
         self._drained = asyncio.get_running_loop().create_future()
