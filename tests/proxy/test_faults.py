@@ -8,7 +8,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import aiohttp
 import pytest
+from aiohttp import web
 
 from focusctx import Focus
 from histories import run
@@ -374,3 +376,28 @@ async def test_the_end_waits_for_streams_and_no_longer_than_it_should() -> None:
         assert 0.4 < time.monotonic() - started < 0.8
         assert not (await line.ended()).endswith(b"0\r\n\r\n")
         await line.close()
+
+
+async def test_an_agent_that_leaves_while_it_is_written_to(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Between the end of its connection and the end of its request."""
+
+    async def gone(*_: object) -> None:
+        raise aiohttp.ClientConnectionResetError("Cannot write to closing transport")
+
+    async def answer(line: Line, head: Head) -> None:
+        await line.body(head)
+        await line.send(STREAM)
+        await line.chunk(b"data: 1\n\n")
+        await asyncio.sleep(0.05)
+        await line.send(b"0\r\n\r\n")
+
+    async with raw_upstream(answer) as up, proxy(up.url) as (served, url), await connect(url) as line:
+        monkeypatch.setattr(web.StreamResponse, "write_eof", gone)
+        await line.send(request("POST", CHAT, [], history()))
+        await line.ended()
+        monkeypatch.undo()
+        assert b'status="499"' in served.metrics.text()
+    assert "Traceback" not in caplog.text
+    assert "Error handling" not in caplog.text

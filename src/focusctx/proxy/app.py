@@ -125,6 +125,8 @@ class Proxy:
                 except NoAnswer as error:
                     _log.warning("%s: %s", upstream.name, error)
                     response = forward.refusal(error.status, f"{upstream.name} did not answer: {error}")
+                except ConnectionResetError:  # aiohttp's word for an agent that left while it was written to
+                    response = forward.refusal(499, "nobody waits for the answer any more")
                 seen.status = response.status
                 return response
         finally:
