@@ -8,9 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-import aiohttp
 import pytest
-from aiohttp import web
 
 from focusctx import Focus
 from histories import run
@@ -165,82 +163,6 @@ async def test_a_reader_who_stops_reading_holds_up_the_provider_and_no_memory() 
         assert await eventually(lambda: up.open == 0, 1.0)
 
 
-# The agent
-
-
-@pytest.mark.parametrize("when", ["before the answer", "in the middle", "by reset"])
-async def test_an_agent_who_leaves_cancels_the_request_above(when: str) -> None:
-    async def answer(line: Line, head: Head) -> None:
-        await line.body(head)
-        asked.set()
-        if when == "before the answer":
-            await line.reader.read()
-            return
-        await line.send(STREAM)
-        while True:
-            await line.chunk(b"data: x\n\n")
-            await asyncio.sleep(0.01)
-
-    asked = asyncio.Event()
-    async with raw_upstream(answer) as up, proxy(up.url) as (served, url):
-        line = await connect(url)
-        await line.send(request("POST", CHAT, [], history(2)))
-        await asyncio.wait_for(asked.wait(), 2)
-        if when != "before the answer":
-            await line.head()
-            await line.read_chunk()
-        if when == "by reset":
-            line.reset()
-        else:
-            await line.close()
-        assert await eventually(lambda: up.open == 0, 1.0)
-        if when == "before the answer":
-            assert b'focusctx_requests_total{status="499",upstream="up0"} 1.0' in served.metrics.text()
-
-
-async def test_an_agent_who_leaves_in_the_middle_of_an_upload() -> None:
-    async with raw_upstream() as up, proxy(up.url) as (_, url):
-        for path, size in ((CHAT, 10_000), ("/v1/files", 9_000_000)):
-            line = await connect(url)
-            await line.send(request("POST", path, [("Content-Length", str(size))]) + b"{" * 5000)
-            await asyncio.sleep(0.05)
-            await line.close()
-        assert await eventually(lambda: up.open == 0, 1.0)
-    assert up.got == []
-
-
-async def test_an_agent_who_leaves_during_an_event_stops_the_draft() -> None:
-    draft = Draft(seconds=20)
-    async with raw_upstream() as up, proxy(up.url, focus=Focus(draft, budget=50)) as (_, url):
-        line = await connect(url)
-        await line.send(request("POST", CHAT, [], history()))
-        assert await eventually(lambda: draft.under_way == 1)
-        await line.close()
-        assert await eventually(lambda: draft.under_way == 0, 1.0)
-        assert up.got == []
-
-
-async def test_two_at_once_on_one_conversation() -> None:
-    """An agent's impatient retry: both get an answer, and the same history goes up."""
-    async with raw_upstream() as up, proxy(up.url, focus=Focus(Draft(seconds=0.1), budget=50)) as (_, url):
-        assert await asyncio.gather(*(post(url, history()) for _ in range(5))) == [200] * 5
-    assert len({got.body for got in up.got}) == 1
-    assert len(sent(up)) < len(run(12))
-
-
-async def test_an_agent_whose_chunks_make_no_sense() -> None:
-    """The provider never takes it for a request, and when the agent gives up all of it is gone."""
-    async with raw_upstream() as up, proxy(up.url) as (_, url):
-        for path in (CHAT, "/v1/files"):
-            async with await connect(url) as line:
-                await line.send(request("POST", path, [("Transfer-Encoding", "chunked")]) + b"5\r\nhello\r\n")
-                await asyncio.sleep(0.05)
-                await line.send(b"what?\r\n")
-                await asyncio.sleep(0.05)
-        assert await eventually(lambda: up.open == 0, 1.0)
-    assert up.got == []
-
-
 async def test_ten_megabytes() -> None:
     text = "word " * 2000
     messages = run(1000)
@@ -376,28 +298,3 @@ async def test_the_end_waits_for_streams_and_no_longer_than_it_should() -> None:
         assert 0.4 < time.monotonic() - started < 0.8
         assert not (await line.ended()).endswith(b"0\r\n\r\n")
         await line.close()
-
-
-async def test_an_agent_that_leaves_while_it_is_written_to(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Between the end of its connection and the end of its request."""
-
-    async def gone(*_: object) -> None:
-        raise aiohttp.ClientConnectionResetError("Cannot write to closing transport")
-
-    async def answer(line: Line, head: Head) -> None:
-        await line.body(head)
-        await line.send(STREAM)
-        await line.chunk(b"data: 1\n\n")
-        await asyncio.sleep(0.05)
-        await line.send(b"0\r\n\r\n")
-
-    async with raw_upstream(answer) as up, proxy(up.url) as (served, url), await connect(url) as line:
-        monkeypatch.setattr(web.StreamResponse, "write_eof", gone)
-        await line.send(request("POST", CHAT, [], history()))
-        await line.ended()
-        monkeypatch.undo()
-        assert b'status="499"' in served.metrics.text()
-    assert "Traceback" not in caplog.text
-    assert "Error handling" not in caplog.text

@@ -11,7 +11,7 @@ import pytest
 from certificates import certificate_for
 from focusctx.proxy import pool
 from focusctx.proxy.connection import Connection
-from raw_http import OK, Head, Line, Raw, eventually, exchange, proxy, raw_upstream
+from raw_http import OK, Answer, Head, Line, Raw, Whole, eventually, exchange, proxy, raw_upstream
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -122,15 +122,20 @@ async def test_behind_a_tunnel_the_provider_must_be_who_it_is_said_to_be(tmp_pat
     assert not up.got
 
 
+async def refused_by(way_out: Answer, environment: Name) -> Whole:
+    """What an agent hears whose provider is to be reached through this proxy."""
+    async with raw_upstream(way_out) as up:
+        environment("https_proxy", up.url)
+        async with proxy("https://provider.test") as (_, url):
+            return await exchange(url, "POST", "/v1/x", [], b"{}")
+
+
 async def test_a_proxy_that_lets_nobody_through(environment: Name) -> None:
     async def refuse(line: Line, _head: Head) -> bool:
         await line.send(b"HTTP/1.1 407 Who are you\r\ncontent-length: 0\r\n\r\n")
         return True
 
-    async with raw_upstream(refuse) as way_out:
-        environment("https_proxy", way_out.url)
-        async with proxy("https://provider.test") as (_, url):
-            got = await exchange(url, "POST", "/v1/x", [], b"{}")
+    got = await refused_by(refuse, environment)
     assert got.status == 502
     assert b"407 Who are you" in got.body
 
@@ -142,10 +147,7 @@ async def test_a_connection_that_takes_too_long(monkeypatch: pytest.MonkeyPatch,
         await line.reader.read()
         return True
 
-    async with raw_upstream(silent) as way_out:
-        environment("https_proxy", way_out.url)
-        async with proxy("https://provider.test") as (_, url):
-            got = await exchange(url, "POST", "/v1/x", [], b"{}")
+    got = await refused_by(silent, environment)
     assert got.status == 504
     assert b"no connection in time" in got.body
 
