@@ -54,17 +54,22 @@ async def test_writes_that_come_at_once_are_one_transaction(tmp_path: Path) -> N
     guarded.close()
 
 
-async def test_one_that_goes_wrong_takes_no_other_with_it(tmp_path: Path) -> None:
+class Abrupt(BaseException):
+    """What no `except Exception` catches."""
+
+
+@pytest.mark.parametrize("error", [ValueError, Abrupt])
+async def test_one_that_goes_wrong_takes_no_other_with_it(tmp_path: Path, error: type[BaseException]) -> None:
     store = SQLiteStore(tmp_path / "focus.db")
     guarded = Guarded(store)
 
     def wrong() -> None:
-        raise ValueError("wrong")
+        raise error("wrong")
 
     first, second = commits(guarded, 2)
     good, bad, also_good = await ask(guarded, [first, wrong, second])
     assert (good, also_good) == (event("e0", "e0"), event("e1", "e1"))
-    assert isinstance(bad, ValueError)
+    assert isinstance(bad, error)
     assert guarded.trouble is None
     assert [store.version("t", f"r e{place}") for place in range(2)] == [1, 1]
     guarded.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from base64 import b64encode
 from functools import cache, lru_cache
@@ -96,7 +97,7 @@ class Pool:
         except TimeoutError:
             raise NoAnswer("no connection in time", 504) from None
         except OSError as error:
-            raise NoAnswer(f"no connection to {(way.proxy or way.provider).host}: {error}") from error
+            raise NoAnswer(f"no connection to {(way.proxy or way.provider).host}: {_why(error)}") from error
 
     def give(self, way: Way, connection: Connection) -> None:
         """One that is needed no more."""
@@ -160,6 +161,13 @@ async def _connect_through(proxy: Place, way: Way) -> Connection:
         connection.close()
         raise
     return connection
+
+
+def _why(error: OSError) -> str:
+    """The system's words where it has some; asyncio's are about its own calls."""
+    if isinstance(error, ssl.SSLError) or error.errno is None or error.errno < 0:
+        return str(error)
+    return os.strerror(error.errno)
 
 
 def _with_port(host: str, port: int | None) -> str:

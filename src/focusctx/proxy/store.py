@@ -147,7 +147,7 @@ class Guarded:
     def _answers(self, functions: Sequence[Callable[[], Any]]) -> list[_Answer]:
         """What each returns or raises. Several are asked together, and one by one where that fails."""
         if len(functions) > 1 and self._together is not None:
-            with suppress(Exception), self._together():
+            with suppress(BaseException), self._together():
                 return [(function(), None) for function in functions]
         return [_answer(function) for function in functions]
 
