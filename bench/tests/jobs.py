@@ -5,13 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.made import a_record
-from focusctx.bench.folder import RunFolder
-from focusctx.bench.job import Job, Unit
-from focusctx.bench.runner import Runner
-from focusctx.bench.seams import Options, Task
-from focusctx.bench.spending import Meter
-from focusctx.bench.workshop import Attempt
+from focusctx_bench.folder import RunFolder
+from focusctx_bench.job import Job, Unit
+from focusctx_bench.runner import Runner
+from focusctx_bench.seams import Options, Task
+from focusctx_bench.spending import Meter
+from focusctx_bench.workshop import Attempt
+from made import a_record
 
 METHODS = ("none", "fifo", "masking-5", "focus-d")
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import task as ledger
 from focusctx.baselines.none import NoCompression as Untouched
-from focusctx.bench.models.scripted import FunctionModel, Say
-from focusctx.bench.seams import Score, Task, ToolCall
 from focusctx.types import Message
+from focusctx_bench.models.scripted import FunctionModel, Say
+from focusctx_bench.seams import Score, Task, ToolCall
 from provider import Received
 
 __all__ = ["Audit", "Ledger", "Untouched", "auditor", "decide"]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from focusctx.bench.models.scripted import FunctionModel, Say
+from focusctx_bench.models.scripted import FunctionModel, Say
 
 Call = tuple[str, dict[str, Any]]
 FREE_ROW = 500

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from focusctx.bench.folder import RunFolder
-from focusctx.bench.job import Job, Unit
-from focusctx.bench.record import Event, Record, Step
-from focusctx.bench.seams import Score, Task
 from focusctx.types import Usage
+from focusctx_bench.folder import RunFolder
+from focusctx_bench.job import Job, Unit
+from focusctx_bench.record import Event, Record, Step
+from focusctx_bench.seams import Score, Task
 
 EVENT = Event(True, 2.0, Usage(3, 3000, 100, 0.002), 6000, 3000)
 

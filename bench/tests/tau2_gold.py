@@ -9,9 +9,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from focusctx.bench.models.scripted import FunctionModel, Say
-from focusctx.bench.seams import Model
 from focusctx.types import Message
+from focusctx_bench.models.scripted import FunctionModel, Say
+from focusctx_bench.seams import Model
 
 PLEASE = "Please do step "
 GOODBYE = "Goodbye."

@@ -10,16 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import task as ledger
-from bench.ledger import Audit, Ledger, Untouched, auditor, decide
 from focusctx.baselines.method import Compressed
-from focusctx.bench.agent import Agent
-from focusctx.bench.models.scripted import FunctionModel, Say
-from focusctx.bench.record import Record, Step
-from focusctx.bench.seams import ContextTooLong, Model, Task, Turn
-from focusctx.bench.sizes import size
 from focusctx.errors import ModelError
 from focusctx.invariants import violations
+from focusctx.replay.sizes import size
 from focusctx.types import Message, Usage
+from focusctx_bench.agent import Agent
+from focusctx_bench.models.scripted import FunctionModel, Say
+from focusctx_bench.record import Record, Step
+from focusctx_bench.seams import ContextTooLong, Model, Task, Turn
+from ledger import Audit, Ledger, Untouched, auditor, decide
 
 
 class Listening:

@@ -15,19 +15,19 @@ from pathlib import Path
 
 import pytest
 
-from bench import appworld_world
-from bench.appworld_world import CHORE, QUESTION
-from bench.ledger import Untouched
-from focusctx.bench.agent import Agent
-from focusctx.bench.benchmarks.appworld import AppWorld
-from focusctx.bench.benchmarks.appworld.adapter import World
-from focusctx.bench.benchmarks.appworld.installation import PYTHON, VARIABLE, Installation
-from focusctx.bench.benchmarks.registry import benchmark_from
-from focusctx.bench.models.scripted import FunctionModel, Say
-from focusctx.bench.record import Record
-from focusctx.bench.seams import Options, Task, ToolCall
+import appworld_world
+from appworld_world import CHORE, QUESTION
 from focusctx.errors import BenchError, ConfigError
 from focusctx.types import Message
+from focusctx_bench.agent import Agent
+from focusctx_bench.benchmarks.appworld import AppWorld
+from focusctx_bench.benchmarks.appworld.adapter import World
+from focusctx_bench.benchmarks.appworld.installation import PYTHON, VARIABLE, Installation
+from focusctx_bench.benchmarks.registry import benchmark_from
+from focusctx_bench.models.scripted import FunctionModel, Say
+from focusctx_bench.record import Record
+from focusctx_bench.seams import Options, Task, ToolCall
+from ledger import Untouched
 
 ENGINE = os.environ.get(PYTHON, "")
 real = pytest.mark.skipif(not ENGINE, reason=f"{PYTHON} names no interpreter with AppWorld")

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.jobs import office
-from focusctx.baselines.registry import ALL
-from focusctx.bench.job import Job, Unit
-from focusctx.bench.seams import Options, Task
 from focusctx.errors import BenchError, ConfigError
+from focusctx_bench.baselines.registry import ALL
+from focusctx_bench.job import Job, Unit
+from focusctx_bench.seams import Options, Task
+from jobs import office
 
 words = st.text(min_size=1, max_size=8)
 options = st.builds(

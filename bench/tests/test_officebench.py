@@ -15,17 +15,18 @@ from typing import Any
 
 import pytest
 
-from bench import officebench_key, small_office
-from bench.ledger import Untouched
-from focusctx.bench.agent import Agent
-from focusctx.bench.benchmarks.officebench import OfficeBench, benchmark
-from focusctx.bench.benchmarks.officebench.adapter import Office
-from focusctx.bench.benchmarks.officebench.sandbox import Sandbox
-from focusctx.bench.benchmarks.officebench.tools import actions_of
-from focusctx.bench.benchmarks.registry import benchmark_from
-from focusctx.bench.models.scripted import FunctionModel, Say
-from focusctx.bench.seams import Options, Task, ToolCall
+import officebench_key
+import small_office
 from focusctx.errors import BenchError, ConfigError
+from focusctx_bench.agent import Agent
+from focusctx_bench.benchmarks.officebench import OfficeBench, benchmark
+from focusctx_bench.benchmarks.officebench.adapter import Office
+from focusctx_bench.benchmarks.officebench.sandbox import Sandbox
+from focusctx_bench.benchmarks.officebench.tools import actions_of
+from focusctx_bench.benchmarks.registry import benchmark_from
+from focusctx_bench.models.scripted import FunctionModel, Say
+from focusctx_bench.seams import Options, Task, ToolCall
+from ledger import Untouched
 
 
 def needs(program: str) -> pytest.MarkDecorator:
@@ -183,7 +184,7 @@ async def test_an_answer_that_cannot_be_written_is_asked_for_again(small: Office
 
 
 async def test_a_command_that_does_not_end(small: OfficeBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("focusctx.bench.benchmarks.officebench.adapter._SECONDS", 0.5)
+    monkeypatch.setattr("focusctx_bench.benchmarks.officebench.adapter._SECONDS", 0.5)
     async with started(small, "1-2-0") as (_, do):
         await do("switch_app", target_app="shell")
         stopped = "Error: not finished after 0.5 seconds, stopped."

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from bench.jobs import METHODS, office, records_of
-from focusctx.bench.engines.local import LocalEngine
-from focusctx.bench.folder import RunFolder
-from focusctx.bench.runner import Runner
-from focusctx.bench.workshop import Workshop
+from focusctx_bench.engines.local import LocalEngine
+from focusctx_bench.folder import RunFolder
+from focusctx_bench.runner import Runner
+from focusctx_bench.workshop import Workshop
+from jobs import METHODS, office, records_of
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.extra,
-    pytest.mark.skipif(find_spec("ray") is None, reason="needs focusctx[ray]"),
+    pytest.mark.skipif(find_spec("ray") is None, reason="needs focusctx-bench[ray]"),
     pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="workers are found in /proc"),
 ]
 TASKS = 9

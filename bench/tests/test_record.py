@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from bench.made import a_record, records
-from focusctx.bench.record import Record, file_name, read_record, read_records, write_record
 from focusctx.errors import BenchError
+from focusctx_bench.record import Record, file_name, read_record, read_records, write_record
+from made import a_record, records
 
 
 @given(records())
@@ -63,7 +63,7 @@ def test_killed_while_writing(tmp_path: Path) -> None:
     write_record(path, first)
     program = f"""
         import os, pathlib
-        from focusctx.bench import record
+        from focusctx_bench import record
         whole = record.read_record(pathlib.Path({str(path)!r}))
         os.fsync = lambda _: os._exit(9)
         record.write_record(pathlib.Path({str(path)!r}), whole.with_settings({{"second": True}}))

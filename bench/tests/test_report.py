@@ -14,18 +14,18 @@ from typing import Any
 
 import pytest
 
-from bench.jobs import office
-from bench.reported import plain, step, write_run
-from focusctx.bench.job import Job, Unit
-from focusctx.bench.report import document, write_report
-from focusctx.bench.report.collect import Study, collect
-from focusctx.bench.report.latex import latex
-from focusctx.bench.report.markdown import markdown
-from focusctx.bench.report.page import page
-from focusctx.bench.report.table import Column, Number, Row, Table
-from focusctx.bench.report.tables import tables
-from focusctx.bench.seams import Options
 from focusctx.errors import BenchError, MissingExtraError
+from focusctx_bench.job import Job, Unit
+from focusctx_bench.report import document, write_report
+from focusctx_bench.report.collect import Study, collect
+from focusctx_bench.report.latex import latex
+from focusctx_bench.report.markdown import markdown
+from focusctx_bench.report.page import page
+from focusctx_bench.report.table import Column, Number, Row, Table
+from focusctx_bench.report.tables import tables
+from focusctx_bench.seams import Options
+from jobs import office
+from reported import plain, step, write_run
 
 needs_matplotlib = pytest.mark.skipif(find_spec("matplotlib") is None, reason="needs focusctx[bench]")
 
@@ -285,8 +285,8 @@ def test_without_prices_the_bars_are_tokens(tmp_path: Path) -> None:
 
 
 def test_without_matplotlib_there_are_tables(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from focusctx.bench.report import write
-    from focusctx.bench.report.figures import drawn
+    from focusctx_bench.report import write
+    from focusctx_bench.report.figures import drawn
 
     monkeypatch.setattr(write, "can_draw", lambda: False)
     written = write_report(document(run), run / "report")

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from bench.reported import plain, write_run
-from focusctx.baselines.registry import ALL
-from focusctx.bench.job import Job
-from focusctx.bench.report.collect import Line, Study, collect
-from focusctx.bench.report.document import document
-from focusctx.bench.report.markdown import markdown
-from focusctx.bench.report.paper import _tables, paper_figures, plain_name
-from focusctx.bench.seams import Options
+from focusctx_bench.baselines.registry import ALL
+from focusctx_bench.job import Job
+from focusctx_bench.report.collect import Line, Study, collect
+from focusctx_bench.report.document import document
+from focusctx_bench.report.markdown import markdown
+from focusctx_bench.report.paper import _tables, paper_figures, plain_name
+from focusctx_bench.seams import Options
+from reported import plain, write_run
 
 PAPER = Path(__file__).parents[3] / "shared" / "paper" / "focus.tex"
 FOCUS: dict[str, Any] = {"draft": "openai:gpt-4.1", "budget": 4096, "rollouts": 3, "threshold": 0.3}

@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.jobs import METHODS, Desk, desk_runner, office, records_of
-from focusctx.bench.benchmarks.registry import scripted_model
-from focusctx.bench.engines.local import LocalEngine
-from focusctx.bench.folder import RunFolder
-from focusctx.bench.job import Job, Unit
-from focusctx.bench.record import read_records
-from focusctx.bench.runner import PATIENCE, Runner, Tally
-from focusctx.bench.spending import Meter
-from focusctx.bench.workshop import Attempt, Workshop
 from focusctx.errors import BenchError, ConfigError
+from focusctx_bench.benchmarks.registry import scripted_model
+from focusctx_bench.engines.local import LocalEngine
+from focusctx_bench.folder import RunFolder
+from focusctx_bench.job import Job, Unit
+from focusctx_bench.record import read_records
+from focusctx_bench.runner import PATIENCE, Runner, Tally
+from focusctx_bench.spending import Meter
+from focusctx_bench.workshop import Attempt, Workshop
+from jobs import METHODS, Desk, desk_runner, office, records_of
 from provider import Call, Provider, Received, Say
 
 
@@ -110,7 +110,7 @@ def test_when_everything_fails_the_run_stops(tmp_path: Path) -> None:
 
 
 def test_an_environment_that_breaks_is_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from focusctx.bench.benchmarks.office.environment import OfficeTask
+    from focusctx_bench.benchmarks.office.environment import OfficeTask
 
     async def break_down(self: OfficeTask, call: object) -> str:
         raise RuntimeError("the printer is on fire")

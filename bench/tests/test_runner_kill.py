@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.jobs import METHODS, office, records_of
-from focusctx.bench.engines.local import LocalEngine
-from focusctx.bench.folder import RunFolder
-from focusctx.bench.runner import Runner
-from focusctx.bench.workshop import Workshop
+from focusctx_bench.engines.local import LocalEngine
+from focusctx_bench.folder import RunFolder
+from focusctx_bench.runner import Runner
+from focusctx_bench.workshop import Workshop
+from jobs import METHODS, office, records_of
 
 
 def command(folder: Path, tasks: int) -> list[str]:
@@ -90,12 +90,12 @@ def test_asked_to_stop(tmp_path: Path, sent: signal.Signals) -> None:
 _MEMORY = """
 import asyncio, gc, re, sys
 from pathlib import Path
-from focusctx.bench.engines.local import LocalEngine
-from focusctx.bench.folder import RunFolder
-from focusctx.bench.job import Job
-from focusctx.bench.runner import Runner
-from focusctx.bench.seams import Options
-from focusctx.bench.workshop import Workshop
+from focusctx_bench.engines.local import LocalEngine
+from focusctx_bench.folder import RunFolder
+from focusctx_bench.job import Job
+from focusctx_bench.runner import Runner
+from focusctx_bench.seams import Options
+from focusctx_bench.workshop import Workshop
 
 def resident():
     return int(re.search(r"VmRSS:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) // 1024

@@ -14,18 +14,18 @@ from typing import Any
 
 import pytest
 
-from bench import tau2_gold
-from bench.ledger import Untouched
-from focusctx.bench.agent import Agent
-from focusctx.bench.benchmarks.registry import benchmark_from
-from focusctx.bench.benchmarks.tau2 import Tau2
-from focusctx.bench.benchmarks.tau2.airline_db import BLOB, git_id, rebuild
-from focusctx.bench.benchmarks.tau2.checkout import DOMAINS, Checkout
-from focusctx.bench.models.scripted import FunctionModel, Say
-from focusctx.bench.record import Record
-from focusctx.bench.seams import Options, Task, Turn
+import tau2_gold
 from focusctx.errors import BenchError, ConfigError, ModelError
 from focusctx.types import Message
+from focusctx_bench.agent import Agent
+from focusctx_bench.benchmarks.registry import benchmark_from
+from focusctx_bench.benchmarks.tau2 import Tau2
+from focusctx_bench.benchmarks.tau2.airline_db import BLOB, git_id, rebuild
+from focusctx_bench.benchmarks.tau2.checkout import DOMAINS, Checkout
+from focusctx_bench.models.scripted import FunctionModel, Say
+from focusctx_bench.record import Record
+from focusctx_bench.seams import Options, Task, Turn
+from ledger import Untouched
 
 TAU_BENCH = os.environ.get("FOCUSCTX_TAU_BENCH", "")
 real = pytest.mark.skipif("FOCUSCTX_TAU2" not in os.environ, reason="FOCUSCTX_TAU2 names no checkout of tau2-bench")

@@ -5,13 +5,13 @@ import asyncio
 import pytest
 
 import histories
-from focusctx.baselines.ask import Ask
 from focusctx.baselines.focus import FocusMethod
 from focusctx.baselines.method import Compressed, Method
-from focusctx.baselines.prompting import Prompting
 from focusctx.baselines.retrieval import Retrieval
 from focusctx.errors import DraftUnavailable
 from focusctx.types import Prompt, Reply
+from focusctx_bench.baselines.ask import Ask
+from focusctx_bench.baselines.prompting import Prompting
 
 
 def compressed(method: Method) -> Compressed:

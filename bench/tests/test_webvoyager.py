@@ -10,18 +10,18 @@ from typing import Any, TypeVar
 import pytest
 import pytest_asyncio
 
-from bench.ledger import Untouched
-from bench.webvoyager_site import serving
-from focusctx.bench.agent import Agent
-from focusctx.bench.benchmarks.webvoyager import WebVoyager
-from focusctx.bench.benchmarks.webvoyager.adapter import Voyage
-from focusctx.bench.benchmarks.webvoyager.browser import SharedBrowser
-from focusctx.bench.benchmarks.webvoyager.reading import VIEW
-from focusctx.bench.benchmarks.webvoyager.window import Patience
-from focusctx.bench.models.scripted import FunctionModel, Say
-from focusctx.bench.seams import Task, ToolCall
 from focusctx.errors import BenchError
 from focusctx.types import Message
+from focusctx_bench.agent import Agent
+from focusctx_bench.benchmarks.webvoyager import WebVoyager
+from focusctx_bench.benchmarks.webvoyager.adapter import Voyage
+from focusctx_bench.benchmarks.webvoyager.browser import SharedBrowser
+from focusctx_bench.benchmarks.webvoyager.reading import VIEW
+from focusctx_bench.benchmarks.webvoyager.window import Patience
+from focusctx_bench.models.scripted import FunctionModel, Say
+from focusctx_bench.seams import Task, ToolCall
+from ledger import Untouched
+from webvoyager_site import serving
 
 Test = TypeVar("Test", bound=Callable[..., Any])
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from focusctx.bench.benchmarks.registry import benchmark_from
-from focusctx.bench.benchmarks.webvoyager.judge import judge, verdict_of
-from focusctx.bench.benchmarks.webvoyager.reading import VIEW, Line, Reading, plain
-from focusctx.bench.models.scripted import FunctionModel, Say
-from focusctx.bench.seams import Options
 from focusctx.errors import BenchError, ConfigError
+from focusctx_bench.benchmarks.registry import benchmark_from
+from focusctx_bench.benchmarks.webvoyager.judge import judge, verdict_of
+from focusctx_bench.benchmarks.webvoyager.reading import VIEW, Line, Reading, plain
+from focusctx_bench.models.scripted import FunctionModel, Say
+from focusctx_bench.seams import Options
 
 # What is missing.
 

@@ -40,8 +40,8 @@ class ConfigError(FocusError, ValueError):
 class MissingExtraError(FocusError, ImportError):
     """A feature needs an optional dependency."""
 
-    def __init__(self, feature: str, extra: str) -> None:
-        super().__init__(f"{feature} needs an extra: pip install 'focusctx[{extra}]'")
+    def __init__(self, feature: str, extra: str, package: str = "focusctx") -> None:
+        super().__init__(f"{feature} needs an extra: pip install '{package}[{extra}]'")
 
 
 class StoreError(FocusError):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from focusctx.bench.replay.runs import Run
+from focusctx.replay.runs import Run
 from focusctx.types import Message
 from focusctx.wire import recognise
 

@@ -1,7 +1,7 @@
 """What actions needed of the past, on a run that can be read."""
 
-from bench.replay.logs import SHOPPING, chat, run_of, step
-from focusctx.bench.replay.evidence import Evidence
+from focusctx.replay.evidence import Evidence
+from replay.logs import SHOPPING, chat, run_of, step
 
 
 def test_evidence_is_what_only_past_spans_gave() -> None:

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from focusctx.bench.replay.facts import arguments, facts_in
 from focusctx.config import FocusConfig
 from focusctx.pipeline.split import read_history
+from focusctx.replay.facts import arguments, facts_in
 from focusctx.types import Span
 
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.replay.logs import SHOPPING, long_run, run_of
 from focusctx.baselines.embedders import embedder_from
-from focusctx.bench.replay.evidence import Evidence
-from focusctx.bench.replay.matched import COMPARATORS, Matched, comparator
-from focusctx.bench.replay.oracle import Oracle
-from focusctx.bench.replay.points import Point, point_at
 from focusctx.invariants import violations
+from focusctx.replay.evidence import Evidence
+from focusctx.replay.matched import COMPARATORS, Matched, comparator
+from focusctx.replay.oracle import Oracle
+from focusctx.replay.points import Point, point_at
+from replay.logs import SHOPPING, long_run, run_of
 
 EMBED = embedder_from("words")
 RUN = long_run(12)

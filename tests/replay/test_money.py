@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from focusctx.bench.replay.money import Call, Draw, calls_of, common_prefix, event_costs, message_size
 from focusctx.prices import Price
+from focusctx.replay.money import Call, Draw, calls_of, common_prefix, event_costs, message_size
 from focusctx.types import Message
 
 CALLS = 20

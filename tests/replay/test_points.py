@@ -2,11 +2,11 @@
 
 import pytest
 
-from bench.replay.logs import SHOPPING, long_run, run_of
-from focusctx.bench.replay.evidence import Evidence
-from focusctx.bench.replay.points import point_at, points_of
 from focusctx.errors import BenchError
 from focusctx.pipeline.rebuild import rebuild
+from focusctx.replay.evidence import Evidence
+from focusctx.replay.points import point_at, points_of
+from replay.logs import SHOPPING, long_run, run_of
 
 
 def test_a_point_where_the_history_first_passes_each_multiple() -> None:

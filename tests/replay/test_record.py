@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from focusctx.bench.replay.record import PointRecord, RunRecord, StepRecord, point_records, run_records
 from focusctx.errors import BenchError
+from focusctx.replay.record import PointRecord, RunRecord, StepRecord, point_records, run_records
 from focusctx.types import Usage
 
 BEFORE = StepRecord(1, False, False, 0, 0, 10, 10, 3, 0)

@@ -6,14 +6,14 @@ from statistics import fmean
 
 import pytest
 
-from focusctx.bench.replay.methods import Setup
-from focusctx.bench.replay.record import PointRecord
-from focusctx.bench.replay.runner import Plan
-from focusctx.bench.replay.runs import read_runs
-from focusctx.bench.replay.sketches import Sketches
-from focusctx.bench.replay.work import point_unit, walk_unit
+from focusctx.replay.methods import Setup
+from focusctx.replay.record import PointRecord
+from focusctx.replay.runner import Plan
+from focusctx.replay.runs import read_runs
+from focusctx.replay.sketches import Sketches
+from focusctx.replay.work import point_unit, walk_unit
 
-SHARED = Path(__file__).parents[4] / "shared"
+SHARED = Path(__file__).parents[3] / "shared"
 
 pytestmark = pytest.mark.skipif(not (SHARED / "sketches").is_dir(), reason=f"no recorded runs at {SHARED}")
 

@@ -16,15 +16,15 @@ from typing import Any
 
 import pytest
 
-from bench.replay.logs import SHOPPING, long_run, run_of, write
-from focusctx.bench.replay.engines import Outcome, on_cores, side_by_side
-from focusctx.bench.replay.folder import ReplayFolder
-from focusctx.bench.replay.methods import Setup
-from focusctx.bench.replay.runner import Plan, point_all, walk_all
-from focusctx.bench.replay.sketches import Recorded
-from focusctx.bench.replay.work import Unit
-from focusctx.bench.runner import Tally
 from focusctx.errors import BenchError, ConfigError
+from focusctx.replay.engines import Outcome, on_cores, side_by_side
+from focusctx.replay.folder import ReplayFolder
+from focusctx.replay.methods import Setup
+from focusctx.replay.runner import Plan, point_all, walk_all
+from focusctx.replay.sketches import Recorded
+from focusctx.replay.tally import Tally
+from focusctx.replay.work import Unit
+from replay.logs import SHOPPING, long_run, run_of, write
 
 RUNS = [long_run(14, "a"), long_run(20, "b"), run_of(SHOPPING, "c")]
 SETUP = Setup(methods=("none", "masking-3", "focus-d"))
@@ -201,7 +201,7 @@ def test_a_killed_replay_leaves_no_process_and_goes_on(tmp_path: Path) -> None:
     write(tmp_path / "log.jsonl", *(long_run(50, f"run {number}") for number in range(8)))
     command = [
         sys.executable, "-m", "focusctx", "replay", "run", str(tmp_path / "log.jsonl"), "--budget", "500",
-        "--methods", "none", "focus-d", "--jobs", "2", "--no-report", "--out", str(tmp_path / "out"),
+        "--methods", "none", "focus-d", "--jobs", "2", "--out", str(tmp_path / "out"),
     ]  # fmt: skip
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     records = ReplayFolder(tmp_path / "out").runs
@@ -243,7 +243,7 @@ def _is_alive(process: int) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.extra
-@pytest.mark.skipif(find_spec("ray") is None, reason="needs focusctx[ray]")
+@pytest.mark.skipif(find_spec("ray") is None, reason="needs focusctx-bench[ray]")
 def test_ray_finds_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(os.environ, "RAY_ADDRESS", "local")
     alone, cluster = ReplayFolder(tmp_path / "1"), ReplayFolder(tmp_path / "2")

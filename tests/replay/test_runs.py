@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.replay.logs import SHOPPING, long_run, run_of
-from focusctx.bench.replay.budgets import budgets_for
-from focusctx.bench.replay.runs import read_runs
 from focusctx.errors import BenchError
+from focusctx.replay.budgets import budgets_for
+from focusctx.replay.runs import read_runs
+from replay.logs import SHOPPING, long_run, run_of
 
 ANTHROPIC = [
     {"role": "user", "content": "go"},

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from bench.replay.logs import long_run, run_of
 from focusctx import Focus, FocusConfig
-from focusctx.bench.replay.evidence import Evidence
-from focusctx.bench.replay.points import Point, points_of
-from focusctx.bench.replay.sketches import Recorded, RecordedDraft, Sketches, points_recorded, record
 from focusctx.drafts import ScriptedDraft
 from focusctx.errors import BenchError, DraftError
+from focusctx.replay.evidence import Evidence
+from focusctx.replay.points import Point, points_of
+from focusctx.replay.sketches import Recorded, RecordedDraft, Sketches, points_recorded, record
 from focusctx.types import Prompt, Reply, Usage
+from replay.logs import long_run, run_of
 
 PLAN = "Step: go on | Depends on: [s_2]"
 CONFIG = FocusConfig.paper(rollouts=2, budget=300)

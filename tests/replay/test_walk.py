@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.replay.logs import SHOPPING, long_run, run_of
 from focusctx.baselines.method import Compressed
 from focusctx.baselines.none import NoCompression
-from focusctx.bench.replay.evidence import Evidence
-from focusctx.bench.replay.methods import Setup, Workshop
-from focusctx.bench.replay.runs import Run, count
-from focusctx.bench.replay.walk import Walked, Walker
 from focusctx.pipeline.rebuild import rebuild
 from focusctx.prices import Price
+from focusctx.replay.evidence import Evidence
+from focusctx.replay.methods import Setup, Workshop
+from focusctx.replay.runs import Run, count
+from focusctx.replay.walk import Walked, Walker
 from focusctx.types import Message
+from replay.logs import SHOPPING, long_run, run_of
 from strategies import COMPLETE_HISTORIES, format_of
 
 PRICE = Price(input=2.0, output=8.0, cache_read=0.25)

@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..baselines.method import Factory
-from ..errors import ModelError
-from ..types import Message
+from focusctx.baselines.method import Factory
+from focusctx.errors import ModelError
+from focusctx.types import Message
+
 from .record import Ended, Record, Step
 from .recorder import Recorder
 from .seams import Benchmark, ContextTooLong, Environment, Model, Task, ToolCall, Turn

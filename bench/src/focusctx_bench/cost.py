@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ..prices import price_of
-from ..types import Message, Usage
+from focusctx.prices import price_of
+from focusctx.types import Message, Usage
+
 from .seams import Turn
 
 

@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..errors import BenchError
+from focusctx.errors import BenchError
+
 from .job import Job, Unit, Variant
 from .record import Record, file_name, write_record
 from .seams import Task

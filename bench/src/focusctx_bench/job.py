@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from ..baselines.llmlingua import MODEL as LLMLINGUA_MODEL
-from ..baselines.registry import MethodSettings
-from ..errors import BenchError, ConfigError
+from focusctx.errors import BenchError, ConfigError
+
 from .agent import SEED
+from .baselines.llmlingua import MODEL as LLMLINGUA_MODEL
+from .baselines.registry import BenchSettings
 from .seams import Options, Task
 
 VERSION = 1
@@ -60,8 +61,8 @@ class Variant:
         named = (self.settings.get(name) for name in ("draft", "compressor"))
         return [name for name in named if name not in (None, "offline", SCRIPTED)]
 
-    def method_settings(self) -> MethodSettings:
-        return MethodSettings(**self.settings)
+    def method_settings(self) -> BenchSettings:
+        return BenchSettings(**self.settings)
 
 
 class Unit(NamedTuple):

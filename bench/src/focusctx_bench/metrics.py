@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
-from ..types import Usage
-from .intervals import CONFIDENCE, SEED, Interval, Spread, bootstrap, spread
+from focusctx.replay.intervals import CONFIDENCE, SEED, Interval, Spread, bootstrap, spread
+from focusctx.types import Usage
+
 from .record import Ended, Record
 
 

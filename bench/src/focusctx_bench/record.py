@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 from urllib.parse import quote
 
-from ..errors import BenchError
-from ..types import Message, Usage
+from focusctx.errors import BenchError
+from focusctx.types import Message, Usage
+
 from .seams import Score
 
 VERSION = 1

@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from ..baselines.method import Compressed
-from ..types import Message
+from focusctx.baselines.method import Compressed
+from focusctx.replay.sizes import size
+from focusctx.types import Message
+
 from .record import Event, Piece, Record, Step
 from .seams import Turn
-from .sizes import size
 
 
 class Recorder:

@@ -5,46 +5,20 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from focusctx.replay.tally import Spending, Tally
 
 from .engines import Engine
 from .folder import RunFolder
 from .job import Job, Unit
 from .seams import Task
-from .spending import Meter, Spending
+from .spending import Meter
 
 WAITS = (2.0, 20.0)
 """Seconds before a unit is tried again that failed for no fault of the agent or its method."""
 
 PATIENCE = 10
 """After so many failed units in a row, and one more for each that runs beside, the run stops: a key may be wrong."""
-
-
-@dataclass(slots=True)
-class Tally:
-    """How far a run is: units by benchmark."""
-
-    planned: dict[str, int] = field(default_factory=dict)
-    before: dict[str, int] = field(default_factory=dict)
-    """Done in earlier sittings …"""
-    done: dict[str, int] = field(default_factory=dict)
-    """… and in this one."""
-    failed: dict[str, int] = field(default_factory=dict)
-    spending: Spending = field(default_factory=Spending)
-    began: float = field(default_factory=time.monotonic)
-    stopped: str | None = None
-    """Why the run stopped before all was done."""
-    last_problem: str = ""
-
-    @property
-    def rate(self) -> float:
-        """Units per second, in this sitting."""
-        return sum(self.done.values()) / max(time.monotonic() - self.began, 1e-9)
-
-    @property
-    def left(self) -> int:
-        """Units that are still without a record."""
-        return sum(self.planned.values()) - sum(self.before.values()) - sum(self.done.values())
 
 
 class Runner:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..errors import ModelError
-from ..types import Message, Usage
+from focusctx.errors import ModelError
+from focusctx.types import Message, Usage
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from ..errors import ConfigError
+from focusctx.errors import ConfigError
+from focusctx.replay.tally import Spending
+
 from .record import Step
-
-
-class Spending:
-    """USD over the whole run, those of earlier sittings included."""
-
-    def __init__(self, limit: float | None = None, before: float = 0.0) -> None:
-        self.limit = limit
-        self.total = before
-        self.unpriced = False
-        """Whether something was asked that has no known price: then the total is too low."""
-
-    @property
-    def is_used_up(self) -> bool:
-        return self.limit is not None and self.total >= self.limit
 
 
 class Meter:

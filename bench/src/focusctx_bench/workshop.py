@@ -7,9 +7,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-from ..baselines.method import Factory
-from ..baselines.registry import method_from
-from ..errors import ConfigError, FocusError, MissingExtraError
+from focusctx.baselines.method import Factory
+from focusctx.baselines.registry import method_from
+from focusctx.errors import ConfigError, FocusError, MissingExtraError
+
 from .agent import Agent
 from .benchmarks.registry import benchmark_from, scripted_draft, scripted_model
 from .job import SCRIPTED, Job, Unit, Variant

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from baselines.answers import SPENT, Scripted
-from focusctx.baselines.acon_optimiser import improve, shorten
-from focusctx.baselines.acon_runs import Contrast, Memory, Run, contrasts, run_as_text, successes
+from answers import SPENT, Scripted
 from focusctx.errors import ConfigError, DraftError, DraftUnavailable
 from focusctx.types import Usage
+from focusctx_bench.baselines.acon_optimiser import improve, shorten
+from focusctx_bench.baselines.acon_runs import Contrast, Memory, Run, contrasts, run_as_text, successes
 from histories import Messages, run
 
 PAIR = Contrast(Run(run(2)), Run(run(3), (Memory("Completed: nothing.", reply=6),)))

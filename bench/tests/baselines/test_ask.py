@@ -3,11 +3,12 @@
 import pytest
 from aiohttp import web
 
-from focusctx.baselines.ask import ask_from, patient
+from focusctx.baselines.patience import patient
 from focusctx.drafts import ScriptedDraft
 from focusctx.errors import ConfigError, DraftError, DraftRefused
 from focusctx.prices import cost_of
 from focusctx.types import Reply, Usage
+from focusctx_bench.baselines.ask import ask_from
 
 
 class Priced(ScriptedDraft):

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from focusctx.baselines.embedders import Embed, Embedded, embedder_from
-from focusctx.baselines.embedders.openai_compatible import OpenAICompatibleEmbedder
-from focusctx.baselines.embedders.words import embed_words
+from focusctx.baselines.embedders import Embed, Embedded, embed_words, embedder_from
 from focusctx.baselines.retrieval import Retrieval
 from focusctx.errors import ConfigError, DraftRefused, DraftUnavailable
 from focusctx.types import Usage
+from focusctx_bench.baselines.embedders.openai_compatible import OpenAICompatibleEmbedder
 from histories import run, step
 
 TEXTS = ["The cat sat on the mat.", "A kitten rests on a rug.", "Interest rates rose by two per cent."]

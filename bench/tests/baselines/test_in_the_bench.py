@@ -5,21 +5,21 @@ from itertools import pairwise
 
 import pytest
 
-from baselines.answers import SPENT, Scripted, every_third_word
-from bench.ledger import Ledger, auditor
-from focusctx.baselines.acon_runs import contrasts, run_as_text, successes
+from answers import SPENT, Scripted, every_third_word
 from focusctx.baselines.embedders import embedder_from
 from focusctx.baselines.fifo import Fifo
 from focusctx.baselines.focus import FocusMethod
-from focusctx.baselines.llmlingua import LLMLingua
 from focusctx.baselines.masking import Masking
 from focusctx.baselines.method import Method
 from focusctx.baselines.none import NoCompression
-from focusctx.baselines.prompting import Prompting
 from focusctx.baselines.retrieval import Retrieval
-from focusctx.bench.agent import Agent
-from focusctx.bench.record import Record
 from focusctx.types import Usage
+from focusctx_bench.agent import Agent
+from focusctx_bench.baselines.acon_runs import contrasts, run_as_text, successes
+from focusctx_bench.baselines.llmlingua import LLMLingua
+from focusctx_bench.baselines.prompting import Prompting
+from focusctx_bench.record import Record
+from ledger import Ledger, auditor
 
 BUDGET = 1500
 

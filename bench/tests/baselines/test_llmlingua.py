@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from focusctx.baselines.llmlingua import LLMLingua, LLMLingua2
-from focusctx.baselines.summary import HEADING
 from focusctx.errors import ConfigError
 from focusctx.tokens import Counter
+from focusctx_bench.baselines.llmlingua import LLMLingua, LLMLingua2
+from focusctx_bench.baselines.summary import HEADING
 from histories import run, step
 
 torch = pytest.importorskip("torch", reason="needs the extra `llmlingua`")

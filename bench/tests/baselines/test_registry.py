@@ -6,19 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from baselines.answers import every_third_word
-from focusctx.baselines import llmlingua
-from focusctx.baselines.registry import ALL, MethodSettings, method_from
+from answers import every_third_word
+from focusctx.baselines.registry import method_from
 from focusctx.drafts import ScriptedDraft
 from focusctx.errors import ConfigError, MissingExtraError
+from focusctx_bench.baselines import llmlingua
+from focusctx_bench.baselines.registry import ALL, BenchSettings
 from histories import run
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> MethodSettings:
+def settings(tmp_path: Path) -> BenchSettings:
     (tmp_path / "ut.md").write_text("Keep ids.")
     (tmp_path / "utco.md").write_text("Ids.")
-    return MethodSettings(
+    return BenchSettings(
         budget=0,
         draft="offline",
         compressor=ScriptedDraft(["All is well."]),
@@ -30,9 +31,9 @@ def settings(tmp_path: Path) -> MethodSettings:
 
 @pytest.mark.parametrize("name", ALL)
 async def test_every_name_makes_its_method_anew_for_every_run(
-    name: str, settings: MethodSettings, monkeypatch: pytest.MonkeyPatch
+    name: str, settings: BenchSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("focusctx.baselines.registry.LLMLingua2", lambda *_: every_third_word)
+    monkeypatch.setattr("focusctx_bench.baselines.registry.LLMLingua2", lambda *_: every_third_word)
     factory = method_from(name, settings)
     one, other = factory(), factory()
     assert one is not other
@@ -75,7 +76,7 @@ def test_an_unknown_name_says_which_are_known() -> None:
 )
 def test_what_is_wrong_shows_before_the_first_run(name: str, settings: dict[str, object], why: str) -> None:
     with pytest.raises(ConfigError, match=why):
-        method_from(name, MethodSettings(**settings))  # type: ignore[arg-type]
+        method_from(name, BenchSettings(**settings))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -90,14 +91,14 @@ def test_a_missing_package_names_its_extra(
     monkeypatch: pytest.MonkeyPatch, name: str, embedder: str | None, package: str, extra: str
 ) -> None:
     monkeypatch.setattr(llmlingua, "find_spec", lambda _: None)
-    monkeypatch.setattr("focusctx.baselines.embedders.wordllama.find_spec", lambda _: None)
-    monkeypatch.setattr("focusctx.baselines.embedders.sentence_transformers.find_spec", lambda _: None)
-    with pytest.raises(MissingExtraError, match=rf"focusctx\[{extra}\]"):
-        method_from(name, MethodSettings(embedder=embedder))
+    monkeypatch.setattr("focusctx_bench.baselines.embedders.wordllama.find_spec", lambda _: None)
+    monkeypatch.setattr("focusctx_bench.baselines.embedders.sentence_transformers.find_spec", lambda _: None)
+    with pytest.raises(MissingExtraError, match=rf"focusctx-bench\[{extra}\]"):
+        method_from(name, BenchSettings(embedder=embedder))
 
 
 def test_the_draft_writes_summaries_unless_another_is_named() -> None:
-    assert method_from("prompting", MethodSettings(draft=ScriptedDraft(["All is well."])))().name == "prompting"
+    assert method_from("prompting", BenchSettings(draft=ScriptedDraft(["All is well."])))().name == "prompting"
 
 
 def test_the_registry_loads_nothing_heavy() -> None:

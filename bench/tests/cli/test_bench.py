@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from focusctx_bench.baselines.registry import ALL
+from focusctx_bench.benchmarks.registry import benchmark_names
+
 OFFICE = ("bench", "run", "--benchmark", "office")
 
 
@@ -140,3 +143,11 @@ def test_help_is_shown_without_a_command(focusctx):
     code, _, err = focusctx("bench")
     assert code == 2
     assert "report" in err
+
+
+def test_the_help_lists_what_can_be_named(focusctx, capsys):
+    with pytest.raises(SystemExit):
+        focusctx("bench", "run", "--help")
+    told = capsys.readouterr().out
+    for name in (*ALL, *benchmark_names()):
+        assert name in told

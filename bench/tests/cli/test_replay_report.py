@@ -5,9 +5,9 @@ import json
 import pytest
 
 import task as ledger
-from bench.replay.logs import long_run, write
-from focusctx.bench.replay.agreement.answers import Answers
+from focusctx_bench.replay.agreement.answers import Answers
 from provider import Provider
+from replay.logs import long_run, write
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def provider():
 
 def test_a_report_of_what_was_replayed(focusctx, log, tmp_path):
     out = tmp_path / "out"
-    assert focusctx("replay", "run", log, "--budget", 400, "--jobs", 1, "--no-report", "--out", out)[0] == 0
+    assert focusctx("replay", "run", log, "--budget", 400, "--jobs", 1, "--out", out)[0] == 0
     code, told, _ = focusctx("replay", "report", out, "--format", "markdown")
     assert code == 0
     assert str(out / "report" / "report.md") in told

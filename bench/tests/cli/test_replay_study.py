@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.replay.logs import long_run, write
-from focusctx.bench.replay.sketches import Sketches
+from focusctx.replay.sketches import Sketches
+from replay.logs import long_run, write
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_sketches_of_other_runs(focusctx, log, sketched, tmp_path):
 
 def test_budgets_from_replays(focusctx, log, tmp_path):
     folder, out = tmp_path / "walks", tmp_path / "ablations"
-    run = ("replay", "run", log, "--methods", "focus-d", "--no-matched", "--no-report", "--jobs", 1, "--out", folder)
+    run = ("replay", "run", log, "--methods", "focus-d", "--no-matched", "--jobs", 1, "--out", folder)
     assert focusctx(*run, "--budget", 400)[0] == 0
     code, _, err = focusctx("replay", "ablate", "budgets", folder, "--out", out)
     assert code == 2

@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from focusctx.bench.models.anthropic_messages import message, request
 from focusctx.invariants import violations
 from focusctx.types import Message
+from focusctx_bench.models.anthropic_messages import message, request
 
 words = st.text(max_size=12)
 arguments = st.dictionaries(st.text(max_size=4), st.integers() | st.text(max_size=4) | st.none(), max_size=2)

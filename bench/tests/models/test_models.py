@@ -10,13 +10,13 @@ import pytest
 from aiohttp import web
 
 import task as ledger
-from bench.ledger import Ledger, Untouched
-from focusctx.bench.agent import Agent
-from focusctx.bench.models.registry import model_from
-from focusctx.bench.record import Record
-from focusctx.bench.seams import ContextTooLong, Model
 from focusctx.errors import ConfigError, ModelError
 from focusctx.invariants import violations
+from focusctx_bench.agent import Agent
+from focusctx_bench.models.registry import model_from
+from focusctx_bench.record import Record
+from focusctx_bench.seams import ContextTooLong, Model
+from ledger import Ledger, Untouched
 from provider import Provider
 
 TOOLS = ledger.chat_tools()

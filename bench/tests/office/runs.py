@@ -5,14 +5,14 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from bench.ledger import Untouched
 from focusctx.baselines.method import Compressed
-from focusctx.bench.agent import Agent
-from focusctx.bench.benchmarks.office import scripted
-from focusctx.bench.benchmarks.office.environment import Office, OfficeTask
-from focusctx.bench.record import Record
-from focusctx.bench.seams import ToolCall
 from focusctx.types import Message
+from focusctx_bench.agent import Agent
+from focusctx_bench.benchmarks.office import scripted
+from focusctx_bench.benchmarks.office.environment import Office, OfficeTask
+from focusctx_bench.record import Record
+from focusctx_bench.seams import ToolCall
+from ledger import Untouched
 
 
 @cache

@@ -12,19 +12,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import focusctx.bench.benchmarks.office.clerk as clerk
-from bench.ledger import Untouched
-from bench.office.runs import Dropping, full_run, run, without
+import focusctx_bench.benchmarks.office.clerk as clerk
 from focusctx.baselines.fifo import Fifo
 from focusctx.baselines.masking import Masking
-from focusctx.bench.agent import Agent
-from focusctx.bench.benchmarks.office import scripted
-from focusctx.bench.benchmarks.office.clerk import decide
-from focusctx.bench.benchmarks.office.dependencies import dependencies
-from focusctx.bench.benchmarks.office.environment import Office
-from focusctx.bench.seams import Turn
 from focusctx.invariants import violations
 from focusctx.types import Message
+from focusctx_bench.agent import Agent
+from focusctx_bench.benchmarks.office import scripted
+from focusctx_bench.benchmarks.office.clerk import decide
+from focusctx_bench.benchmarks.office.dependencies import dependencies
+from focusctx_bench.benchmarks.office.environment import Office
+from focusctx_bench.seams import Turn
+from ledger import Untouched
+from office.runs import Dropping, full_run, run, without
 
 RANGES = {"easy": (10, 30), "medium": (22, 48), "hard": (40, 62)}
 

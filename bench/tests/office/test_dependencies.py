@@ -5,9 +5,9 @@ from functools import cache
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.office.runs import Dropping, full_run, run, without
-from focusctx.bench.benchmarks.office.clerk import decide
-from focusctx.bench.benchmarks.office.dependencies import Need, dependencies, lost, needed
+from focusctx_bench.benchmarks.office.clerk import decide
+from focusctx_bench.benchmarks.office.dependencies import Need, dependencies, lost, needed
+from office.runs import Dropping, full_run, run, without
 
 
 @cache

@@ -2,10 +2,10 @@
 
 import pytest
 
-from bench.office.runs import full_run, run
 from focusctx.baselines.focus import FocusMethod
-from focusctx.bench.benchmarks.office import scripted_draft
-from focusctx.bench.metrics import of_task
+from focusctx_bench.benchmarks.office import scripted_draft
+from focusctx_bench.metrics import of_task
+from office.runs import full_run, run
 
 TASKS = (2, 4, 5, 7, 8, 10)
 

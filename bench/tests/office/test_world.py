@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.office.runs import act, start
-from focusctx.bench.benchmarks.office.environment import Office
-from focusctx.bench.benchmarks.office.tasks import make
-from focusctx.bench.benchmarks.office.tool import TOOLS
-from focusctx.bench.benchmarks.office.world import APPS, Effects, Meeting, Payment, Sent, World
+from focusctx_bench.benchmarks.office.environment import Office
+from focusctx_bench.benchmarks.office.tasks import make
+from focusctx_bench.benchmarks.office.tool import TOOLS
+from focusctx_bench.benchmarks.office.world import APPS, Effects, Meeting, Payment, Sent, World
+from office.runs import act, start
 
 
 def test_the_same_seed_makes_the_same_office() -> None:

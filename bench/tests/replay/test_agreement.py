@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from bench.replay.logs import long_run
-from focusctx.bench.models.scripted import FunctionModel, Say
-from focusctx.bench.replay.agreement.answers import AGAIN, FULL, RECORDED, Answer, Answers
-from focusctx.bench.replay.agreement.ask import ask, requests
-from focusctx.bench.replay.agreement.compare import Agreed, compare
-from focusctx.bench.replay.agreement.tools import tools_by_file
-from focusctx.bench.replay.agreement.views import View, sample, views_at
-from focusctx.bench.replay.evidence import Evidence
-from focusctx.bench.replay.methods import Setup, Workshop
-from focusctx.bench.replay.points import Point, points_of
-from focusctx.bench.seams import Turn
 from focusctx.errors import BenchError, ModelError
+from focusctx.replay.evidence import Evidence
+from focusctx.replay.methods import Setup, Workshop
+from focusctx.replay.points import Point, points_of
 from focusctx.types import Message
+from focusctx_bench.models.scripted import FunctionModel, Say
+from focusctx_bench.replay.agreement.answers import AGAIN, FULL, RECORDED, Answer, Answers
+from focusctx_bench.replay.agreement.ask import ask, requests
+from focusctx_bench.replay.agreement.compare import Agreed, compare
+from focusctx_bench.replay.agreement.tools import tools_by_file
+from focusctx_bench.replay.agreement.views import View, sample, views_at
+from focusctx_bench.seams import Turn
+from replay.logs import long_run
 
 RUNS = [long_run(30, "a"), long_run(24, "b")]
 SETUP = Setup(methods=("none", "fifo", "focus"))

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from focusctx.bench.replay.agreement.action import action_of
-from focusctx.bench.replay.agreement.local import Conversation, LocalModel, conversation, message_of
 from focusctx.errors import DraftError, ModelError
 from focusctx.types import Prompt, Reply
+from focusctx_bench.replay.agreement.action import action_of
+from focusctx_bench.replay.agreement.local import Conversation, LocalModel, conversation, message_of
 
 TOOL = {"type": "function", "function": {"name": "get", "parameters": {"type": "object", "properties": {}}}}
 CALL = {"id": "c1", "type": "function", "function": {"name": "get", "arguments": '{"id": "#W1"}'}}

@@ -10,24 +10,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from focusctx.bench.intervals import bootstrap
-from focusctx.bench.replay.record import PointRecord, RunRecord, StepRecord, point_records, run_records
-from focusctx.bench.replay.report import measures
-from focusctx.bench.replay.report.clusters import clustered
-from focusctx.bench.replay.report.document import document
-from focusctx.bench.replay.report.figures import _rates
-from focusctx.bench.replay.report.lines import Line, lines_of
-from focusctx.bench.replay.report.pairs import Pair, pairs
-from focusctx.bench.replay.report.reference import others_table, paper_table, prototype_table
-from focusctx.bench.replay.report.tables import against_table, sizes_table, walks_table
-from focusctx.bench.replay.report.verdicts import verdicts
-from focusctx.bench.replay.report.write import write
-from focusctx.bench.report.latex import latex
-from focusctx.bench.report.markdown import markdown
-from focusctx.bench.report.page import page
-from focusctx.bench.report.table import Number, Table
 from focusctx.errors import BenchError
+from focusctx.replay import measures
+from focusctx.replay.clusters import clustered
+from focusctx.replay.intervals import bootstrap
+from focusctx.replay.lines import Line, lines_of
+from focusctx.replay.record import PointRecord, RunRecord, StepRecord, point_records, run_records
 from focusctx.types import Usage
+from focusctx_bench.replay.report.document import document
+from focusctx_bench.replay.report.figures import _rates
+from focusctx_bench.replay.report.pairs import Pair, pairs
+from focusctx_bench.replay.report.reference import others_table, paper_table, prototype_table
+from focusctx_bench.replay.report.tables import against_table, sizes_table, walks_table
+from focusctx_bench.replay.report.verdicts import verdicts
+from focusctx_bench.replay.report.write import write
+from focusctx_bench.report.latex import latex
+from focusctx_bench.report.markdown import markdown
+from focusctx_bench.report.page import page
+from focusctx_bench.report.table import Number, Table
 
 FOCUS = {"rollouts": 3, "threshold": 0.3}
 DRAFTED = ("focus-d", "focus")

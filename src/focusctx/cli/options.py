@@ -33,8 +33,8 @@ methods:
   retrieval                    the 5 turns most like the newest, by --embedder
   masking-10, masking-5, masking-3
                                all turns, but only the newest observations
-  prompting                    a summary, written by --compressor
-  llmlingua                    fewer words, with focusctx[llmlingua]
+  prompting                    a summary, written by --compressor (focusctx-bench)
+  llmlingua                    fewer words, with focusctx-bench[llmlingua]
   focus-o, focus-d             the paper's FOCUS, optimistic and defensive
 """
 

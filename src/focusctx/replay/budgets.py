@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from statistics import median
 
-from ...types import History
+from ..types import History
 from .runs import Run
 
 LONG, SHORT = 4096, 1024

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import chain
 from statistics import fmean
 
-from ...intervals import CONFIDENCE, RESAMPLES, SEED, Interval, bootstrap, percentile
+from .intervals import CONFIDENCE, RESAMPLES, SEED, Interval, bootstrap, percentile
 
 
 def clustered(groups: Sequence[Sequence[float]]) -> Interval | None:

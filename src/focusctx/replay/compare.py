@@ -9,7 +9,7 @@ from collections.abc import Sequence, Set
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ...prices import price_of
+from ..prices import price_of
 from .evidence import Evidence
 from .matched import COMPARATORS, comparator
 from .methods import FOCUS, Setup

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from ...errors import BenchError, ConfigError, MissingExtraError
+from ..errors import BenchError, ConfigError, MissingExtraError
 from .work import Unit
 
 R = TypeVar("R")
@@ -81,7 +81,7 @@ def on_ray(work: Work[R], units: Sequence[Unit], report: Report[R]) -> None:
     try:
         ray: Any = import_module("ray")
     except ImportError as error:
-        raise MissingExtraError("the Ray engine", "ray") from error
+        raise MissingExtraError("the Ray engine", "ray", "focusctx-bench") from error
     joined = not ray.is_initialized()
     if joined:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
-from ...types import History, Span
-from ...wire import Kind, Part, wire_named
+from ..types import History, Span
+from ..wire import Kind, Part, wire_named
 from .facts import arguments, facts_in, text_of
 from .failures import repeated_failures
 from .runs import Run, count

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ...types import Message, Span
+from ..types import Message, Span
 
 NEEDED = re.compile(
     r"""

@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 
-from ...types import Span
+from ..types import Span
 
 _FAILED = re.compile(
     r"<returncode>\s*[^0\s<]"  # an exit status that is not 0

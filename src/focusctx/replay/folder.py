@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ... import __version__
-from ...errors import BenchError
+from .. import __version__
+from ..errors import BenchError
 from .record import PointRecord, Records, RunRecord, point_records, run_records
 from .runs import Run
 

@@ -13,11 +13,11 @@ from functools import cached_property
 from statistics import fmean
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from ...intervals import Interval
-from ..methods import FOCUS
-from ..record import PointRecord, RunRecord, settings_text
 from .clusters import clustered
+from .intervals import Interval
+from .methods import FOCUS
 from .names import method_name, order_of
+from .record import PointRecord, RunRecord, settings_text
 
 R = TypeVar("R", RunRecord, PointRecord)
 Measure: TypeAlias = Callable[[R], float | None]

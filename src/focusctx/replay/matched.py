@@ -13,14 +13,14 @@ import zlib
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TypeAlias
 
-from ...baselines.embedders import Embed
-from ...baselines.render import turn_as_text
-from ...baselines.turnwise import Choice, NoChoice, Turnwise, problem_of
-from ...pipeline.budget import pinned_spans
-from ...pipeline.companions import leaders_of
-from ...types import History, Span, Usage
-from ...wire import wire_named
-from ..sizes import size
+from ..baselines.embedders import Embed
+from ..baselines.render import turn_as_text
+from ..baselines.turnwise import Choice, NoChoice, Turnwise, problem_of
+from ..pipeline.budget import pinned_spans
+from ..pipeline.companions import leaders_of
+from ..types import History, Span, Usage
+from ..wire import wire_named
+from .sizes import size
 
 Rooms: TypeAlias = Mapping[int, int]
 """For the newest span of a step, how many tokens of spans it may have; a step that is not there keeps all."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..record import PointRecord, RunRecord
+from .record import PointRecord, RunRecord
 
 
 def recall(record: RunRecord | PointRecord) -> float | None:

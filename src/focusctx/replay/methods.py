@@ -6,22 +6,21 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ...baselines.ask import patient
-from ...baselines.embedders import Embed, embedder_from
-from ...baselines.focus import compressed_by
-from ...baselines.method import Compressed, Method
-from ...baselines.registry import ALL, MethodSettings, method_from
-from ...compressor import Focus
-from ...config import FocusConfig, SessionOptions, Settings
-from ...errors import ConfigError
-from ...types import DraftModel, Message
+from ..baselines.embedders import Embed, embedder_from
+from ..baselines.focus import compressed_by
+from ..baselines.method import Compressed, Method
+from ..baselines.patience import patient
+from ..baselines.registry import MethodSettings, method_from, method_names
+from ..compressor import Focus
+from ..config import FocusConfig, SessionOptions, Settings
+from ..errors import ConfigError
+from ..types import DraftModel, Message
 from .files import short_name
 from .runs import Run
 from .sketches import Recorded, RecordedDraft
 
 SHIPPED = "focus"
 FOCUS = ("focus-o", "focus-d", SHIPPED)
-KNOWN = (*ALL, SHIPPED)
 ANY_FORMAT = ("none", *FOCUS)
 """The others read Chat Completions only."""
 
@@ -74,7 +73,7 @@ class Setup:
 
     def check(self, more: Sequence[str] = ()) -> None:
         """What no replay could do is said before it begins; `more` are methods that are known too."""
-        known = (*KNOWN, *more)
+        known = (*method_names(), SHIPPED, *more)
         for name in self.methods:
             if name not in known:
                 raise ConfigError(f"unknown method {name!r}; known: {', '.join(known)}")

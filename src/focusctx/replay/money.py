@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ...prices import Price
-from ...types import Message
+from ..prices import Price
+from ..types import Message
 
 _SYSTEM = ("system", "developer")
 

@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
-from ...report.collect import NAMES
-from ..agreement.answers import AGAIN
+NAMES = {
+    "none": "No compression",
+    "fifo": "FIFO",
+    "retrieval": "Retrieval",
+    "llmlingua": "LLMLingua",
+    "prompting": "Prompting",
+    "masking-10": "Masking, M = 10",
+    "masking-5": "Masking, M = 5",
+    "masking-3": "Masking, M = 3",
+    "acon-ut": "ACON UT",
+    "acon-utco": "ACON UTCO",
+    "focus-o": "FOCUS-O",
+    "focus-d": "FOCUS-D",
+}
+AGAIN = "again"
 
 _NAMES = {
     "none": NAMES["none"],

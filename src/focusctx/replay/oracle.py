@@ -6,9 +6,9 @@ missing facts per token.
 
 from __future__ import annotations
 
-from ...baselines.turnwise import Choice, Turnwise
-from ...pipeline.budget import pinned_spans
-from ...types import History
+from ..baselines.turnwise import Choice, Turnwise
+from ..pipeline.budget import pinned_spans
+from ..types import History
 from .facts import text_of
 from .points import Point
 

@@ -10,8 +10,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ...errors import BenchError
-from ...types import History, Message
+from ..errors import BenchError
+from ..types import History, Message
 from .evidence import Evidence
 from .view import Seen, Views
 

@@ -14,8 +14,8 @@ from dataclasses import asdict, astuple, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from ...errors import BenchError
-from ...types import Usage
+from ..errors import BenchError
+from ..types import Usage
 from .files import PACKED
 
 RUNS = "runs.jsonl"

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Generic, Literal, TypeAlias, TypeVar
 
-from ..answering import check_answering
-from ..runner import Tally
+from .answering import check_answering
 from .compare import compare_points, compare_walks, to_compare
 from .engines import Outcome, Report, Work, on_cores, on_ray, side_by_side
 from .methods import Setup
 from .record import Key, PointRecord, Records, RunRecord
 from .runs import Run
 from .sketches import Recorded
+from .tally import Tally
 from .work import Unit, methods_left, point_unit, walk_unit, without_what_is_walked
 
 EngineName: TypeAlias = Literal["local", "ray"]

@@ -9,12 +9,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ...config import FocusConfig
-from ...errors import BenchError, MessageError
-from ...pipeline.split import read_history
-from ...tokens import Counter
-from ...types import History, Message
-from ...wire import recognise
+from ..config import FocusConfig
+from ..errors import BenchError, MessageError
+from ..pipeline.split import read_history
+from ..tokens import Counter
+from ..types import History, Message
+from ..wire import recognise
 
 _FIELDS = ("messages", "input")
 

@@ -16,10 +16,10 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ...config import FocusConfig
-from ...errors import BenchError, DraftError
-from ...pipeline.draft import build_prompt, sample
-from ...types import DraftModel, Prompt, Reply, Usage
+from ..config import FocusConfig
+from ..errors import BenchError, DraftError
+from ..pipeline.draft import build_prompt, sample
+from ..types import DraftModel, Prompt, Reply, Usage
 from .evidence import Evidence
 from .files import read_text, short_name
 from .points import Point, point_at

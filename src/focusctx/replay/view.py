@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from ...types import History, Message
-from ...wire import wire_named
+from ..types import History, Message
+from ..wire import wire_named
 from .runs import count
 
 

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...baselines.method import Compressed, Method
-from ...prices import Price
-from ...types import Message, Usage
+from ..baselines.method import Compressed, Method
+from ..prices import Price
+from ..types import Message, Usage
 from .evidence import Action, Evidence
 from .money import calls_of
 from .record import StepRecord

@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from ...baselines.method import Method
-from ...prices import price_of
+from ..baselines.method import Method
+from ..prices import price_of
 from .evidence import Evidence
 from .methods import Setup, Workshop
 from .oracle import ORACLE, Oracle

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..errors import ConfigError
-from ..types import Reply
+from focusctx.errors import ConfigError
+from focusctx.types import Reply
+
 from .ask import Ask
 from .prompting import question
 from .summary import Older, Summary

@@ -14,8 +14,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from ..errors import ConfigError, DraftError
-from ..types import Reply, Usage
+from focusctx.errors import ConfigError, DraftError
+from focusctx.types import Reply, Usage
+
 from .acon_runs import Contrast, Run, run_as_text
 from .ask import Ask
 

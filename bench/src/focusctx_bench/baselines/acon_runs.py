@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from ..config import FocusConfig
-from ..pipeline.split import read_history
-from ..tokens import Counter
-from ..types import Message
-from .render import told
+from focusctx.baselines.render import told
+from focusctx.config import FocusConfig
+from focusctx.pipeline.split import read_history
+from focusctx.tokens import Counter
+from focusctx.types import Message
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,11 @@ from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any, TypeAlias
 
-from ..errors import ConfigError, MissingExtraError
-from ..tokens import encoding
-from ..types import Reply
-from .render import turns_as_text
+from focusctx.baselines.render import turns_as_text
+from focusctx.errors import ConfigError, MissingExtraError
+from focusctx.tokens import encoding
+from focusctx.types import Reply
+
 from .summary import Older, Summary
 
 MODEL = "microsoft/llmlingua-2-xlm-roberta-large-meetingbank"
@@ -51,7 +52,7 @@ class LLMLingua2:
         if not any(family in model for family in _FAMILIES):
             raise ConfigError(f"the name or path of an LLMLingua-2 model contains {' or '.join(_FAMILIES)}: {model!r}")
         if find_spec("llmlingua") is None:
-            raise MissingExtraError("LLMLingua", "llmlingua")
+            raise MissingExtraError("LLMLingua", "llmlingua", "focusctx-bench")
         self._model = model
         self._rate = rate
         self._device = device

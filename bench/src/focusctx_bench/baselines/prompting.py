@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ..types import Reply
+from focusctx.baselines.render import told
+from focusctx.types import Reply
+
 from .ask import Ask
-from .render import told
 from .summary import Older, Summary
 
 _SYSTEM = """\

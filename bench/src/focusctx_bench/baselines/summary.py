@@ -9,9 +9,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 
-from ..errors import ConfigError
-from ..types import History, Reply, Span, Usage
-from .turnwise import Choice, Made, NoChoice, Turnwise, droppable, problem_of
+from focusctx.baselines.turnwise import Choice, Made, NoChoice, Turnwise, droppable, problem_of
+from focusctx.errors import ConfigError
+from focusctx.types import History, Reply, Span, Usage
 
 HEADING = "[The steps so far, in short. This was written by a program to save room: these are not the user's words.]"
 

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
 
-from ...errors import ConfigError
-from ...types import DraftModel
+from focusctx.errors import ConfigError
+from focusctx.types import DraftModel
+
 from ..seams import Benchmark, Model, Options
 
 _MODULES = {

@@ -7,12 +7,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .options import DRAFTS, EMBEDDERS, METHODS, add_threshold
-from .parsers import commands_of, parser_for
+from focusctx.cli.options import DRAFTS, EMBEDDERS, METHODS, add_threshold
+from focusctx.cli.parsers import commands_of, parser_for
+
 from .reports import add_report_options, forms_of, report_folder, say_written
 
 if TYPE_CHECKING:
-    from .parsers import Commands
+    from focusctx.cli.parsers import Commands
 
 BENCHMARKS = ("office", "qa8", "tau2", "officebench", "appworld", "webvoyager")
 
@@ -45,7 +46,7 @@ _REPORT = """\
 Make tables and figures of everything that was run into FOLDER or below it:
 main results, by difficulty, draft model, N and budget, latency and cost, with
 confidence intervals, and the paper's figures beside them where the setting is
-the same. Figures need focusctx[bench].
+the same.
 """
 
 
@@ -87,7 +88,7 @@ def _add_run(parts: Any) -> None:
     how("--out", type=Path, metavar="FOLDER", help="where records go (default: below focusctx-bench, by settings)")
     how("--concurrency", type=int, metavar="N", help="tasks at once (default: 8; 1 where no model is asked)")
     how("--max-cost", type=float, metavar="USD", help="start no task once the run has cost this much, in all")
-    how("--engine", choices=("local", "ray"), default="local", help="ray: on a Ray cluster, with focusctx[ray]")
+    how("--engine", choices=("local", "ray"), default="local", help="ray: on a Ray cluster, with focusctx-bench[ray]")
     parser.set_defaults(run=run, threshold=None)
 
 
@@ -137,16 +138,17 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def report(arguments: argparse.Namespace) -> int:
-    from ..bench.report.document import document
-    from ..bench.report.write import write_report
+    from ..report.document import document
+    from ..report.write import write_report
 
     return say_written(write_report(document(arguments.folder), report_folder(arguments), forms_of(arguments)))
 
 
 def tasks(arguments: argparse.Namespace) -> int:
-    from ..bench.benchmarks.registry import benchmark_from
+    from focusctx.cli.terminal import printable
+
+    from ..benchmarks.registry import benchmark_from
     from .bench_job import benchmarks_of
-    from .terminal import printable
 
     for name, options in benchmarks_of(arguments).items():
         for task in benchmark_from(name, options).tasks():

@@ -8,13 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from focusctx.cli.problem import Problem
+from focusctx.errors import ConfigError, MissingExtraError
+
 from ..baselines.registry import ALL
-from ..bench.benchmarks.registry import benchmark_names
-from ..bench.job import Job
-from ..bench.seams import Options
-from ..bench.workshop import method_of
-from ..errors import ConfigError, MissingExtraError
-from .problem import Problem
+from ..benchmarks.registry import benchmark_names
+from ..job import Job
+from ..seams import Options
+from ..workshop import method_of
 
 
 def benchmarks_of(arguments: argparse.Namespace) -> dict[str, Options]:

@@ -8,18 +8,20 @@ import signal
 import sys
 from pathlib import Path
 
-from ..bench.engines import Engine
-from ..bench.engines.local import LocalEngine
-from ..bench.engines.ray import RayEngine
-from ..bench.folder import RunFolder
-from ..bench.job import Job
-from ..bench.runner import Runner, Tally
-from ..bench.workshop import Workshop
+from focusctx.cli.problem import INCOMPLETE, check_positive
+from focusctx.cli.progress import progress
+from focusctx.cli.terminal import console_on, printable
+from focusctx.replay.tally import Tally
+
+from ..engines import Engine
+from ..engines.local import LocalEngine
+from ..engines.ray import RayEngine
+from ..folder import RunFolder
+from ..job import Job
+from ..runner import Runner
+from ..workshop import Workshop
 from .bench_job import job_as_told, job_of
-from .bench_progress import progress
 from .bench_tables import print_tables
-from .problem import INCOMPLETE, check_positive
-from .terminal import console_on, printable
 
 _HOME = Path("focusctx-bench")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..bench.report.collect import collect
-from ..bench.report.table import Cell, Number, Table
-from ..bench.report.tables import tables
+from ..report.collect import collect
+from ..report.table import Cell, Number, Table
+from ..report.tables import tables
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -7,17 +7,19 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .interrupt import interruptible
-from .options import DRAFTS
-from .parsers import commands_of, parser_for
-from .problem import Problem, check_positive
-from .replay_options import DATA, add_data, runs_of, sketches_in
+from focusctx.cli.interrupt import interruptible
+from focusctx.cli.options import DRAFTS
+from focusctx.cli.parsers import commands_of, parser_for
+from focusctx.cli.problem import Problem, check_positive
+from focusctx.cli.replay_options import DATA, add_data, runs_of, sketches_in
+
 from .replay_places import chosen_points
 from .reports import say_written
 
 if TYPE_CHECKING:
-    from ..bench.report.document import Document, Section
-    from .parsers import Commands
+    from focusctx.cli.parsers import Commands
+
+    from ..report.document import Document, Section
 
 _DESCRIPTION = """\
 What each setting is worth. `settings` and `budgets` need no model: they read
@@ -79,11 +81,12 @@ def add_to(parts: Commands) -> None:
 
 
 def run_settings(arguments: argparse.Namespace) -> int:
-    from ..bench.replay.ablations.settings import judge_all
-    from ..bench.replay.ablations.settings_report import MEASURES, by_group, figures, tables
-    from ..bench.replay.ablations.variants import variants
-    from ..bench.replay.files import short_name
-    from ..bench.report.document import Section
+    from focusctx.replay.files import short_name
+
+    from ..replay.ablations.settings import judge_all
+    from ..replay.ablations.settings_report import MEASURES, by_group, figures, tables
+    from ..replay.ablations.variants import variants
+    from ..report.document import Section
     from .replay_counting import counting
 
     runs = runs_of(arguments)
@@ -101,9 +104,10 @@ def run_settings(arguments: argparse.Namespace) -> int:
 
 
 def run_budgets(arguments: argparse.Namespace) -> int:
-    from ..bench.replay.ablations.budgets import figures, swept, tables
-    from ..bench.replay.record import run_records
-    from ..bench.report.document import Section
+    from focusctx.replay.record import run_records
+
+    from ..replay.ablations.budgets import figures, swept, tables
+    from ..report.document import Section
 
     found = swept(run_records(arguments.folder))
     if not found:
@@ -115,11 +119,12 @@ def run_budgets(arguments: argparse.Namespace) -> int:
 def run_rollouts(arguments: argparse.Namespace) -> int:
     import asyncio
 
-    from ..baselines.ask import patient
-    from ..bench.replay.ablations.rollouts import measure, read_taken
-    from ..bench.replay.ablations.rollouts_report import tables
-    from ..bench.report.document import Section
-    from ..config import FocusConfig
+    from focusctx.baselines.patience import patient
+    from focusctx.config import FocusConfig
+
+    from ..replay.ablations.rollouts import measure, read_taken
+    from ..replay.ablations.rollouts_report import tables
+    from ..report.document import Section
     from .replay_counting import counting
 
     check_positive(arguments, "sketch_tokens", "events")
@@ -133,9 +138,10 @@ def run_rollouts(arguments: argparse.Namespace) -> int:
 
 
 def _write(arguments: argparse.Namespace, section: Section) -> int:
-    from .. import __version__
-    from ..bench.report.document import Document
-    from ..bench.report.write import write_report
+    from focusctx import __version__
+
+    from ..report.document import Document
+    from ..report.write import write_report
 
     command = f"    focusctx {' '.join(sys.argv[1:])}"
     document: Document = Document("Ablations", [f"Made by focusctx {__version__}:", command], [section])

@@ -7,21 +7,22 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .interrupt import interruptible
-from .options import DRAFTS
-from .parsers import parser_for
-from .problem import INCOMPLETE, Problem, check_positive
-from .replay_options import DATA, REPLAY_METHODS, add_data, add_methods
+from focusctx.cli.interrupt import interruptible
+from focusctx.cli.options import DRAFTS
+from focusctx.cli.parsers import parser_for
+from focusctx.cli.problem import INCOMPLETE, Problem, check_positive
+from focusctx.cli.replay_options import DATA, REPLAY_METHODS, add_data, add_methods
 
 if TYPE_CHECKING:
-    from ..bench.replay.agreement.answers import Answers
-    from ..bench.replay.agreement.views import View
-    from ..bench.replay.methods import Setup
-    from ..bench.replay.points import Point
-    from ..bench.replay.runs import Run
-    from ..bench.replay.sketches import Recorded
-    from ..bench.seams import Model
-    from .parsers import Commands
+    from focusctx.cli.parsers import Commands
+    from focusctx.replay.methods import Setup
+    from focusctx.replay.points import Point
+    from focusctx.replay.runs import Run
+    from focusctx.replay.sketches import Recorded
+
+    from ..replay.agreement.answers import Answers
+    from ..replay.agreement.views import View
+    from ..seams import Model
     from .replay_counting import Watch
 
 _DESCRIPTION = f"""\
@@ -76,14 +77,15 @@ def add_to(parts: Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     import asyncio
 
-    from ..bench.replay.agreement.answers import Answers
-    from ..bench.replay.agreement.ask import ask
-    from ..bench.replay.agreement.local import LocalModel
-    from ..bench.replay.agreement.tools import tools_by_file
-    from ..bench.replay.folder import ReplayFolder
+    from focusctx.cli.replay_options import folder_of, recorded_of, runs_of, setup_of
+    from focusctx.cli.terminal import printable
+    from focusctx.replay.folder import ReplayFolder
+
+    from ..replay.agreement.answers import Answers
+    from ..replay.agreement.ask import ask
+    from ..replay.agreement.local import LocalModel
+    from ..replay.agreement.tools import tools_by_file
     from .replay_counting import counting
-    from .replay_options import folder_of, recorded_of, runs_of, setup_of
-    from .terminal import printable
 
     check_positive(arguments, "points", "longest", "tokens", "at_once")
     arguments.draft = arguments.draft or (None if arguments.sketches else "offline")
@@ -112,9 +114,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _model(arguments: argparse.Namespace) -> Model:
     """A model that runs here answers in text; one behind a server has tools of its own."""
-    from ..bench.models.registry import model_from
-    from ..bench.replay.agreement.local import LocalModel, runs_here
-    from ..drafts.registry import draft_from
+    from focusctx.drafts.registry import draft_from
+
+    from ..models.registry import model_from
+    from ..replay.agreement.local import LocalModel, runs_here
 
     if runs_here(arguments.agent):
         return LocalModel(draft_from(arguments.agent), tokens=arguments.tokens)
@@ -122,7 +125,7 @@ def _model(arguments: argparse.Namespace) -> Model:
 
 
 def _points(arguments: argparse.Namespace, runs: list[Run], recorded: list[Recorded]) -> list[Point]:
-    from ..bench.replay.agreement.views import sample
+    from ..replay.agreement.views import sample
     from .replay_places import points_over_budget, points_with_sketches
 
     found = points_with_sketches(runs, recorded) if recorded else points_over_budget(arguments, runs)
@@ -135,8 +138,9 @@ def _points(arguments: argparse.Namespace, runs: list[Run], recorded: list[Recor
 def _views(setup: Setup, points: list[Point], recorded: list[Recorded]) -> list[View]:
     import asyncio
 
-    from ..bench.replay.agreement.views import views_at
-    from ..bench.replay.methods import Workshop
+    from focusctx.replay.methods import Workshop
+
+    from ..replay.agreement.views import views_at
     from .replay_counting import counting
 
     workshop = Workshop(setup)
@@ -159,9 +163,10 @@ def _views(setup: Setup, points: list[Point], recorded: list[Recorded]) -> list[
 
 
 def _print(answers: Answers, model: str) -> None:
-    from ..bench.replay.report.agreement import agreement_table
+    from focusctx.cli.terminal import console_on
+
+    from ..replay.report.agreement import agreement_table
     from .bench_tables import print_table
-    from .terminal import console_on
 
     table = agreement_table([answer for answer in answers if answer.model == model])
     if table is None:

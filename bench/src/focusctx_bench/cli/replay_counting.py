@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO, TypeAlias
 
-from ..bench.runner import Tally
-from .bench_progress import progress
-from .terminal import printable
+from focusctx.cli.progress import progress
+from focusctx.cli.terminal import printable
+from focusctx.replay.tally import Tally
 
 Watch: TypeAlias = Callable[[int, int, str | None], None]
 """Told how many are over, of how many, and what went wrong with the last of them."""

@@ -5,34 +5,34 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from .problem import Problem
-from .replay_options import budgets_of
+from focusctx.cli.problem import Problem
+from focusctx.cli.replay_options import budgets_of
 
 if TYPE_CHECKING:
-    from ..bench.replay.points import Point
-    from ..bench.replay.runs import Run
-    from ..bench.replay.sketches import Recorded
+    from focusctx.replay.points import Point
+    from focusctx.replay.runs import Run
+    from focusctx.replay.sketches import Recorded
 
 
 def points_over_budget(arguments: argparse.Namespace, runs: list[Run]) -> list[Point]:
     """Where histories first pass δ, 2δ and 4δ."""
-    from ..bench.replay.evidence import Evidence
-    from ..bench.replay.points import points_of
+    from focusctx.replay.evidence import Evidence
+    from focusctx.replay.points import points_of
 
     budgets = budgets_of(arguments, runs)
     return [point for run in runs for point in points_of(Evidence(run), budgets[run.file])]
 
 
 def points_with_sketches(runs: list[Run], recorded: list[Recorded]) -> list[Point]:
-    from ..bench.replay.evidence import Evidence
-    from ..bench.replay.sketches import points_recorded
+    from focusctx.replay.evidence import Evidence
+    from focusctx.replay.sketches import points_recorded
 
     return [point for run in runs for point in points_recorded(Evidence(run), recorded)]
 
 
 def chosen_points(arguments: argparse.Namespace, runs: list[Run]) -> list[Point]:
     """As many as --events says, a few of each file."""
-    from ..bench.replay.study.events import choose
+    from ..replay.study.events import choose
 
     points = choose(points_over_budget(arguments, runs), arguments.events)
     if not points:

@@ -6,13 +6,21 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from .interrupt import interruptible
-from .options import DRAFTS
-from .parsers import parser_for
-from .replay_options import CHAT_ONLY, DATA, REPLAY_METHODS, USUAL_METHODS, add_data, add_methods, add_running
+from focusctx.cli.interrupt import interruptible
+from focusctx.cli.options import DRAFTS
+from focusctx.cli.parsers import parser_for
+from focusctx.cli.replay_options import (
+    CHAT_ONLY,
+    DATA,
+    REPLAY_METHODS,
+    USUAL_METHODS,
+    add_data,
+    add_methods,
+    add_running,
+)
 
 if TYPE_CHECKING:
-    from .parsers import Commands
+    from focusctx.cli.parsers import Commands
 
 _DESCRIPTION = f"""\
 At points of recorded runs, compress the full history once under each method,
@@ -37,15 +45,15 @@ def add_to(parts: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from ..bench.replay.runner import point_all
-    from .bench_progress import progress
-    from .replay_run import finish, prepared
-    from .replay_table import print_points
-    from .terminal import console_on
+    from focusctx.cli.progress import progress
+    from focusctx.cli.replay_run import finish, prepared
+    from focusctx.cli.replay_table import print_points
+    from focusctx.cli.terminal import console_on
+    from focusctx.replay.runner import point_all
 
     arguments.draft = arguments.draft or (None if arguments.sketches else "offline")
     plan, folder = prepared(arguments, more=("oracle",))
     with interruptible(), progress(sys.stderr) as watch:
         tally = point_all(plan, folder.points, watch)
     print_points(console_on(sys.stdout), folder.points)
-    return finish(folder.path, tally, arguments)
+    return finish(folder.path, tally)

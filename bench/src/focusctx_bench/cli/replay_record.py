@@ -9,15 +9,15 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .interrupt import interruptible
-from .options import DRAFTS
-from .parsers import parser_for
-from .problem import INCOMPLETE, check_positive
-from .replay_options import DATA, add_data
+from focusctx.cli.interrupt import interruptible
+from focusctx.cli.options import DRAFTS
+from focusctx.cli.parsers import parser_for
+from focusctx.cli.problem import INCOMPLETE, check_positive
+from focusctx.cli.replay_options import DATA, add_data
 
 if TYPE_CHECKING:
-    from ..bench.replay.sketches import Recorded
-    from .parsers import Commands
+    from focusctx.cli.parsers import Commands
+    from focusctx.replay.sketches import Recorded
 
 _DESCRIPTION = f"""\
 Ask a draft for N sketches at every point of recorded runs, many points at
@@ -56,15 +56,16 @@ def add_to(parts: Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     import asyncio
 
-    from ..baselines.ask import patient
-    from ..bench.answering import check_answering
-    from ..bench.replay.sketches import Sketches, record
-    from ..bench.runner import Tally
-    from ..config import FocusConfig
-    from .bench_progress import progress
-    from .replay_options import runs_of, sketches_in
+    from focusctx.baselines.patience import patient
+    from focusctx.cli.progress import progress
+    from focusctx.cli.replay_options import runs_of, sketches_in
+    from focusctx.cli.terminal import printable
+    from focusctx.config import FocusConfig
+    from focusctx.replay.answering import check_answering
+    from focusctx.replay.sketches import Sketches, record
+    from focusctx.replay.tally import Tally
+
     from .replay_places import points_over_budget, points_with_sketches
-    from .terminal import printable
 
     check_positive(arguments, "sketch_tokens", "every", "at_once")
     runs = runs_of(arguments)

@@ -5,19 +5,19 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from .parsers import parser_for
+from focusctx.cli.parsers import parser_for
+
 from .reports import add_report_options, forms_of, report_folder, say_written
 
 if TYPE_CHECKING:
-    from .parsers import Commands
+    from focusctx.cli.parsers import Commands
 
 _DESCRIPTION = """\
 Make tables and pictures of everything that was replayed into FOLDER: walks,
 points and a model's answers; recall against tokens left with all methods on
 one picture, FOCUS against those that got its share of tokens, with intervals
 by bootstrap over runs, and others' figures beside ours. Tables are written as
-Markdown, HTML, LaTeX and CSV, pictures as PNG and SVG; pictures need
-focusctx[bench].
+Markdown, HTML, LaTeX and CSV, pictures as PNG and SVG.
 """
 
 
@@ -28,7 +28,7 @@ def add_to(parts: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from ..bench.replay.report.document import document
-    from ..bench.replay.report.write import write
+    from ..replay.report.document import document
+    from ..replay.report.write import write
 
     return say_written(write(document(arguments.folder), report_folder(arguments), forms_of(arguments)))

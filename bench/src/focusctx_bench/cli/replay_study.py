@@ -7,18 +7,20 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .interrupt import interruptible
-from .options import DRAFTS, add_threshold
-from .parsers import parser_for
-from .problem import Problem, check_positive
-from .replay_options import DATA, add_data, runs_of, sketches_in
+from focusctx.cli.interrupt import interruptible
+from focusctx.cli.options import DRAFTS, add_threshold
+from focusctx.cli.parsers import parser_for
+from focusctx.cli.problem import Problem, check_positive
+from focusctx.cli.replay_options import DATA, add_data, runs_of, sketches_in
+
 from .replay_places import chosen_points, points_with_sketches
 from .reports import say_written
 
 if TYPE_CHECKING:
-    from ..bench.replay.points import Point
-    from ..bench.replay.study.findings import Findings
-    from .parsers import Commands
+    from focusctx.cli.parsers import Commands
+    from focusctx.replay.points import Point
+
+    from ..replay.study.findings import Findings
 
 _DESCRIPTION = f"""\
 How many sketches are enough, and do they say what the future needs? Three
@@ -112,9 +114,10 @@ def _points(arguments: argparse.Namespace) -> list[Point]:
 def _sketch(arguments: argparse.Namespace, points: list[Point]) -> None:
     import asyncio
 
-    from ..bench.replay.sketches import Recorded, Sketches, record
-    from ..config import FocusConfig
-    from ..drafts.registry import draft_from
+    from focusctx.config import FocusConfig
+    from focusctx.drafts.registry import draft_from
+    from focusctx.replay.sketches import Recorded, Sketches, record
+
     from .replay_counting import counting
 
     config = FocusConfig.paper(
@@ -140,9 +143,10 @@ def _score(arguments: argparse.Namespace, points: list[Point], *, asked: bool) -
     import asyncio
     from typing import cast
 
-    from ..bench.replay.study.scoring import Amounts, score_points
-    from ..drafts.likelihood import ScoringDraft
-    from ..drafts.registry import draft_from
+    from focusctx.drafts.likelihood import ScoringDraft
+    from focusctx.drafts.registry import draft_from
+
+    from ..replay.study.scoring import Amounts, score_points
     from .replay_counting import counting
 
     draft = draft_from(arguments.draft)
@@ -156,13 +160,14 @@ def _score(arguments: argparse.Namespace, points: list[Point], *, asked: bool) -
 
 
 def _report(arguments: argparse.Namespace, points: list[Point]) -> None:
-    from ..bench.replay.files import short_name
-    from ..bench.replay.sketches import Sketches
-    from ..bench.replay.study.document import document
-    from ..bench.replay.study.events import gather
-    from ..bench.replay.study.findings import study
-    from ..bench.replay.study.likelihoods import read_likelihoods
-    from ..bench.report.write import write_report
+    from focusctx.replay.files import short_name
+    from focusctx.replay.sketches import Sketches
+
+    from ..replay.study.document import document
+    from ..replay.study.events import gather
+    from ..replay.study.findings import study
+    from ..replay.study.likelihoods import read_likelihoods
+    from ..report.write import write_report
 
     recorded = Sketches(_sketches_file(arguments)).by_place()
     path = _likelihoods_file(arguments)
@@ -181,7 +186,7 @@ def _report(arguments: argparse.Namespace, points: list[Point]) -> None:
 
 
 def _headline(findings: Findings) -> list[str]:
-    from ..bench.replay.study.document import facts
+    from ..replay.study.document import facts
 
     told = [facts(findings)]
     for curve in findings.curves:

@@ -27,8 +27,9 @@ def report_folder(arguments: argparse.Namespace) -> Path:
 
 def say_written(files: Iterable[Path], *, pictures: bool = True) -> int:
     """The files on standard output, and on standard error what is missing for pictures; the exit code."""
-    from ..bench.report.write import can_draw
-    from .terminal import printable
+    from focusctx.cli.terminal import printable
+
+    from ..report.write import can_draw
 
     for path in files:
         sys.stdout.write(f"{printable(str(path))}\n")

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..answering import check_answering
+from focusctx.replay.answering import check_answering
+
 from ..job import Unit
 from ..spending import Meter
 from ..workshop import Attempt, Workshop

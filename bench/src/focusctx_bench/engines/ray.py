@@ -16,9 +16,11 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from ...errors import BenchError, FocusError, MissingExtraError
+from focusctx.errors import BenchError, FocusError, MissingExtraError
+from focusctx.replay.tally import Spending
+
 from ..job import Job, Unit
-from ..spending import Meter, Spending
+from ..spending import Meter
 from ..workshop import Attempt, Workshop
 
 
@@ -29,7 +31,7 @@ class RayEngine:
         try:
             ray: Any = import_module("ray")
         except ImportError as error:
-            raise MissingExtraError("the Ray engine", "ray") from error
+            raise MissingExtraError("the Ray engine", "ray", "focusctx-bench") from error
         self._ray = ray
         self._joined = not ray.is_initialized()
         if self._joined:

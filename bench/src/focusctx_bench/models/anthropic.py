@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...drafts.answer import count
-from ...drafts.http import Endpoint
-from ...types import Message
+from focusctx.drafts.answer import count
+from focusctx.drafts.http import Endpoint
+from focusctx.types import Message
+
 from ..cost import priced_turn
 from ..seams import Turn
 from .anthropic_messages import message, request

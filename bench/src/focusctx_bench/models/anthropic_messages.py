@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...types import Message
-from ...wire.chat_completions import SYSTEM_ROLES
+from focusctx.types import Message
+from focusctx.wire.chat_completions import SYSTEM_ROLES
 
 _MARK = {"cache_control": {"type": "ephemeral"}}
 _SILENCE = "(nothing said)"

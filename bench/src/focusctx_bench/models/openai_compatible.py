@@ -6,9 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...drafts.answer import count, text_of
-from ...drafts.http import Endpoint
-from ...types import Message
+from focusctx.drafts.answer import count, text_of
+from focusctx.drafts.http import Endpoint
+from focusctx.types import Message
+
 from ..cost import priced_turn
 from ..seams import Turn
 from .served import Server

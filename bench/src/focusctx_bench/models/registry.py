@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ...drafts.anthropic import AnthropicDraft
-from ...drafts.openai_compatible import OpenAICompatibleDraft
-from ...drafts.registry import draft_from
-from ...errors import ConfigError
+from focusctx.drafts.anthropic import AnthropicDraft
+from focusctx.drafts.openai_compatible import OpenAICompatibleDraft
+from focusctx.drafts.registry import draft_from
+from focusctx.errors import ConfigError
+
 from ..agent import SEED, TEMPERATURE
 from ..seams import Model
 from .anthropic import AnthropicModel

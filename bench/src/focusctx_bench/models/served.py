@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ...drafts.http import BadRequest, Endpoint, open_session
-from ...drafts.parameters import Rejected
-from ...errors import DraftError, ModelError
+from focusctx.drafts.http import BadRequest, Endpoint, open_session
+from focusctx.drafts.parameters import Rejected
+from focusctx.errors import DraftError, ModelError
+
 from ..seams import ContextTooLong
 
 TIMEOUT = 300.0

@@ -11,26 +11,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ...baselines.registry import ALL
+from focusctx.replay.names import NAMES
+
+from ..baselines.registry import ALL
 from ..folder import RECORDS, RunFolder, runs_below
 from ..metrics import Summary, TaskMetrics, by_difficulty, events_by_step, of_task, summarise
 from ..record import Record, read_records
 
 _OF_THE_STUDY = ("split", "options", "seed", "step_limit")
-NAMES = {
-    "none": "No compression",
-    "fifo": "FIFO",
-    "retrieval": "Retrieval",
-    "llmlingua": "LLMLingua",
-    "prompting": "Prompting",
-    "masking-10": "Masking, M = 10",
-    "masking-5": "Masking, M = 5",
-    "masking-3": "Masking, M = 3",
-    "acon-ut": "ACON UT",
-    "acon-utco": "ACON UTCO",
-    "focus-o": "FOCUS-O",
-    "focus-d": "FOCUS-D",
-}
 
 
 @dataclass

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ... import __version__
-from ...errors import BenchError
+from focusctx import __version__
+from focusctx.errors import BenchError
+
 from ..folder import runs_below
 from .collect import Study, collect, unfinished
 from .figures import Figure, figures

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...errors import MissingExtraError
+from focusctx.errors import MissingExtraError
+
 from .choose import main_lines, varied_lines
 from .collect import Line, Study
 
@@ -61,7 +62,7 @@ def drawn(figure: Figure, theme: Theme = LIGHT, form: str = "svg") -> bytes:
         import matplotlib as mpl
         from matplotlib.figure import Figure as Canvas
     except ImportError as error:
-        raise MissingExtraError("a figure", "bench") from error
+        raise MissingExtraError("a figure", "bench", "focusctx-bench") from error
     look: dict[Any, Any] = {
         "font.size": 10,
         "font.family": "DejaVu Sans",

@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from ...baselines.llmlingua import MODEL as LLMLINGUA_MODEL
+from ..baselines.llmlingua import MODEL as LLMLINGUA_MODEL
 from .collect import Line, Study
 
 _RELEASE = re.compile(r"-\d{4}-\d{2}-\d{2}$")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ..intervals import Interval
+from focusctx.replay.intervals import Interval
+
 from ..metrics import Summary, difference
 from .choose import main_lines, same_for_all, value_of, varied_lines
 from .collect import Line, Study

@@ -1,10 +1,10 @@
 """δ varied: the same runs at every budget, told apart by their events and peaks."""
 
-from focusctx.bench.replay.ablations.budgets import figures, recall, swept, tables
-from focusctx.bench.replay.record import RunRecord, StepRecord
-from focusctx.bench.report.figures import drawn
-from focusctx.bench.report.table import Number
+from focusctx.replay.record import RunRecord, StepRecord
 from focusctx.types import Usage
+from focusctx_bench.replay.ablations.budgets import figures, recall, swept, tables
+from focusctx_bench.report.figures import drawn
+from focusctx_bench.report.table import Number
 
 
 def record(run: str, budget: int, events: int, method: str = "focus-d") -> RunRecord:

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from bench.replay.logs import long_run
-from focusctx.bench.replay.ablations.rollouts import WAYS, measure, read_taken
-from focusctx.bench.replay.ablations.rollouts_report import tables
-from focusctx.bench.replay.evidence import Evidence
-from focusctx.bench.replay.points import Point, points_of
 from focusctx.config import FocusConfig
 from focusctx.errors import BenchError, DraftError
+from focusctx.replay.evidence import Evidence
+from focusctx.replay.points import Point, points_of
 from focusctx.types import Prompt, Reply, Usage
+from focusctx_bench.replay.ablations.rollouts import WAYS, measure, read_taken
+from focusctx_bench.replay.ablations.rollouts_report import tables
+from replay.logs import long_run
 
 
 class Metered:

@@ -4,18 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from bench.replay.logs import long_run
 from focusctx.baselines.embedders import embedder_from
-from focusctx.bench.replay.ablations.outcomes import judge
-from focusctx.bench.replay.ablations.settings import judge_all
-from focusctx.bench.replay.ablations.settings_report import by_group, figures, tables
-from focusctx.bench.replay.ablations.variants import GROUPS, Variant, variants
-from focusctx.bench.replay.evidence import Evidence
-from focusctx.bench.replay.points import Point, points_of
-from focusctx.bench.replay.runs import read_runs
-from focusctx.bench.replay.sketches import Recorded, Sketches
-from focusctx.bench.report.table import Number
 from focusctx.config import FocusConfig
+from focusctx.replay.evidence import Evidence
+from focusctx.replay.points import Point, points_of
+from focusctx.replay.runs import read_runs
+from focusctx.replay.sketches import Recorded, Sketches
+from focusctx_bench.replay.ablations.outcomes import judge
+from focusctx_bench.replay.ablations.settings import judge_all
+from focusctx_bench.replay.ablations.settings_report import by_group, figures, tables
+from focusctx_bench.replay.ablations.variants import GROUPS, Variant, variants
+from focusctx_bench.report.table import Number
+from replay.logs import long_run
 
 SHARED = Path(__file__).parents[5] / "shared"
 

@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from focusctx.bench.replay.study.convergence import converge
-from focusctx.bench.replay.study.spread import BINS, spread_in_groups, spread_of
-from focusctx.bench.replay.study.votes import Votes, read_votes
 from focusctx.types import Reply
+from focusctx_bench.replay.study.convergence import converge
+from focusctx_bench.replay.study.spread import BINS, spread_in_groups, spread_of
+from focusctx_bench.replay.study.votes import Votes, read_votes
 
 
 def drawn(chances: dict[int, float], sketches: int, seed: int = 1) -> Votes:

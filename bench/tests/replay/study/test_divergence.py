@@ -7,15 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from focusctx.bench.replay.study.divergence import (
-    action_divergence,
-    hindsight,
-    kl,
-    plan_divergence,
-    sampled_curve,
-)
-from focusctx.bench.replay.study.likelihoods import Kind, Likelihoods, Text, read_likelihoods, to_line
 from focusctx.errors import BenchError
+from focusctx_bench.replay.study.divergence import action_divergence, hindsight, kl, plan_divergence, sampled_curve
+from focusctx_bench.replay.study.likelihoods import Kind, Likelihoods, Text, read_likelihoods, to_line
 
 TEXTS = (
     Text(Kind.ACTION, "open a", 2),

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from bench.replay.logs import long_run
-from focusctx.bench.replay.evidence import Evidence
-from focusctx.bench.replay.points import Point, points_of
-from focusctx.bench.replay.study.divergence import action_divergence, hindsight
-from focusctx.bench.replay.study.elicit import plan_prompt, read_actions, vocabulary, vocabulary_prompt
-from focusctx.bench.replay.study.events import at_stake, choose, place_of
-from focusctx.bench.replay.study.likelihoods import Kind, read_likelihoods
-from focusctx.bench.replay.study.scoring import Amounts, score_points
 from focusctx.drafts.likelihood import Scored
 from focusctx.errors import DraftError
+from focusctx.replay.evidence import Evidence
+from focusctx.replay.points import Point, points_of
 from focusctx.types import Prompt, Reply
+from focusctx_bench.replay.study.divergence import action_divergence, hindsight
+from focusctx_bench.replay.study.elicit import plan_prompt, read_actions, vocabulary, vocabulary_prompt
+from focusctx_bench.replay.study.events import at_stake, choose, place_of
+from focusctx_bench.replay.study.likelihoods import Kind, read_likelihoods
+from focusctx_bench.replay.study.scoring import Amounts, score_points
+from replay.logs import long_run
 
 
 class Literal:

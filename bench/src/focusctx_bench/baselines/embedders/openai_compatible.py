@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...drafts.answer import count
-from ...drafts.http import Endpoint, base_url, open_session
-from ...errors import ConfigError
-from ...prices import price_of
-from ...tokens import encoding
-from ...types import Usage
-from . import Embedded, Vectors
+from focusctx.baselines.embedders import Embedded, Vectors
+from focusctx.drafts.answer import count
+from focusctx.drafts.http import Endpoint, base_url, open_session
+from focusctx.errors import ConfigError
+from focusctx.prices import price_of
+from focusctx.tokens import encoding
+from focusctx.types import Usage
 
 _OPENAI = "https://api.openai.com/v1"
 _PATIENCE = 60.0

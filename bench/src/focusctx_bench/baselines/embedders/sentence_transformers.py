@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from threading import Lock
 from typing import Any
 
-from ...errors import ConfigError, MissingExtraError
+from focusctx.errors import ConfigError, MissingExtraError
 
 
 class SentenceTransformersEmbedder:
@@ -15,7 +15,7 @@ class SentenceTransformersEmbedder:
 
     def __init__(self, model: str) -> None:
         if find_spec("sentence_transformers") is None:
-            raise MissingExtraError("the embedder sentence-transformers:", "sentence-transformers")
+            raise MissingExtraError("the embedder sentence-transformers:", "sentence-transformers", "focusctx-bench")
         self._name = model
         self._model: Any = None
         self._lock = Lock()

@@ -8,15 +8,15 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from ...errors import MissingExtraError
+from focusctx.errors import MissingExtraError
 
 
 class WordLlamaEmbedder:
     """Loads the vectors at first use."""
 
-    def __init__(self) -> None:
+    def __init__(self, _: str = "") -> None:
         if find_spec("wordllama") is None:
-            raise MissingExtraError("the embedder wordllama", "wordllama")
+            raise MissingExtraError("the embedder wordllama", "wordllama", "focusctx-bench")
         self._model: Any = None
         self._lock = Lock()
 

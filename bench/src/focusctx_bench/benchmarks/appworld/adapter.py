@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ....errors import BenchError
+from focusctx.errors import BenchError
+
 from ...seams import Options, Score, Task, ToolCall
 from ..foreign.settings import check_settings
 from ..foreign.worker import Worker

@@ -7,7 +7,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from ....errors import BenchError, ConfigError
+from focusctx.errors import BenchError, ConfigError
+
 from ...seams import Options, Task
 
 VARIABLE, PYTHON = "FOCUSCTX_APPWORLD", "FOCUSCTX_APPWORLD_PYTHON"

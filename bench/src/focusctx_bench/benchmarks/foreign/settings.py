@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....errors import ConfigError
+from focusctx.errors import ConfigError
+
 from ...seams import Options
 
 

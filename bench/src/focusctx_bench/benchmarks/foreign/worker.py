@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ....errors import BenchError, FocusError
+from focusctx.errors import BenchError, FocusError
 
 SERVING = Path(__file__).with_name("serving.py")
 

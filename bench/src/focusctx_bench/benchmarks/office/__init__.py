@@ -6,7 +6,8 @@ two methods can be compared exactly, in seconds.
 
 from __future__ import annotations
 
-from ....errors import ConfigError
+from focusctx.errors import ConfigError
+
 from ...models.scripted import FunctionModel
 from ...seams import Options
 from .clerk import decide

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from ....types import Message
+from focusctx.types import Message
+
 from .clerk.agent import decide_from
 from .clerk.knowledge import Key
 from .clerk.reader import read

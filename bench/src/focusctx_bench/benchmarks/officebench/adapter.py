@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ....errors import BenchError
+from focusctx.errors import BenchError
+
 from ...models.registry import model_from
 from ...seams import Model, Options, Score, Task, ToolCall
 from ..foreign.settings import check_settings

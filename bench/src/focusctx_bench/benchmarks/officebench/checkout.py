@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ....errors import BenchError, ConfigError
+from focusctx.errors import BenchError, ConfigError
+
 from ...seams import Options, Task
 
 VARIABLE = "FOCUSCTX_OFFICEBENCH"

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from ....errors import BenchError, ConfigError
+from focusctx.errors import BenchError, ConfigError
+
 from ...seams import Options
 from .checkout import Checkout
 

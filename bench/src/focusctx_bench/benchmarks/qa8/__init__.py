@@ -6,7 +6,8 @@ passages are a stand-in, and are to be reported as that; prepared groups and a s
 
 from __future__ import annotations
 
-from ....errors import BenchError
+from focusctx.errors import BenchError
+
 from ...models.scripted import FunctionModel
 from ...seams import Options
 from .data import groups_from, passages_from, questions_from

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ....errors import BenchError
+from focusctx.errors import BenchError
 
 SIZE = 8
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ....types import Message
+from focusctx.types import Message
+
 from ...models.scripted import Say
 
 _QUESTION = re.compile(r"^(\d+): (.+)$", re.MULTILINE)

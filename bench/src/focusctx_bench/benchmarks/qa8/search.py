@@ -10,8 +10,9 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Protocol
 
-from ....drafts.http import Endpoint, base_url, open_session
-from ....errors import BenchError, DraftError
+from focusctx.drafts.http import Endpoint, base_url, open_session
+from focusctx.errors import BenchError, DraftError
+
 from .data import Passage, passage_of
 
 K1, B = 1.2, 0.75

@@ -10,8 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ....errors import ConfigError
-from ....types import Message, Usage
+from focusctx.errors import ConfigError
+from focusctx.types import Message, Usage
+
 from ...models.registry import model_from
 from ...seams import Model, Options, Score, Task, ToolCall
 from ..foreign.settings import check_settings

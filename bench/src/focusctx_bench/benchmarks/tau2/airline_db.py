@@ -3,7 +3,7 @@
 τ²-bench took tau-bench's flights, users and reservations and changed little: users carry their id, amounts are
 fractions, one reservation and one flight differ. The outcome is the very file: its git id is checked.
 
-    python -m focusctx.bench.benchmarks.tau2.airline_db TAU_BENCH DB_JSON
+    python -m focusctx_bench.benchmarks.tau2.airline_db TAU_BENCH DB_JSON
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ....errors import BenchError
+from focusctx.errors import BenchError
 
 BLOB = "c6a1e817aa9102c5822e83affb3595acbc312701"
 """How git names the file in sierra-research/tau2-bench, from its first release to 1.0.1."""

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ....errors import BenchError, ConfigError
+from focusctx.errors import BenchError, ConfigError
+
 from ...seams import Options
 from .airline_db import rebuild
 

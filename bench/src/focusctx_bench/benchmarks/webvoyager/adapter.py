@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
-from ....errors import BenchError, ConfigError
+from focusctx.errors import BenchError, ConfigError
+
 from ...models.registry import model_from
 from ...seams import Model, Options, Score, Task, ToolCall
 from ..foreign.settings import check_settings

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from ....errors import BenchError, MissingExtraError
+from focusctx.errors import BenchError, MissingExtraError
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext
@@ -62,7 +62,7 @@ class SharedBrowser:
         try:
             from playwright.async_api import Error, async_playwright
         except ImportError as error:
-            raise MissingExtraError("WebVoyager", "webvoyager") from error
+            raise MissingExtraError("WebVoyager", "webvoyager", "focusctx-bench") from error
         playwright = await self._running.enter_async_context(async_playwright())
         executable = self._executable or next(filter(None, map(shutil.which, _NAMES)), None)
         executable = executable or playwright.chromium.executable_path

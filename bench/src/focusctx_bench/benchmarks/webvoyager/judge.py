@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ....types import Message, Usage
+from focusctx.types import Message, Usage
+
 from ...seams import Model
 
 SYSTEM = (

@@ -7,7 +7,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from ....errors import BenchError, ConfigError
+from focusctx.errors import BenchError, ConfigError
+
 from ...seams import Options, Task
 from .window import is_web
 

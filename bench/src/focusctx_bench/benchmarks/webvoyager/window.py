@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urldefrag, urlsplit
 
-from ....errors import BenchError
+from focusctx.errors import BenchError
+
 from .reading import Reading, read_page
 from .tabs import Tabs
 

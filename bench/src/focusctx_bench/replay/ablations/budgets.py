@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from ...intervals import Interval, bootstrap
+from focusctx.replay.intervals import Interval, bootstrap
+from focusctx.replay.record import RunRecord
+
 from ...report.figures import Figure, Theme
 from ...report.table import Column, Number, Row, Table
-from ..record import RunRecord
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import NamedTuple
 
-from ....baselines.embedders import Embed
-from ....compressor import Focus
-from ....drafts.scripted import ScriptedDraft
-from ....types import Reply
-from ..matched import comparator
-from ..points import Judged, Point
-from ..sketches import Place, Recorded
+from focusctx.baselines.embedders import Embed
+from focusctx.compressor import Focus
+from focusctx.drafts.scripted import ScriptedDraft
+from focusctx.replay.matched import comparator
+from focusctx.replay.points import Judged, Point
+from focusctx.replay.sketches import Place, Recorded
+from focusctx.types import Reply
+
 from .variants import Variant
 
 _GROUPS = 4

@@ -9,13 +9,13 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ....config import FocusConfig
-from ....errors import BenchError, FocusError
-from ....pipeline.draft import build_prompt
-from ....types import DraftModel, Prompt, Reply, Usage
-from ..files import short_name
-from ..points import Point
-from ..record import end_the_last_line
+from focusctx.config import FocusConfig
+from focusctx.errors import BenchError, FocusError
+from focusctx.pipeline.draft import build_prompt
+from focusctx.replay.files import short_name
+from focusctx.replay.points import Point
+from focusctx.replay.record import end_the_last_line
+from focusctx.types import DraftModel, Prompt, Reply, Usage
 
 WAYS = ("sequential", "parallel", "one request")
 

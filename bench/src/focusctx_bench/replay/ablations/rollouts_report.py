@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from statistics import fmean
 
-from ...intervals import bootstrap
+from focusctx.replay.intervals import bootstrap
+
 from ...report.table import Cell, Column, Number, Row, Table
 from .rollouts import WAYS, Taken
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ....baselines.embedders import embedder_from
-from ..engines import Outcome as Done
-from ..engines import on_cores
-from ..evidence import Evidence
-from ..runs import Run
-from ..sketches import Recorded, points_recorded
-from ..work import Unit
+from focusctx.baselines.embedders import embedder_from
+from focusctx.replay.engines import Outcome as Done
+from focusctx.replay.engines import on_cores
+from focusctx.replay.evidence import Evidence
+from focusctx.replay.runs import Run
+from focusctx.replay.sketches import Recorded, points_recorded
+from focusctx.replay.work import Unit
+
 from .outcomes import Outcome, judge
 from .variants import variants
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from ...intervals import Interval, bootstrap
+from focusctx.replay.intervals import Interval, bootstrap
+
 from ...report.figures import Figure, Theme
 from ...report.table import Cell, Column, Number, Row, Table
 from .outcomes import Outcome

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ....config import FocusConfig
-from ..points import Point
+from focusctx.config import FocusConfig
+from focusctx.replay.points import Point
 
 ROLLOUTS = (1, 3, 5, 10)
 THRESHOLDS = (0.1, 0.2, 0.3, 0.5, 0.7, 0.9)

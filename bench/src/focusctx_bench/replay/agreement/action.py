@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ....types import Message
+from focusctx.types import Message
 
 SAYS = "say"
 """The tool of a turn that only speaks."""

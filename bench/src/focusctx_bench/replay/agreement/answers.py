@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ....errors import BenchError
-from ....types import Message
-from ..files import PACKED, read_text
-from ..record import Key, end_the_last_line, settings_text
+from focusctx.errors import BenchError
+from focusctx.replay.files import PACKED, read_text
+from focusctx.replay.record import Key, end_the_last_line, settings_text
+from focusctx.types import Message
 
 ANSWERS = "answers.jsonl"
 

@@ -7,11 +7,12 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ....errors import ModelError
-from ....types import Message
+from focusctx.errors import ModelError
+from focusctx.replay.methods import Setup
+from focusctx.replay.points import Point
+from focusctx.types import Message
+
 from ...seams import Model
-from ..methods import Setup
-from ..points import Point
 from .answers import AGAIN, RECORDED, Answers
 from .tools import Tool
 from .views import View, recorded_turn

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TypeAlias
 
-from ...intervals import Interval, bootstrap
+from focusctx.replay.intervals import Interval, bootstrap
+
 from .action import Action, Agreement, action_of, agreement
 from .answers import FULL, RECORDED, Answer
 

@@ -16,11 +16,12 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
-from ....errors import DraftError, ModelError
-from ....types import DraftModel, History, Message, Prompt
-from ....wire.chat_completions import SYSTEM_ROLES
+from focusctx.errors import DraftError, ModelError
+from focusctx.replay.files import short_name
+from focusctx.types import DraftModel, History, Message, Prompt
+from focusctx.wire.chat_completions import SYSTEM_ROLES
+
 from ...seams import Turn
-from ..files import short_name
 
 _TOOLS = """
 # Tools

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ....types import Message
-from ..runs import Run
+from focusctx.replay.runs import Run
+from focusctx.types import Message
 
 Tool = Mapping[str, Any]
 """A Chat Completions tool definition."""

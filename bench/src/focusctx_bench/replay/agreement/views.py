@@ -7,12 +7,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ....baselines.method import Method
-from ....types import Message
-from ..matched import COMPARATORS, comparator
-from ..methods import FOCUS, Setup, Workshop
-from ..points import Point
-from ..sketches import Recorded
+from focusctx.baselines.method import Method
+from focusctx.replay.matched import COMPARATORS, comparator
+from focusctx.replay.methods import FOCUS, Setup, Workshop
+from focusctx.replay.points import Point
+from focusctx.replay.sketches import Recorded
+from focusctx.types import Message
+
 from .action import SAYS, action_of
 from .answers import AGAIN, FULL, RECORDED, Answer
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ...intervals import Interval
+from focusctx.replay.intervals import Interval
+from focusctx.replay.methods import FOCUS
+from focusctx.replay.names import method_name, order_of
+
 from ...report.figures import Figure, Theme
 from ...report.table import Cell, Column, Number, Row, Table
 from ..agreement.answers import AGAIN, FULL, Answer
 from ..agreement.compare import MEASURES, Agreed, compare
-from ..methods import FOCUS
-from .names import method_name, order_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,15 +10,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from .... import __version__
-from ....errors import BenchError
+from focusctx import __version__
+from focusctx.errors import BenchError
+from focusctx.replay.folder import ABOUT, ReplayFolder
+from focusctx.replay.lines import Line, R, by_file, lines_of
+from focusctx.replay.record import PointRecord, RunRecord
+
 from ...report.document import Document, Section
 from ..agreement.answers import Answer, Answers
-from ..folder import ABOUT, ReplayFolder
-from ..record import PointRecord, RunRecord
 from .agreement import agreement_against, agreement_figure, agreement_table, recorded_table
 from .figures import differences, events_by_step, trade_off
-from .lines import Line, R, by_file, lines_of
 from .reference import others_table, paper_table, prototype_table
 from .tables import against_by_file, against_table, points_table, sizes_table, walks_table
 from .verdicts import verdicts

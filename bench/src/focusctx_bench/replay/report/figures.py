@@ -6,11 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...intervals import Interval
+from focusctx.replay import measures
+from focusctx.replay.intervals import Interval
+from focusctx.replay.lines import Line, R
+from focusctx.replay.record import RunRecord
+
 from ...report.figures import Figure, Theme
-from ..record import RunRecord
-from . import measures
-from .lines import Line, R
 from .pairs import FEW, pairs
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Generic
 
-from ...intervals import Interval
-from ..record import PointRecord, RunRecord
-from . import measures
-from .lines import Line, R
+from focusctx.replay import measures
+from focusctx.replay.intervals import Interval
+from focusctx.replay.lines import Line, R
+from focusctx.replay.record import PointRecord, RunRecord
 
 FEW = 5
 """Runs below which an interval by bootstrap says nothing."""

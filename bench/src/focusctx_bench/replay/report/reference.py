@@ -8,11 +8,12 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from focusctx.replay import measures
+from focusctx.replay.lines import Line, R
+from focusctx.replay.names import method_name
+from focusctx.replay.record import PointRecord, RunRecord
+
 from ...report.table import Cell, Column, Number, Row, Table
-from ..record import PointRecord, RunRecord
-from . import measures
-from .lines import Line, R
-from .names import method_name
 
 
 def others_table(file: str, lines: Sequence[Line[RunRecord]]) -> Table | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ...intervals import Interval
+from focusctx.replay import measures
+from focusctx.replay.intervals import Interval
+from focusctx.replay.lines import Line, R
+from focusctx.replay.record import PointRecord, RunRecord
+
 from ...report.table import Cell, Column, Number, Row, Table
-from ..record import PointRecord, RunRecord
-from . import measures
-from .lines import Line, R
 from .pairs import FEW, Pair, pairs
 
 _INTERVALS = "In brackets: where the mean lies with 95 % confidence, by bootstrap over runs."

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from .lines import Line, R
+from focusctx.replay.lines import Line, R
+
 from .pairs import pairs
 
 _SAID = {"above": "above", "no clear difference": "not clearly above", "below": "below"}

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import NamedTuple
 
-from ...intervals import RESAMPLES, SEED, Interval, bootstrap, percentile
+from focusctx.replay.intervals import RESAMPLES, SEED, Interval, bootstrap, percentile
+
 from .ranks import jaccard, log_log_slope
 from .votes import Votes
 

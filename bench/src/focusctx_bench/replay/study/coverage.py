@@ -15,7 +15,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from ...intervals import SEED, Interval, bootstrap
+from focusctx.replay.intervals import SEED, Interval, bootstrap
+
 from .votes import Votes
 
 _EDGES = (0.0, 0.25, 0.5, 0.75, 1.0)

@@ -18,7 +18,8 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean
 
-from ...intervals import SEED
+from focusctx.replay.intervals import SEED
+
 from .convergence import Curve
 from .likelihoods import Kind, Likelihoods
 from .ranks import jaccard, top

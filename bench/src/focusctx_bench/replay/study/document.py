@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .... import __version__
+from focusctx import __version__
+
 from ...report.document import Document, Section
 from .figures import figures
 from .findings import Findings

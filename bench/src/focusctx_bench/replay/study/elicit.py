@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ....pipeline.draft import harmless, render
-from ....types import History, Prompt
+from focusctx.pipeline.draft import harmless, render
+from focusctx.types import History, Prompt
 
 _SHOWN = """\
 You are shown the task of an agent and a trace of its past steps, one per line, each with an id such as [s_X]. \

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from ....config import FocusConfig
-from ....pipeline.budget import pinned_spans
-from ..facts import text_of
-from ..points import Point
-from ..sketches import Place, Recorded
+from focusctx.config import FocusConfig
+from focusctx.pipeline.budget import pinned_spans
+from focusctx.replay.facts import text_of
+from focusctx.replay.points import Point
+from focusctx.replay.sketches import Place, Recorded
+
 from .likelihoods import Likelihoods
 from .votes import Votes, read_votes
 

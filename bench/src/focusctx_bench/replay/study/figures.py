@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...intervals import Interval
+from focusctx.replay.intervals import Interval
+
 from ...report.figures import Figure, Theme
 from .convergence import Curve
 from .findings import Findings

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ....drafts.dataflow import read_flow
+from focusctx.drafts.dataflow import read_flow
+
 from .convergence import Curve, converge
 from .coverage import Coverage, coverage, is_needed, sets_of_spans, single_spans
 from .divergence import action_divergence, hindsight, plan_divergence, sampled_curve

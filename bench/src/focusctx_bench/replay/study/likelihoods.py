@@ -13,9 +13,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from ....errors import BenchError
-from ..files import read_text
-from ..sketches import Place
+from focusctx.errors import BenchError
+from focusctx.replay.files import read_text
+from focusctx.replay.sketches import Place
 
 
 class Kind(StrEnum):

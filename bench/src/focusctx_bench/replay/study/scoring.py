@@ -11,13 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ....config import FocusConfig
-from ....drafts.likelihood import ScoringDraft, without_span
-from ....errors import BenchError, FocusError
-from ....types import Prompt
-from ..files import short_name
-from ..points import Point
-from ..record import end_the_last_line
+from focusctx.config import FocusConfig
+from focusctx.drafts.likelihood import ScoringDraft, without_span
+from focusctx.errors import BenchError, FocusError
+from focusctx.replay.files import short_name
+from focusctx.replay.points import Point
+from focusctx.replay.record import end_the_last_line
+from focusctx.types import Prompt
+
 from .elicit import one_line, plan_prompt, vocabulary, vocabulary_prompt
 from .events import at_stake, place_of
 from .likelihoods import Kind, Likelihoods, Text, read_likelihoods, to_line

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...intervals import Interval
+from focusctx.replay.intervals import Interval
+
 from ...report.table import Cell, Column, Number, Row, Table
 from .convergence import ENOUGH, SETTLED, Curve
 from .estimators import Agreement

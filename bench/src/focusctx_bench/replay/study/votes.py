@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from ....pipeline.cite import read_sketch
-from ....theory import set_utility
-from ....types import Reply
-from ..sketches import Place
+from focusctx.pipeline.cite import read_sketch
+from focusctx.replay.sketches import Place
+from focusctx.theory import set_utility
+from focusctx.types import Reply
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .....types import Message
+from focusctx.types import Message
+
 from ....models.scripted import Say
 from .chores import go_about
 from .knowledge import Knowledge

@@ -10,8 +10,9 @@ import random
 import re
 from collections.abc import AsyncIterator, Iterator
 
-from .....types import History, Message, Prompt, Reply, Usage
-from ....sizes import count
+from focusctx.replay.sizes import count
+from focusctx.types import History, Message, Prompt, Reply, Usage
+
 from .knowledge import Key, Knowledge
 from .reader import read
 

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from .....types import Message
+from focusctx.types import Message
+
 from .knowledge import Fact, Knowledge
 
 _NAME = r"([A-Z]\w+ [A-Z]\w+)"

@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from baselines.answers import Scripted, every_third_word
+from answers import Scripted, every_third_word
 from focusctx.baselines.embedders import embedder_from
 from focusctx.baselines.fifo import Fifo
 from focusctx.baselines.focus import FocusMethod
-from focusctx.baselines.llmlingua import LLMLingua
 from focusctx.baselines.masking import Masking
 from focusctx.baselines.method import Method
-from focusctx.baselines.prompting import Prompting
 from focusctx.baselines.retrieval import Retrieval
-from focusctx.bench.sizes import size
 from focusctx.config import FocusConfig
 from focusctx.invariants import violations
 from focusctx.pipeline.split import read_history
+from focusctx.replay.sizes import size
+from focusctx_bench.baselines.llmlingua import LLMLingua
+from focusctx_bench.baselines.prompting import Prompting
 from histories import Messages
 
-RECORDED = Path(__file__).parents[3] / "shared" / "trajectories"
+RECORDED = Path(__file__).parents[4] / "shared" / "trajectories"
 FILES = ("swebench_deepseek.jsonl", "swebench_gemini-3-pro.jsonl", "tau2_gpt-4.1_retail.jsonl")
 BUDGET = 1024
 

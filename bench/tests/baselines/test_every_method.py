@@ -7,19 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from baselines.answers import SPENT, Scripted, every_third_word
-from focusctx.baselines.acon import START, Acon
+from answers import SPENT, Scripted, every_third_word
 from focusctx.baselines.embedders import embedder_from
 from focusctx.baselines.fifo import Fifo
 from focusctx.baselines.focus import FocusMethod
-from focusctx.baselines.llmlingua import LLMLingua
 from focusctx.baselines.masking import Masking
 from focusctx.baselines.method import Compressed, Method
 from focusctx.baselines.none import NoCompression
-from focusctx.baselines.prompting import Prompting
-from focusctx.baselines.registry import ALL
 from focusctx.baselines.retrieval import Retrieval
-from focusctx.baselines.summary import HEADING
 from focusctx.config import FocusConfig
 from focusctx.drafts import ScriptedDraft
 from focusctx.errors import DraftUnavailable
@@ -27,6 +22,11 @@ from focusctx.invariants import violations
 from focusctx.pipeline.split import read_history
 from focusctx.types import History, Message
 from focusctx.wire.part import PLACEHOLDER
+from focusctx_bench.baselines.acon import START, Acon
+from focusctx_bench.baselines.llmlingua import LLMLingua
+from focusctx_bench.baselines.prompting import Prompting
+from focusctx_bench.baselines.registry import ALL
+from focusctx_bench.baselines.summary import HEADING
 from strategies import HISTORIES
 
 FORMAT = "chat_completions"

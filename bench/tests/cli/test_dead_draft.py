@@ -2,10 +2,10 @@
 
 import pytest
 
-from bench.plan_server import PlanServer
-from bench.replay.logs import long_run, write
-from focusctx.bench.replay.record import point_records, run_records
-from focusctx.bench.runner import Runner
+from focusctx.replay.record import point_records, run_records
+from focusctx_bench.runner import Runner
+from plan_server import PlanServer
+from replay.logs import long_run, write
 
 NOBODY = "openai:some-model@http://127.0.0.1:1/v1"
 
@@ -17,7 +17,7 @@ def log(tmp_path):
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch):
-    monkeypatch.setattr("focusctx.bench.answering._RETRIES", 0)
+    monkeypatch.setattr("focusctx.replay.answering._RETRIES", 0)
 
 
 @pytest.mark.parametrize("command", ["run", "points", "record"])
@@ -45,7 +45,7 @@ def test_a_bench_does_not_begin(focusctx, tmp_path):
 
 def test_a_walk_without_answers_is_counted_and_walked_again(focusctx, log, tmp_path):
     folder = tmp_path / "out"
-    options = ("--budget", 400, "--methods", "none", "focus-d", "--out", folder, "--no-report")
+    options = ("--budget", 400, "--methods", "none", "focus-d", "--out", folder)
     with PlanServer(fails_after=2) as server:  # the first question, and the first event
         command = ("replay", "run", log, "--draft", server.draft, *options)
         code, out, err = focusctx(*command)
@@ -74,7 +74,7 @@ def test_a_walk_without_answers_is_counted_and_walked_again(focusctx, log, tmp_p
 
 def test_points_without_answers_are_judged_again(focusctx, log, tmp_path):
     folder = tmp_path / "out"
-    options = ("--budget", 400, "--methods", "focus-d", "--out", folder, "--no-report")
+    options = ("--budget", 400, "--methods", "focus-d", "--out", folder)
     with PlanServer(fails_after=2) as server:
         command = ("replay", "points", log, "--draft", server.draft, *options)
         code, _, err = focusctx(*command)
@@ -93,7 +93,7 @@ def test_points_without_answers_are_judged_again(focusctx, log, tmp_path):
 
 def test_sketches_that_are_no_plans_are_a_result(focusctx, log, tmp_path):
     with PlanServer("I feel fine, thank you.") as server:
-        options = ("--budget", 400, "--methods", "focus-d", "--out", tmp_path / "out", "--no-report")
+        options = ("--budget", 400, "--methods", "focus-d", "--out", tmp_path / "out")
         command = ("replay", "run", log, "--draft", server.draft, *options)
         code, _, err = focusctx(*command)
         assert code == 0
@@ -105,7 +105,7 @@ def test_sketches_that_are_no_plans_are_a_result(focusctx, log, tmp_path):
 
 def test_a_summary_that_never_came_is_asked_for_again(focusctx, log, tmp_path):
     with PlanServer("What was done so far.", fails_after=1) as server:
-        options = ("--budget", 400, "--methods", "prompting", "--out", tmp_path / "out", "--no-report")
+        options = ("--budget", 400, "--methods", "prompting", "--out", tmp_path / "out")
         command = ("replay", "run", log, "--draft", "offline", "--compressor", server.draft, *options)
         code, _, err = focusctx(*command)
         assert code == 3

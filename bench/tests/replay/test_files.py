@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from focusctx.bench.replay.agreement.answers import Answer, Answers
-from focusctx.bench.replay.files import read_text, short_name
-from focusctx.bench.replay.sketches import Recorded, Sketches
-from focusctx.bench.replay.study.likelihoods import Kind, Likelihoods, Text, read_likelihoods, to_line
 from focusctx.errors import BenchError
+from focusctx.replay.files import read_text, short_name
+from focusctx.replay.sketches import Recorded, Sketches
+from focusctx_bench.replay.agreement.answers import Answer, Answers
+from focusctx_bench.replay.study.likelihoods import Kind, Likelihoods, Text, read_likelihoods, to_line
 
 
 def packed(path: Path) -> Path:
