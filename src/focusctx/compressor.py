@@ -22,16 +22,13 @@ from .errors import ConfigError
 from .invariants import violations
 from .pipeline.budget import NEWER, over_budget, pinned_spans
 from .pipeline.cite import read_sketch
-from .pipeline.curtail import sample_enough
-from .pipeline.draft import build_prompt
+from .pipeline.draft import build_prompt, sample
 from .pipeline.evidence import decisions
 from .pipeline.fill import Offers, fill, read_offers, spare_room
 from .pipeline.keep import Selection, select
 from .pipeline.limit import limit
-from .pipeline.members import with_members
 from .pipeline.rebuild import rebuild
 from .pipeline.recent import RecentHistories
-from .pipeline.repair import repair
 from .pipeline.score import score
 from .pipeline.skeleton import skeleton_tokens
 from .pipeline.split import measure
@@ -84,7 +81,7 @@ class Focus:
         started = time.perf_counter()
         prompt = build_prompt(history, self.config)
         seen = frozenset(span.index for span in history.spans)
-        replies, problem = await sample_enough(self.draft, prompt, seen, self.config)
+        replies, problem = await sample(self.draft, prompt, self.config.rollouts, self.config.deadline)
         sketches = tuple(read_sketch(reply.text, seen, truncated=reply.truncated) for reply in replies)
         offers = await self._offers(history, sketches)
         return Drafted(sketches, problem, seen, offers, time.perf_counter() - started, self._usage(replies))
@@ -151,8 +148,6 @@ class Focus:
         pinned = {**newer, **event.pinned}
         scores = score(plans)
         selection = select(history, scores, pinned, self.config)
-        selection = with_members(history, selection, plans, self.config)
-        selection = repair(history, selection, plans, self.config)
         selection = limit(history, selection, scores, pinned, self.config)
         selection = fill(history, selection, drafted.offers, self.config)
         rebuilt = rebuild(history, selection.kept, selection.skeletons)
