@@ -1,4 +1,4 @@
-"""What the paper proves, as functions: how many sketches are enough, what a drop can cost, what fits a budget.
+"""The paper's bounds as functions: how many sketches are enough, what a drop can cost, what fits a budget.
 
 Pure functions of numbers, no model needed. Letters as in the paper: m spans, N rollouts, margin γ,
 threshold τ, dependency score u, counterfactual utility U. docs/theory.md has a worked example.
@@ -95,7 +95,7 @@ def certificate(
 
 
 def threshold_bound(dropped: int, threshold: float, m_max: float = 1.0) -> float:
-    """What is known of a drop by threshold alone: `m_max · min(1, τ·|S|)`. Weaker than any good certificate."""
+    """The bound that the threshold alone gives: `m_max · min(1, τ·|S|)`. Weaker than any good certificate."""
     _check_impact(m_max)
     if dropped < 0:
         raise ConfigError(f"dropped must be 0 or more, got {dropped}")
@@ -203,7 +203,7 @@ def _knapsack(items: list[_Item], room: int) -> frozenset[int]:
         return -state[1] * slope.tokens + (room - state[0]) * slope.utility
 
     def needed(best: _State) -> int:
-        """What a state must be worth to tie with the best: its utility at its tokens, or one step more at any."""
+        """The value a state needs to tie with the best: its utility at its tokens, or one step more at any."""
         return min(value(best), (step - best[1]) * slope.tokens)
 
     states = [filled]
