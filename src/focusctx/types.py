@@ -201,7 +201,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """The bound on what dropping the set can change: `loss <= m_max * (set_utility + radius)`."""
+    """The bound on what dropping the set can change: `loss <= m_max * (kappa * (set_utility + radius) + epsilon)`."""
 
     set_utility: float
     """`û_S`: the share of sketches that cite any dropped span."""
@@ -211,6 +211,10 @@ class Certificate:
     m_max: float
     bound: float
     assumptions: tuple[str, ...]
+    kappa: float = 1.0
+    """How many times more often than the draft says the agent may need the set."""
+    epsilon: float = 0.0
+    """Added to that for needs that the draft never cites."""
 
 
 @dataclass(frozen=True, slots=True)
