@@ -134,7 +134,7 @@ class Focus:
         """Everything after the draft: cite, score, keep, rebuild."""
         history = event.history
         event.usage = drafted.usage
-        event.sketches = drafted.sketches
+        event.sketches, event.prompt = drafted.sketches, self.config.prompt
         plans = [sketch for sketch in event.sketches if sketch.problem is None]
         if len(plans) <= self.config.rollouts // 2:
             self._breaker.failed()
@@ -235,6 +235,7 @@ class _Event:
     pinned: dict[int, str]
     started: float
     sketches: tuple[Sketch, ...] = ()
+    prompt: str | None = None
     usage: Usage = Usage()
 
     def untouched(self, **more: Any) -> Result:
@@ -244,6 +245,7 @@ class _Event:
             history=self.history,
             pinned=tuple(self.pinned),
             sketches=self.sketches,
+            prompt=self.prompt,
             usage=self.usage,
             **more,
         )

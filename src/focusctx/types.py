@@ -246,6 +246,8 @@ class Result:
     warnings: tuple[str, ...] = ()
     history: History | None = None
     """The history the decisions speak of; None when nothing was due."""
+    prompt: str | None = None
+    """The name of the prompt the sketches were asked with, `focusctx` or `paper`; None when none were."""
 
     def explain(self) -> str:
         """The event in words: which spans were kept, dropped, rescued or pinned, by whom and why."""
