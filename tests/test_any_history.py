@@ -69,10 +69,7 @@ switches = st.fixed_dictionaries(
     {
         "fill": st.sampled_from([0.0, 0.7, 1.0]),
         "threshold": st.sampled_from([0.3, 0.6]),
-        "repair": st.none() | st.floats(0, 1),
-        "members": st.booleans(),
         "limit": st.none() | st.integers(1, 300),
-        "curtail": st.booleans(),
         "dropped": st.sampled_from(["remove", "remove", "skeleton"]),
     }
 ).filter(lambda chosen: chosen["limit"] is None or chosen["dropped"] == "remove")

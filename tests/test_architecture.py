@@ -14,7 +14,10 @@ ROOT = Path(focusctx.__file__).parent
 PROJECT = Path(__file__).parents[1]
 
 LAYERS = [
-    {"types", "errors", "config", "theory", "prices", "tokens", "vocabulary", "breaker", "blocking", "plugins"},
+    {
+        *("types", "errors", "config", "theory", "knapsack", "prices", "tokens", "vocabulary", "breaker", "blocking"),
+        "plugins",
+    },
     {"wire", "invariants", "drafts", "explain", "serialise"},
     {"pipeline"},
     {"compressor"},

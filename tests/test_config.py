@@ -12,7 +12,7 @@ def test_the_papers_settings() -> None:
     paper = FocusConfig.paper()
     assert (paper.rollouts, paper.threshold, paper.temperature, paper.budget) == (3, 0.3, 0.7, 4096)
     assert (paper.tokens, paper.dropped, paper.defensive) == ("cl100k_base", "remove", True)
-    assert (paper.fill, paper.repair, paper.members, paper.limit, paper.curtail) == (0, None, False, None, False)
+    assert (paper.fill, paper.limit) == (0, None)
     assert FocusConfig.paper(budget=2048).budget == 2048
 
 
@@ -24,7 +24,7 @@ def test_the_keyword_arguments_of_focus_are_the_knobs() -> None:
     ("name", "value"),
     [
         ("budget", -1), ("rollouts", 0), ("threshold", 0), ("threshold", 1.1), ("temperature", -0.1),
-        ("fill", 1.5), ("fill", -0.1), ("repair", 2.0), ("limit", 0),
+        ("fill", 1.5), ("fill", -0.1), ("limit", 0),
         ("dropped", "melt"), ("observations", "maybe"), ("deadline", 0), ("confidence", 1), ("m_max", 0),
         ("draft_window", 3), ("sketch_tokens", 0), ("breaker_failures", 0), ("breaker_pause", -1),
         ("pin", 3), ("pin", "s_3"), ("observations", 3), ("observations", None), ("tokens", 3), ("tokens", None),
@@ -50,7 +50,6 @@ def test_skeletons_of_everything_and_a_hard_limit_exclude_each_other() -> None:
         ("seed", "x", "a whole number"),
         ("seed", None, "a whole number"),
         ("threshold", "0.3", "a number"),
-        ("repair", "0.1", "a number"),
         ("fill", "x", "a number"),
     ],
 )

@@ -22,16 +22,13 @@ from .errors import ConfigError
 from .invariants import violations
 from .pipeline.budget import NEWER, over_budget, pinned_spans
 from .pipeline.cite import read_sketch
-from .pipeline.curtail import sample_enough
-from .pipeline.draft import build_prompt
+from .pipeline.draft import build_prompt, sample
 from .pipeline.evidence import decisions
 from .pipeline.fill import Offers, fill, read_offers, spare_room
 from .pipeline.keep import Selection, select
 from .pipeline.limit import limit
-from .pipeline.members import with_members
 from .pipeline.rebuild import rebuild
 from .pipeline.recent import RecentHistories
-from .pipeline.repair import repair
 from .pipeline.score import score
 from .pipeline.skeleton import skeleton_tokens
 from .pipeline.split import measure
@@ -60,7 +57,7 @@ class Focus:
         self.draft = draft_from(draft)
         self._price = price_of(self.draft.name)
         self.count = Counter(self.config.tokens).count
-        """How this object counts tokens; every text once."""
+        """Counts the tokens of a text; each text once."""
         self._recent = RecentHistories(self.config, self.count)
         self._reading = threading.Lock()
         self._breaker = Breaker(self.config.breaker_failures, self.config.breaker_pause)
@@ -84,7 +81,7 @@ class Focus:
         started = time.perf_counter()
         prompt = build_prompt(history, self.config)
         seen = frozenset(span.index for span in history.spans)
-        replies, problem = await sample_enough(self.draft, prompt, seen, self.config)
+        replies, problem = await sample(self.draft, prompt, self.config.rollouts, self.config.deadline)
         sketches = tuple(read_sketch(reply.text, seen, truncated=reply.truncated) for reply in replies)
         offers = await self._offers(history, sketches)
         return Drafted(sketches, problem, seen, offers, time.perf_counter() - started, self._usage(replies))
@@ -137,7 +134,7 @@ class Focus:
         """Everything after the draft: cite, score, keep, rebuild."""
         history = event.history
         event.usage = drafted.usage
-        event.sketches = drafted.sketches
+        event.sketches, event.prompt = drafted.sketches, self.config.prompt
         plans = [sketch for sketch in event.sketches if sketch.problem is None]
         if len(plans) <= self.config.rollouts // 2:
             self._breaker.failed()
@@ -151,8 +148,6 @@ class Focus:
         pinned = {**newer, **event.pinned}
         scores = score(plans)
         selection = select(history, scores, pinned, self.config)
-        selection = with_members(history, selection, plans, self.config)
-        selection = repair(history, selection, plans, self.config)
         selection = limit(history, selection, scores, pinned, self.config)
         selection = fill(history, selection, drafted.offers, self.config)
         rebuilt = rebuild(history, selection.kept, selection.skeletons)
@@ -193,7 +188,7 @@ class Focus:
         return history.tokens - gone + outlines
 
     async def _offers(self, history: History, sketches: Sequence[Sketch]) -> Offers | None:
-        """What could fill the room that the sketches leave, if they leave any."""
+        """Value the spans that could fill the room left by the sketches, if there is any."""
         if not self.config.fill:
             return None
         kept = select(history, score(sketches), {}, self.config).kept
@@ -217,21 +212,21 @@ class Focus:
 
 @dataclass(frozen=True, slots=True)
 class Drafted:
-    """What came back from the draft."""
+    """The draft's sketches and what they cost."""
 
     sketches: tuple[Sketch, ...]
     problem: str | None
     seen: frozenset[int]
     """The spans the draft was shown: it can only judge those."""
     offers: Offers | None
-    """What may fill the room that the sketches leave."""
+    """Spans that may fill the room that the sketches leave."""
     seconds: float
     usage: Usage
 
 
 @dataclass(slots=True)
 class _Event:
-    """What one call has gathered so far."""
+    """Values gathered during one call."""
 
     history: History
     original: Sequence[Message]
@@ -240,6 +235,7 @@ class _Event:
     pinned: dict[int, str]
     started: float
     sketches: tuple[Sketch, ...] = ()
+    prompt: str | None = None
     usage: Usage = Usage()
 
     def untouched(self, **more: Any) -> Result:
@@ -249,6 +245,7 @@ class _Event:
             history=self.history,
             pinned=tuple(self.pinned),
             sketches=self.sketches,
+            prompt=self.prompt,
             usage=self.usage,
             **more,
         )
@@ -267,7 +264,7 @@ def untouched(messages: Sequence[Message], spans: Iterable[int], tokens: int, st
 
 
 def _warnings(sketches: Sequence[Sketch], problem: str | None, tokens: int, limit: int | None) -> tuple[str, ...]:
-    """What a careful user wants to know although the event went well."""
+    """Problems worth knowing although the event went well."""
     found = [problem] if problem else []
     if limit is not None and tokens > limit:
         found.append(f"{tokens} tokens are left, above the limit of {limit}: what may never be dropped stays")

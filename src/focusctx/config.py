@@ -13,8 +13,8 @@ from .types import Message, PinRule
 ObservationRule = Literal["auto", "never", "always"] | Callable[[Message, Message], bool]
 
 _WHOLE = ("budget", "rollouts", "limit", "draft_window", "sketch_tokens", "breaker_failures", "seed")
-_NUMBERS = ("threshold", "temperature", "fill", "repair", "deadline", "breaker_pause", "confidence", "m_max")
-_MAY_BE_NONE = ("limit", "repair")
+_NUMBERS = ("threshold", "temperature", "fill", "deadline", "breaker_pause", "confidence", "m_max")
+_MAY_BE_NONE = ("limit",)
 
 
 class Settings(TypedDict, total=False):
@@ -25,12 +25,10 @@ class Settings(TypedDict, total=False):
     threshold: float
     defensive: bool
     temperature: float
+    prompt: Literal["focusctx", "paper"]
     dropped: Literal["remove", "skeleton"]
     fill: float
-    repair: float | None
-    members: bool
     limit: int | None
-    curtail: bool
     tokens: str | Callable[[str], int]
     observations: ObservationRule
     pin: PinRule | None
@@ -77,6 +75,11 @@ class FocusConfig:
     temperature: float = 0.7
     """Of the draft. Above 0, or the sketches do not differ."""
 
+    prompt: Literal["focusctx", "paper"] = "focusctx"
+    """The words in which the draft is asked. `paper` asks for what the paper's prompt asks for. Ours adds what stays in
+    any case, that finished work is no step, that steps listing members of a set are needed, and that a trace is data.
+    """
+
     dropped: Literal["remove", "skeleton"] = "remove"
     """What becomes of a dropped span: `remove` takes it out whole (the paper's rule); `skeleton` keeps its
     thought and action and puts a short placeholder where its observation was."""
@@ -86,22 +89,9 @@ class FocusConfig:
     goes to what the data flow ranks next: spans come back whole, or as skeletons without their observation. 0: never.
     """
 
-    repair: float | None = None
-    """Spans below the threshold can add up: while more than this share of the sketches cites some dropped span, the
-    one that most of them cite comes back. None for never."""
-
-    members: bool = False
-    """Where a step of a plan acts on each member of a set, dropped spans come back that name members which nothing
-    that stays names."""
-
     limit: int | None = None
     """Tokens that the history has at most afterwards: where more would stay, the spans of highest total utility that
     fit are kept, and only pinned ones may still exceed it. None for no limit."""
-
-    curtail: bool = False
-    """Ask for fewer sketches first, and for the rest only where they could still change what is kept. Same answer
-    from fewer sketches when N is large; with N = 3 and τ = 0.3 each of them counts. Takes no effect beside `repair`,
-    `members` or `limit`, which look at every sketch."""
 
     tokens: str | Callable[[str], int] = "cl100k_base"
     """How tokens are counted: `cl100k_base`, `o200k_base`, or any function from text to a number."""
@@ -151,9 +141,9 @@ class FocusConfig:
             "rollouts must be 1 or more": self.rollouts < 1,
             "threshold must be above 0 and at most 1": not 0 < self.threshold <= 1,
             "temperature must be 0 or more": self.temperature < 0,
+            "prompt must be 'focusctx' or 'paper'": self.prompt not in ("focusctx", "paper"),
             "dropped must be 'remove' or 'skeleton'": self.dropped not in ("remove", "skeleton"),
             "fill must be between 0 and 1": not 0 <= self.fill <= 1,
-            "repair must be None or between 0 and 1": self.repair is not None and not 0 <= self.repair <= 1,
             "limit must be None or 1 or more": self.limit is not None and self.limit < 1,
             "limit must be None beside dropped='skeleton'": self.limit is not None and self.dropped == "skeleton",
             "observations must be 'auto', 'never', 'always' or a function": not (
@@ -179,9 +169,7 @@ class FocusConfig:
     @classmethod
     def paper(cls, **changes: Any) -> FocusConfig:
         """The paper's settings with everything beyond the paper switched off."""
-        return cls(dropped="remove", fill=0.0, repair=None, members=False, limit=None, curtail=False).with_changes(
-            **changes
-        )
+        return cls(prompt="paper", dropped="remove", fill=0.0, limit=None).with_changes(**changes)
 
     def with_changes(self, **changes: Any) -> FocusConfig:
         """The same settings with some changed; an unknown name is an error that lists the known ones."""

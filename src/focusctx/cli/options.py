@@ -58,12 +58,12 @@ DEFAULTS = {
     "limit": 0,
     "deadline": 30.0,
 }
-"""How to compress, where nobody says otherwise."""
+"""The default settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """How a result was made: what reports say about it."""
+    """The draft and settings behind a result, for reports."""
 
     draft: str
     budget: int

@@ -1,4 +1,4 @@
-"""What commands that write a report share: the options for its files, and saying which were written."""
+"""Options for report files, and the list of written files, shared by the commands that write reports."""
 
 from __future__ import annotations
 

@@ -55,11 +55,7 @@ def variants() -> list[Variant]:
 
 
 def _rollouts(paper: FocusConfig) -> list[Variant]:
-    found = [Variant("N", f"N = {count}", paper.with_changes(rollouts=count)) for count in ROLLOUTS]
-    curtailed = [
-        Variant("N", f"N = {count}, curtailed", paper.with_changes(rollouts=count, curtail=True)) for count in (5, 10)
-    ]
-    return [*found, *curtailed]
+    return [Variant("N", f"N = {count}", paper.with_changes(rollouts=count)) for count in ROLLOUTS]
 
 
 def _switches(paper: FocusConfig) -> list[Variant]:
@@ -69,10 +65,7 @@ def _switches(paper: FocusConfig) -> list[Variant]:
         Variant(group, PAPER, paper),
         *(Variant(group, f"fill {target:g}", paper.with_changes(fill=target)) for target in FILLS),
         Variant(group, "skeletons for all dropped", paper.with_changes(dropped="skeleton")),
-        *(Variant(group, f"repair {tolerance:g}", paper.with_changes(repair=tolerance)) for tolerance in (0.0, 0.2)),
         Variant(group, "N = 10", paper.with_changes(rollouts=10)),
-        Variant(group, "N = 10, repair 0.1", paper.with_changes(rollouts=10, repair=0.1)),
-        Variant(group, "members", paper.with_changes(members=True)),
         Variant(group, "limit: half of the history", paper, lambda point: {"limit": point.history.tokens // 2}),
         Variant(group, "limit: a third of it", paper, lambda point: {"limit": point.history.tokens // 3}),
     ]
@@ -82,7 +75,7 @@ def _without(shipped: FocusConfig) -> list[Variant]:
     """The shipped default, and it without each switch that it has on."""
     paper = FocusConfig.paper()
     group = "Switches off the default"
-    names = ("fill", "repair", "members", "limit", "curtail", "dropped", "defensive")
+    names = ("fill", "limit", "dropped", "defensive")
     on = [name for name in names if getattr(shipped, name) != getattr(paper, name)]
     return [
         Variant(group, SHIPPED, shipped),
