@@ -6,7 +6,7 @@ one step costs one step. Nothing it decides about a message depends on the messa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -95,6 +95,7 @@ class Reader:
         self._spans: list[Span] = []  # closed ones; the last stays in `_open` until the next begins
         self._open: _OpenSpan | None = None
         self._begun: list[_OpenSpan] = []  # all of them, to be able to go back
+        self._owed: set[str] = set()  # calls of closed spans that still wait for their results
         self._turns: list[UserTurn] = []
         self.tokens = 0
         self._text_actions = False
@@ -136,6 +137,7 @@ class Reader:
             self._begun.pop()
         start = self._begun.pop().start if self._begun else 0
         self._open = self._begun[-1] if self._begun else None
+        self._owed = set().union(*(span.calls for span in self._begun[:-1]))
         del self._spans[max(len(self._begun) - 1, 0) :]
         self._turns = [turn for turn in self._turns if start and turn.after <= len(self._begun)]
         columns: tuple[list[Any], ...] = (self._given, self.messages, self.sizes, self._values or [], self.owners)
@@ -214,11 +216,15 @@ class Reader:
                 self._begin()
             assert self._open is not None
             self._open.turn(part, message, tokens)
+            if part.stored and not self._turns:
+                self._open.incomplete = True  # nothing was said yet: it may stand for the user's own words
             return self._open.index
         if part.kind is Kind.RESULT or (part.kind is Kind.WORDS and self._is_observation(part, message)):
-            if self._open is not None and self._open.awaits(part):
+            if self._open is not None and self._open.awaits(part, self._owed):
                 self._open.result(part, message, tokens)
                 return self._open.index
+            if self._open is not None:
+                self._open.cut_off()
             return 0  # an orphan: whether that is legal is for the invariants to say
         if part.static or not self._turns:
             self._text_actions = self._text_actions or react.asks_for_text_actions(part.text)
@@ -232,6 +238,7 @@ class Reader:
         leader = None
         if self._open is not None:
             self._spans.append(self._open.close())
+            self._owed |= self._open.calls
             leader = self._open.leader_of_next()
         self._open = _OpenSpan(len(self._spans) + 1, leader, start=len(self.messages))
         self._begun.append(self._open)
@@ -260,13 +267,15 @@ class _OpenSpan:
         self.actions: list[str] = []
         self.calls: set[str] = set()
         self.just_spoke = False
+        self.incomplete = False
+        """Whether parts of the step may stand elsewhere: then it may not be dropped."""
+        self._unseen_calls = 0
         self._held: set[str] = set()
         self._thoughts: list[str] = []
         self._observations: list[str] = []
         self._tokens = 0
         self._reasons = False
         self._leads = False
-        self._cut_off = False
         self._spoken_to = False
 
     @property
@@ -274,8 +283,13 @@ class _OpenSpan:
         """Whether what the model makes next is still this step."""
         return self.just_spoke or (bool(self._held) and not self._spoken_to)
 
-    def awaits(self, part: Part) -> bool:
-        return not part.answers or self.calls.issuperset(part.answers)
+    def awaits(self, part: Part, owed: Set[str]) -> bool:
+        """Whether a result belongs here: to a call of this step, or to one that is given by reference.
+
+        `owed` are the calls of earlier steps that wait for results.
+        """
+        unknown = set(part.answers) - self.calls
+        return not unknown or (len(unknown) <= self._unseen_calls and unknown.isdisjoint(owed))
 
     def turn(self, part: Part, message: Message, tokens: int) -> None:
         self.just_spoke = True
@@ -284,6 +298,9 @@ class _OpenSpan:
         self._held.difference_update(part.answers)
         self._reasons = self._reasons or part.reasons
         self._leads = part.leads
+        self._unseen_calls += part.unseen_calls
+        if part.program is not None and part.program not in self._held:
+            self.incomplete = True  # the program may be given by reference, and wants all its calls
         if part.reasons and not self.messages:
             self.leader = None
         _add(self._thoughts, part.thought)
@@ -292,6 +309,8 @@ class _OpenSpan:
 
     def result(self, part: Part, message: Message, tokens: int) -> None:
         self.just_spoke = part.goes_on
+        self._leads = False
+        self._unseen_calls -= len(set(part.answers) - self.calls)
         self.calls.difference_update(part.answers)
         _add(self._observations, part.text)
         self._hold(message, part, tokens)
@@ -299,8 +318,12 @@ class _OpenSpan:
     def interrupt(self, by_user: bool) -> None:
         """Something that is no part of the step came after it."""
         self.just_spoke = False
-        self._cut_off = self._cut_off or self._leads
+        self.cut_off()
         self._spoken_to = self._spoken_to or by_user
+
+    def cut_off(self) -> None:
+        """Note that the step does not go on, although its last part leads to another."""
+        self.incomplete = self.incomplete or self._leads
 
     def leader_of_next(self) -> int | None:
         """The span whose hidden reasoning the next step goes on from, if it brings none of its own."""
@@ -317,7 +340,7 @@ class _OpenSpan:
             observation=join(self._observations),
             messages=tuple(self.messages),
             tokens=self._tokens,
-            waiting=bool(self.calls or self._held) or self._cut_off,
+            waiting=bool(self.calls or self._held or self._unseen_calls) or self.incomplete,
             needs=self.leader,
         )
 

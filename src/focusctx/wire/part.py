@@ -52,6 +52,12 @@ class Part(NamedTuple):
     """Holds hidden reasoning that later calls of the same turn may rest on."""
     leads: bool = False
     """Hidden reasoning alone: what it led to comes next and may not be parted from it."""
+    stored: bool = False
+    """Only a reference: the provider holds the item, and its text is not seen."""
+    unseen_calls: int = 0
+    """Calls in it whose ids are not seen: the outputs that answer them name calls that nothing shows."""
+    program: str | None = None
+    """The program, run by the provider, that makes this call: its calls stay with it."""
     static: bool = False
     """A system prompt: not held against the budget."""
     blocks: tuple[int, ...] | None = None
