@@ -166,7 +166,7 @@ def _items_references(draw: Draw, ids: Ids) -> list[Json]:
     """A response whose reasoning and words, and perhaps calls, the provider stores: the AI SDK sends them so."""
     made = [_reference(draw, f"{kind}_{next(ids)}") for kind in ("rs", "msg") if draw(booleans)]
     pairs = [function_call(draw, f"call_{next(ids)}") for _ in some(draw)]
-    if made and "rs_" in made[-1]["id"] or draw(booleans):
+    if (made and "rs_" in made[-1]["id"]) or draw(booleans):
         made.append(one_of(draw, _output_message(draw, ids), _reference(draw, f"msg_{next(ids)}"), pairs[0][0]))
     made += [one_of(draw, call, _reference(draw, f"fc_{call['call_id']}")) for call, _ in pairs if call not in made]
     return made + draw(st.permutations([output for _, output in pairs]))
