@@ -15,6 +15,7 @@ from typing import NamedTuple
 from ..errors import FocusError
 from ..pipeline.split import read_history
 from ..session.events import SessionEvent
+from ..wire.held import HELD_BY, is_held
 from .body import Fields, read, spell, write_fields, write_list
 from .caller import tenant_of
 from .encoding import unpack
@@ -90,7 +91,7 @@ class Compression:
             found = self._bodies.read(plain, route.field) if plain else None
             if found is None:
                 return None
-            if not isinstance(found, Body) or not found.spelled or _is_elsewhere(found.fields):
+            if not isinstance(found, Body) or not found.spelled or _is_held(found.fields):
                 return self._renamed(found)
             model, root = _model(found.fields), root_of(found.spelled)
             key = Key(tenant_of(headers, upstream), upstream, route.format, model, root)
@@ -159,9 +160,9 @@ class Compression:
         return None if kept is None else Shrunk(found.holding(kept))
 
 
-def _is_elsewhere(fields: Fields) -> bool:
-    """Whether the provider holds the history."""
-    return bool(read(fields.get("previous_response_id")) or read(fields.get("conversation")))
+def _is_held(fields: Fields) -> bool:
+    """True if the provider holds the history."""
+    return is_held({field: read(fields.get(field)) for field in HELD_BY})
 
 
 def _model(fields: Fields) -> str:
