@@ -6,7 +6,7 @@ one step costs one step. Nothing it decides about a message depends on the messa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -14,9 +14,11 @@ from typing import Any
 from ..config import FocusConfig
 from ..errors import MessageError
 from ..types import History, Message, Owner, Span, UserTurn
-from ..wire import Kind, Part, Wire, claimed, react, recognise, wire_named
+from ..wire import Kind, Part, Wire, react, recognise, shown_by, wire_named
+from ..wire.foreign import advice_for, not_understood
 from ..wire.marks import unmarked
 from ..wire.part import join, kind_of
+from .open_span import OpenSpan
 from .plain import plain_message
 
 Count = Callable[[str], int]
@@ -70,6 +72,8 @@ def check_list(messages: object, start: int = 0) -> None:
     """Refuse what is no message list, with words that say what it is instead; look from `start` on."""
     if isinstance(messages, Mapping) and "messages" in messages:
         raise MessageError("got a whole request; pass its 'messages' (or 'input') list")
+    if isinstance(messages, Mapping) and isinstance(contents := messages.get("contents"), list) and contents:
+        raise MessageError(not_understood(contents))
     if not isinstance(messages, list | tuple):
         raise MessageError(f"expected a list of messages, got {kind_of(messages)}")
     for position, message in enumerate(messages[start:], start):
@@ -93,13 +97,14 @@ class Reader:
         self._count = count
         self.owners: list[Owner] = []
         self._spans: list[Span] = []  # closed ones; the last stays in `_open` until the next begins
-        self._open: _OpenSpan | None = None
-        self._begun: list[_OpenSpan] = []  # all of them, to be able to go back
+        self._open: OpenSpan | None = None
+        self._begun: list[OpenSpan] = []  # all of them, to be able to go back
         self._owed: set[str] = set()  # calls of closed spans that still wait for their results
         self._turns: list[UserTurn] = []
         self.tokens = 0
         self._text_actions = False
         self._settled = False  # some message has shown which format this is
+        self._unknown: list[int] = []  # positions of messages of a kind that the format does not have
 
     @property
     def newest(self) -> int:
@@ -144,6 +149,7 @@ class Reader:
         for column in columns:
             del column[start:]
         self._objects = {position: plain for position, plain in self._objects.items() if position < start}
+        self._unknown = [position for position in self._unknown if position < start]
         self.tokens = sum(self.sizes)
         return start
 
@@ -168,14 +174,14 @@ class Reader:
         """Whether more messages are of the format this reader took the first ones for."""
         if self._settled:
             return True
-        shown = next((wire for message in messages if (wire := claimed(plain_message(message)))), None)
-        self._settled = shown is self.wire
+        shown, certain = shown_by(map(plain_message, messages))
+        self._settled = certain and shown is self.wire
         return shown is None or shown is self.wire
 
     def extend(self, messages: Iterable[Message]) -> None:
         for given in messages:
             message = plain_message(given)
-            parts = self.wire.read(message, len(self.messages))
+            parts = self._parts(message)
             before = self.tokens
             owners = [self._place(part, message) for part in parts]
             if message is not given:
@@ -187,6 +193,39 @@ class Reader:
                 self._values.append([])
                 _add_values(message, self._values[-1])
             self.owners.append(owners[0] if len(parts) == 1 else _by_block(parts, owners))
+
+    @property
+    def understands(self) -> bool:
+        """Whether any message is of a kind that the format has. True for an empty list."""
+        return not self.messages or len(self._unknown) < len(self.messages)
+
+    def unknown(self) -> str | None:
+        """What to say of messages that are of no kind the format has; None if there are none."""
+        if not self._unknown:
+            return None
+        if not self.understands:
+            return not_understood(self.messages)
+        first = self.messages[self._unknown[0]]
+        kind = next(
+            (f"{field} {first[field]!r}" for field in ("type", "role") if field in first), "no type and no role"
+        )
+        advice = advice_for(first)
+        return (
+            f"{len(self._unknown)} of {len(self.messages)} messages are not understood and stay where they are, the "
+            f"first of them message {self._unknown[0]} with {kind}" + (f": {advice}" if advice else "")
+        )
+
+    def _parts(self, message: Message) -> tuple[Part, ...]:
+        position = len(self.messages)
+        try:
+            parts = self.wire.read(message, position)
+        except MessageError as error:
+            if advice := advice_for(message):
+                raise MessageError(f"{error.problem}; {advice}", position) from error
+            raise
+        if not self.wire.knows(message):
+            self._unknown.append(position)
+        return parts
 
     def history(self, goal: str | None = None) -> History:
         last = () if self._open is None else (self._open.close(),)
@@ -240,7 +279,7 @@ class Reader:
             self._spans.append(self._open.close())
             self._owed |= self._open.calls
             leader = self._open.leader_of_next()
-        self._open = _OpenSpan(len(self._spans) + 1, leader, start=len(self.messages))
+        self._open = OpenSpan(len(self._spans) + 1, leader, start=len(self.messages))
         self._begun.append(self._open)
 
     def _is_observation(self, part: Part, message: Message) -> bool:
@@ -254,101 +293,6 @@ class Reader:
         if callable(rule):
             return bool(rule(message, span.messages[-1]))
         return self._text_actions and bool(span.actions) and react.looks_like_tool_output(part.text)
-
-
-class _OpenSpan:
-    """The newest span, while it still grows."""
-
-    def __init__(self, index: int, leader: int | None, start: int) -> None:
-        self.index = index
-        self.start = start
-        self.leader = leader
-        self.messages: list[Message] = []
-        self.actions: list[str] = []
-        self.calls: set[str] = set()
-        self.just_spoke = False
-        self.incomplete = False
-        """Whether parts of the step may stand elsewhere: then it may not be dropped."""
-        self._unseen_calls = 0
-        self._held: set[str] = set()
-        self._thoughts: list[str] = []
-        self._observations: list[str] = []
-        self._tokens = 0
-        self._reasons = False
-        self._leads = False
-        self._spoken_to = False
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether what the model makes next is still this step."""
-        return self.just_spoke or (bool(self._held) and not self._spoken_to)
-
-    def awaits(self, part: Part, owed: Set[str]) -> bool:
-        """Whether a result belongs here: to a call of this step, or to one that is given by reference.
-
-        `owed` are the calls of earlier steps that wait for results.
-        """
-        unknown = set(part.answers) - self.calls
-        return not unknown or (len(unknown) <= self._unseen_calls and unknown.isdisjoint(owed))
-
-    def turn(self, part: Part, message: Message, tokens: int) -> None:
-        self.just_spoke = True
-        self.calls.update(part.calls)
-        self._held.update(part.holds)
-        self._held.difference_update(part.answers)
-        self._reasons = self._reasons or part.reasons
-        self._leads = part.leads
-        self._unseen_calls += part.unseen_calls
-        if part.program is not None and part.program not in self._held:
-            self.incomplete = True  # the program may be given by reference, and wants all its calls
-        if part.reasons and not self.messages:
-            self.leader = None
-        _add(self._thoughts, part.thought)
-        _add(self.actions, part.action)
-        self._hold(message, part, tokens)
-
-    def result(self, part: Part, message: Message, tokens: int) -> None:
-        self.just_spoke = part.goes_on
-        self._leads = False
-        self._unseen_calls -= len(set(part.answers) - self.calls)
-        self.calls.difference_update(part.answers)
-        _add(self._observations, part.text)
-        self._hold(message, part, tokens)
-
-    def interrupt(self, by_user: bool) -> None:
-        """Something that is no part of the step came after it."""
-        self.just_spoke = False
-        self.cut_off()
-        self._spoken_to = self._spoken_to or by_user
-
-    def cut_off(self) -> None:
-        """Note that the step does not go on, although its last part leads to another."""
-        self.incomplete = self.incomplete or self._leads
-
-    def leader_of_next(self) -> int | None:
-        """The span whose hidden reasoning the next step goes on from, if it brings none of its own."""
-        if self._spoken_to:
-            return None
-        # The first one, where there are two: providers want to see how a turn began.
-        return self.index if self._reasons and self.leader is None else self.leader
-
-    def close(self) -> Span:
-        return Span(
-            index=self.index,
-            thought=join(self._thoughts),
-            action=join(self.actions),
-            observation=join(self._observations),
-            messages=tuple(self.messages),
-            tokens=self._tokens,
-            waiting=bool(self.calls or self._held or self._unseen_calls) or self.incomplete,
-            needs=self.leader,
-        )
-
-    def _hold(self, message: Message, part: Part, tokens: int) -> None:
-        if part.blocks is not None:
-            message = {**message, "content": [message["content"][number] for number in part.blocks]}
-        self.messages.append(message)
-        self._tokens += tokens
 
 
 def _tokens(part: Part, count: Count) -> int:
@@ -370,11 +314,6 @@ def _add_values(value: object, found: list[object]) -> None:
             found.append(inner)
         else:
             _add_values(inner, found)
-
-
-def _add(pieces: list[str], piece: str) -> None:
-    if piece:
-        pieces.append(piece)
 
 
 def _by_block(parts: Sequence[Part], owners: Sequence[int]) -> Owner:

@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from ..errors import FocusError
+from ..errors import FocusError, MessageError
+from ..once import Once
 from ..pipeline.split import read_history
 from ..session.events import SessionEvent
 from ..wire.held import HELD_BY, is_held
@@ -81,6 +82,7 @@ class Compression:
         self._dry_run = dry_run
         self._aliases: dict[str, str] = {}
         self._bodies = Bodies()
+        self._once = Once(_log)
 
     async def shrink(self, route: Route, upstream: str, headers: Mapping[str, str], body: bytes) -> Shrunk | None:
         """The request to send instead; None for the one that came."""
@@ -99,6 +101,8 @@ class Compression:
                 return await self._count(key, route, found)
             live = self._sessions.open(key)
             return self._put_together(live, route, found, await self._view(live, route, found.spelled, started))
+        except MessageError as error:
+            self._once.warning(f"request passed on as it came: {error}")
         except FocusError as error:
             _log.warning("request passed on as it came: %s", error)
         except Exception:

@@ -14,6 +14,7 @@ from .part import (
     Part,
     as_json,
     blocks_of,
+    has_content,
     join,
     omitted,
     role_of,
@@ -31,6 +32,8 @@ _ONLY_HERE = THINKING | {
     "mcp_tool_use",
     "search_result",
 }
+_ONLY_IN_DUMPS = frozenset({"stop_reason", "stop_sequence"})
+"""Fields of an answer that was put into the history as the SDK dumps it, with `"type": "message"`."""
 
 
 class AnthropicMessages:
@@ -38,9 +41,12 @@ class AnthropicMessages:
     turns_run_on = True
 
     def claims(self, message: Message) -> bool:
-        return any(
+        return not _ONLY_IN_DUMPS.isdisjoint(message) or any(
             kind in _ONLY_HERE or (kind == "image" and "source" in block) for kind, block in typed_blocks(message)
         )
+
+    def knows(self, message: Message) -> bool:
+        return has_content(message, ("system", "user", "assistant"))
 
     def read(self, message: Message, position: int) -> tuple[Part, ...]:
         role = role_of(message, position)

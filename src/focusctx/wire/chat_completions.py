@@ -12,6 +12,7 @@ from .part import (
     Kind,
     Part,
     blocks_of,
+    has_content,
     join,
     kind_of,
     omitted,
@@ -22,6 +23,7 @@ from .part import (
 )
 
 SYSTEM_ROLES = ("system", "developer")
+_ROLES = (*SYSTEM_ROLES, "user", "assistant", "tool", "function")
 _ONLY_HERE = frozenset({"image_url", "file"})
 _REASONING = ("thinking_blocks", "reasoning_content", "reasoning_details")
 """What gateways call the thinking of models that want to see how a turn began."""
@@ -35,6 +37,9 @@ class ChatCompletions:
         if message.get("role") in ("tool", "function") or "tool_calls" in message or "function_call" in message:
             return True
         return any(kind in _ONLY_HERE for kind, _ in typed_blocks(message))
+
+    def knows(self, message: Message) -> bool:
+        return has_content(message, _ROLES)
 
     def read(self, message: Message, position: int) -> tuple[Part, ...]:
         role = role_of(message, position)

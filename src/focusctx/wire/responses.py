@@ -13,6 +13,7 @@ from .part import (
     Part,
     as_json,
     blocks_of,
+    has_content,
     join,
     kind_of,
     omitted,
@@ -31,6 +32,10 @@ _PIXEL = (
 
 
 _ONLY_HERE = frozenset({"input_text", "output_text", "input_image", "input_file"})
+_MADE_BY_PROVIDER = ("mcp_approval_request", "mcp_list_tools", "program")
+_OTHER_ITEMS = frozenset(
+    {*_MADE_BY_PROVIDER, "mcp_approval_response", "reasoning", "compaction", "compaction_trigger", "additional_tools"}
+)
 _BODIES = ("arguments", "input", "action", "actions", "operation", "queries", "query", "code")
 """Where the different calls say what is to be done."""
 
@@ -40,9 +45,19 @@ class Responses:
     turns_run_on = True
 
     def claims(self, message: Message) -> bool:
-        if isinstance(message.get("type"), str) or is_reference(message):
+        if is_reference(message):
             return True
+        if isinstance(kind := message.get("type"), str) and kind != "message":
+            return True  # Anthropic's dumps have type "message" as well
         return any(kind in _ONLY_HERE for kind, _ in typed_blocks(message))
+
+    def knows(self, message: Message) -> bool:
+        kind = message.get("type")
+        if is_reference(message):
+            return True
+        if kind is None or kind == "message":
+            return has_content(message, ("system", "developer", "user", "assistant"))
+        return isinstance(kind, str) and (kind.endswith(("_call", "_output")) or kind in _OTHER_ITEMS)
 
     def read(self, message: Message, position: int) -> tuple[Part, ...]:
         given = message.get("type")
@@ -58,7 +73,7 @@ class Responses:
             return (_reasoning(message),)
         if kind.endswith("_output") or kind == "mcp_approval_response":
             return (_output(message, kind, position),)
-        if kind.endswith("_call") or kind in ("mcp_approval_request", "mcp_list_tools", "program"):
+        if kind.endswith("_call") or kind in _MADE_BY_PROVIDER:
             return (_call(message, kind, position),)
         # Compaction items and item types that are not known here stay where they are.
         return (Part(Kind.FRAME, extra_tokens=len(text_of(message.get("encrypted_content"))) // 4),)
