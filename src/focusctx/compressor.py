@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from . import theory
 from .blocking import run
 from .breaker import Breaker
+from .checks import check_types
 from .config import FocusConfig, SessionOptions, Settings
 from .drafts.registry import draft_from
 from .errors import ConfigError, MessageError
@@ -106,6 +107,7 @@ class Focus:
         """A session: decisions that last, over a store that may be shared. See `focusctx.session`."""
         from .session.session import Session
 
+        check_types(SessionOptions, options)
         return Session(self, store, **options)
 
     def _begin(self, messages: Sequence[Message] | History, goal: str | None, format: str | None) -> Result | _Event:

@@ -59,7 +59,9 @@ def test_a_list_that_is_not_understood_is_an_error_that_names_it(name: str, form
 def test_an_unknown_shape_is_described() -> None:
     with pytest.raises(MessageError, match=r"none of the 2 messages is understood: the first has role 'critic'; .*"):
         Focus("offline").compress([{"role": "critic", "content": "x"}, {"role": "poet", "content": "x"}])
-    with pytest.raises(MessageError, match="the first has the fields speaker, type"):
+    with pytest.raises(
+        MessageError, match="the only message is not understood: the first has the fields speaker, type"
+    ):
         Focus("offline").compress([{"speaker": "ann", "type": "utterance"}])
 
 

@@ -25,7 +25,8 @@ def not_understood(messages: Iterable[Message]) -> str:
     first = messages[0]
     shape = f"role {first['role']!r}" if "role" in first else f"the fields {', '.join(map(str, first)) or 'of nothing'}"
     looks = found or f"the first has {shape}; convert them, or record the request that your agent sends"
-    return f"none of the {len(messages)} messages is understood: {looks} (understood: {UNDERSTOOD})"
+    none = f"none of the {len(messages)} messages is" if len(messages) > 1 else "the only message is not"
+    return f"{none} understood: {looks} (understood: {UNDERSTOOD})"
 
 
 def _is_gemini(message: Message) -> bool:
