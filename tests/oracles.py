@@ -89,6 +89,7 @@ def part_in(part: object, whole: Iterable[object]) -> bool:
 def official(messages: Iterable[Json]) -> list[Json]:
     """Without what imitators and the future add to a format: the SDKs do not know it."""
     known = [message for message in messages if message.get("type") != UNKNOWN_ITEM]
+    known = [{key: each[key] for key in ("role", "content")} if "stop_reason" in each else each for each in known]
     return [{key: value for key, value in message.items() if key != "reasoning_content"} for message in known]
 
 

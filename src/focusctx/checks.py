@@ -10,7 +10,7 @@ from functools import cache
 from math import isfinite
 from numbers import Integral, Real
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeGuard, Union, get_args, get_origin, get_type_hints
 
 from .errors import ConfigError
 
@@ -43,10 +43,14 @@ def _fits(value: object, declared: Any) -> bool:
     if origin is tuple:
         return isinstance(value, tuple) and all(_fits(each, arguments[0]) for each in value)
     if declared is int:
-        return isinstance(value, Integral) and not isinstance(value, bool)
+        return _is_number(value) and isinstance(value, Integral)
     if declared is float:
-        return isinstance(value, Real) and not isinstance(value, bool) and _is_finite(value)
+        return _is_number(value) and _is_finite(value)
     return isinstance(value, declared)
+
+
+def _is_number(value: object) -> TypeGuard[Real]:
+    return not isinstance(value, bool) and isinstance(value, Real)
 
 
 def _is_finite(value: Real) -> bool:
@@ -67,6 +71,6 @@ def _words(declared: Any, value: object) -> str:
         return "a function"
     if origin is tuple:
         return f"a tuple of {arguments[0].__name__}"
-    if declared is float and isinstance(value, Real) and not isinstance(value, bool):
+    if declared is float and _is_number(value):
         return "a finite number"
-    return _WORDS.get(declared, declared.__name__)
+    return _WORDS.get(declared) or str(declared.__name__)

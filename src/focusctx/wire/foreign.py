@@ -20,7 +20,7 @@ def advice_for(message: Message) -> str | None:
 
 def not_understood(messages: Iterable[Message]) -> str:
     """The error for a list in which no message is understood."""
-    messages = list(messages)
+    messages = [message for message in messages if isinstance(message, Mapping)] or [{}]
     found = next((advice for message in messages if (advice := advice_for(message))), None)
     first = messages[0]
     shape = f"role {first['role']!r}" if "role" in first else f"the fields {', '.join(map(str, first)) or 'of nothing'}"
