@@ -77,12 +77,12 @@ class Compression:
     ) -> None:
         self._sessions = sessions
         self._watch = watch
+        self._once = Once(_log)
         self._limit = limit
         self._recall = recall and not dry_run
         self._dry_run = dry_run
         self._aliases: dict[str, str] = {}
         self._bodies = Bodies()
-        self._once = Once(_log)
 
     async def shrink(self, route: Route, upstream: str, headers: Mapping[str, str], body: bytes) -> Shrunk | None:
         """The request to send instead; None for the one that came."""
@@ -93,7 +93,7 @@ class Compression:
             found = self._bodies.read(plain, route.field) if plain else None
             if found is None:
                 return None
-            if not isinstance(found, Body) or not found.spelled or _is_held(found.fields):
+            if not isinstance(found, Body) or not found.spelled or _is_elsewhere(found.fields):
                 return self._renamed(found)
             model, root = _model(found.fields), root_of(found.spelled)
             key = Key(tenant_of(headers, upstream), upstream, route.format, model, root)
@@ -164,7 +164,7 @@ class Compression:
         return None if kept is None else Shrunk(found.holding(kept))
 
 
-def _is_held(fields: Fields) -> bool:
+def _is_elsewhere(fields: Fields) -> bool:
     """True if the provider holds the history."""
     return is_held({field: read(fields.get(field)) for field in HELD_BY})
 
