@@ -75,6 +75,14 @@ def test_a_late_output_is_not_taken_for_that_of_a_reference() -> None:
     assert [span.waiting for span in history.spans] == [True, True]
 
 
+def test_outputs_of_two_steps_given_by_reference_are_not_told_apart_and_both_stay() -> None:
+    first = [reference("fc_1"), reference("fc_2"), output("a")]
+    second = [reference("fc_3"), output("b"), output("c")]
+    history = read([USER, *first, *second, USER])
+    assert [span.waiting for span in history.spans] == [True, True]
+    assert [span.waiting for span in read([USER, *second, USER]).spans] == [True], "one of them has no call"
+
+
 def test_a_late_output_is_known_after_going_back() -> None:
     """Cache marks make a reader read some messages again."""
     items = [USER, call("a"), call("b"), output("a"), reference("fc_1"), output("b"), output("c")]

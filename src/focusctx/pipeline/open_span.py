@@ -22,7 +22,9 @@ class OpenSpan:
         self.just_spoke = False
         self.incomplete = False
         """Whether parts of the step may stand elsewhere: then it may not be dropped."""
-        self._unseen_calls = 0
+        self.unseen_calls = 0
+        """Calls, given by reference, that no output has answered yet."""
+        self._refers = False
         self._held: set[str] = set()
         self._thoughts: list[str] = []
         self._observations: list[str] = []
@@ -42,7 +44,7 @@ class OpenSpan:
         `owed` are the calls of earlier steps that wait for results.
         """
         unknown = set(part.answers) - self.calls
-        return not unknown or (len(unknown) <= self._unseen_calls and unknown.isdisjoint(owed))
+        return not unknown or (len(unknown) <= self.unseen_calls and unknown.isdisjoint(owed))
 
     def turn(self, part: Part, message: Message, tokens: int) -> None:
         self.just_spoke = True
@@ -51,7 +53,8 @@ class OpenSpan:
         self._held.difference_update(part.answers)
         self._reasons = self._reasons or part.reasons
         self._leads = part.leads
-        self._unseen_calls += part.unseen_calls
+        self._refers = self._refers or part.stored
+        self.unseen_calls += part.unseen_calls
         if part.program is not None and part.program not in self._held:
             self.incomplete = True  # the program may be given by reference, and wants all its calls
         if part.reasons and not self.messages:
@@ -60,10 +63,13 @@ class OpenSpan:
         _add(self.actions, part.action)
         self._hold(message, part, tokens)
 
-    def result(self, part: Part, message: Message, tokens: int) -> None:
+    def result(self, part: Part, message: Message, tokens: int, *, doubtful: bool = False) -> None:
+        """Take a result. Where it is `doubtful` that the call it answers, which is not seen, is here, the step stays."""
+        unseen = len(set(part.answers) - self.calls)
         self.just_spoke = part.goes_on
         self._leads = False
-        self._unseen_calls -= len(set(part.answers) - self.calls)
+        self.unseen_calls -= unseen
+        self.incomplete = self.incomplete or (doubtful and unseen > 0)
         self.calls.difference_update(part.answers)
         _add(self._observations, part.text)
         self._hold(message, part, tokens)
@@ -71,12 +77,12 @@ class OpenSpan:
     def interrupt(self, by_user: bool) -> None:
         """Something that is no part of the step came after it."""
         self.just_spoke = False
-        self.cut_off()
+        self.incomplete = self.incomplete or self._leads
         self._spoken_to = self._spoken_to or by_user
 
-    def cut_off(self) -> None:
-        """Note that the step does not go on, although its last part leads to another."""
-        self.incomplete = self.incomplete or self._leads
+    def orphan(self) -> None:
+        """A result came that belongs to no call that is known: it may belong to a reference."""
+        self.incomplete = self.incomplete or self._leads or self._refers
 
     def leader_of_next(self) -> int | None:
         """The span whose hidden reasoning the next step goes on from, if it brings none of its own."""
@@ -93,7 +99,7 @@ class OpenSpan:
             observation=join(self._observations),
             messages=tuple(self.messages),
             tokens=self._tokens,
-            waiting=bool(self.calls or self._held or self._unseen_calls) or self.incomplete,
+            waiting=bool(self.calls or self._held or self.unseen_calls) or self.incomplete,
             needs=self.leader,
         )
 

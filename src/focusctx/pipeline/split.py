@@ -100,6 +100,7 @@ class Reader:
         self._open: OpenSpan | None = None
         self._begun: list[OpenSpan] = []  # all of them, to be able to go back
         self._owed: set[str] = set()  # calls of closed spans that still wait for their results
+        self._owes_unseen = False  # whether some of those are given by reference
         self._turns: list[UserTurn] = []
         self.tokens = 0
         self._text_actions = False
@@ -143,6 +144,7 @@ class Reader:
         start = self._begun.pop().start if self._begun else 0
         self._open = self._begun[-1] if self._begun else None
         self._owed = set().union(*(span.calls for span in self._begun[:-1]))
+        self._owes_unseen = any(span.unseen_calls for span in self._begun[:-1])
         del self._spans[max(len(self._begun) - 1, 0) :]
         self._turns = [turn for turn in self._turns if start and turn.after <= len(self._begun)]
         columns: tuple[list[Any], ...] = (self._given, self.messages, self.sizes, self._values or [], self.owners)
@@ -260,10 +262,10 @@ class Reader:
             return self._open.index
         if part.kind is Kind.RESULT or (part.kind is Kind.WORDS and self._is_observation(part, message)):
             if self._open is not None and self._open.awaits(part, self._owed):
-                self._open.result(part, message, tokens)
+                self._open.result(part, message, tokens, doubtful=self._owes_unseen)
                 return self._open.index
             if self._open is not None:
-                self._open.cut_off()
+                self._open.orphan()
             return 0  # an orphan: whether that is legal is for the invariants to say
         if part.static or not self._turns:
             self._text_actions = self._text_actions or react.asks_for_text_actions(part.text)
@@ -278,6 +280,7 @@ class Reader:
         if self._open is not None:
             self._spans.append(self._open.close())
             self._owed |= self._open.calls
+            self._owes_unseen = self._owes_unseen or self._open.unseen_calls > 0
             leader = self._open.leader_of_next()
         self._open = OpenSpan(len(self._spans) + 1, leader, start=len(self.messages))
         self._begun.append(self._open)
