@@ -64,7 +64,7 @@ class OpenSpan:
         self._hold(message, part, tokens)
 
     def result(self, part: Part, message: Message, tokens: int, *, doubtful: bool = False) -> None:
-        """Take a result. Where it is `doubtful` that the call it answers, which is not seen, is here, the step stays."""
+        """Take a result. A step stays where it is `doubtful` that the call it answers, which is not seen, is in it."""
         unseen = len(set(part.answers) - self.calls)
         self.just_spoke = part.goes_on
         self._leads = False
