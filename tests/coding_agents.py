@@ -149,6 +149,14 @@ def _submit(words: str) -> Say:
     return Say(words, (_bash(f"echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; echo {words}"),))
 
 
+def _ai_sdk(kind: str, mode: str) -> Callable[[Path, str, Path, Path], str]:
+    def start(program: Path, url: str, home: Path, work: Path) -> str:
+        script, modules = Path(__file__).with_name("ai_sdk_agent.mjs"), program.parents[1]
+        return _launch(["node", script, modules, f"{url}/v1", TASK, kind, mode], home, work)
+
+    return start
+
+
 CLAUDE_CODE = Agent(
     "Claude Code",
     "anthropic",
@@ -170,4 +178,20 @@ CODEX_AS_IT_COMES = Agent(
 )
 MINI_SWE_AGENT = Agent(
     "mini-swe-agent", "chat_completions", "mini/bin/mini", "bash", _bash, _mini_swe_agent, end=_submit
+)
+AI_SDK = Agent(
+    "AI SDK",
+    "responses",
+    "node_modules/ai/package.json",
+    "shell",
+    lambda command: Call("shell", {"command": command}),
+    _ai_sdk("function", "whole"),
+)
+AI_SDK_CUSTOM_TOOL = Agent(
+    "AI SDK, custom tool, streamed",
+    "responses",
+    "node_modules/ai/package.json",
+    "shell",
+    lambda command: Call("shell", {}, custom=command),
+    _ai_sdk("custom", "stream"),
 )

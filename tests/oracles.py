@@ -37,7 +37,7 @@ def check(original: Sequence[Json], rebuilt: Sequence[Json], format: str) -> Non
     assert same(frame(rebuilt), frame(original)), "system messages and unknown items survive"
     assert same(reasoning(rebuilt), [part for part in reasoning(original) if part_in(part, reasoning(rebuilt))])
     assert open_calls(rebuilt) == open_calls(original), "a call loses its result only together with it"
-    for binding in (reasoning_pairs, joint_work):
+    for binding in (reasoning_pairs, reference_pairs, joint_work):
         for unit in binding(original):
             left = [part_in(part, rebuilt) for part in unit]
             assert all(left) or not any(left), f"torn apart: {unit}"
@@ -89,6 +89,7 @@ def part_in(part: object, whole: Iterable[object]) -> bool:
 def official(messages: Iterable[Json]) -> list[Json]:
     """Without what imitators and the future add to a format: the SDKs do not know it."""
     known = [message for message in messages if message.get("type") != UNKNOWN_ITEM]
+    known = [{key: each[key] for key in ("role", "content")} if "stop_reason" in each else each for each in known]
     return [{key: value for key, value in message.items() if key != "reasoning_content"} for message in known]
 
 
@@ -120,14 +121,18 @@ def words(messages: Iterable[Json]) -> list[Json]:
 
 
 def frame(messages: Iterable[Json]) -> list[Json]:
-    fixed = ("compaction", "item_reference", UNKNOWN_ITEM)
+    fixed = ("compaction", UNKNOWN_ITEM)
     return [
         message
         for message in messages
         if message.get("role") in ("system", "developer")
         or message.get("type") in fixed
-        or ("role" not in message and "type" not in message)
+        or (is_reference(message) and message["id"].startswith("cmp_"))
     ]
+
+
+def is_reference(message: Json) -> bool:
+    return message.get("type") == "item_reference" or ("role" not in message and "type" not in message)
 
 
 def reasoning(messages: Iterable[Json]) -> list[Json]:
@@ -157,8 +162,10 @@ def _asked(message: Json) -> Iterator[str]:
         yield message["function_call"]["name"]
     yield from (block["id"] for block in blocks(message) if block["type"].endswith("tool_use"))
     kind = message.get("type", "message")
-    if kind == "mcp_approval_request":
+    if kind == "mcp_approval_request" or (is_reference(message) and message["id"].startswith("mcpr_")):
         yield message["id"]
+    elif is_reference(message) and message["id"].startswith("fc_"):
+        yield message["id"].removeprefix("fc_")  # the strategies name it after the call
     elif message.get("call_id") and not kind.endswith("_output"):
         yield message["call_id"]
 
@@ -180,6 +187,17 @@ def reasoning_pairs(messages: Sequence[Json]) -> list[list[Json]]:
     """Responses: each reasoning item with the item it led to."""
     following = itertools.pairwise(messages)
     return [list(pair) for pair in following if pair[0].get("type") == "reasoning"]
+
+
+def reference_pairs(messages: Sequence[Json]) -> list[list[Json]]:
+    """Responses: each reference with what the model made directly after it."""
+    return [
+        [before, after]
+        for before, after in itertools.pairwise(messages)
+        if is_reference(before) and not is_result(after) and after.get("role", "assistant") == "assistant"
+        if after.get("type") not in ("mcp_approval_response", "compaction", "additional_tools", UNKNOWN_ITEM)
+        if not any(is_reference(each) and each["id"].startswith("cmp_") for each in (before, after))
+    ]
 
 
 def joint_work(messages: Sequence[Json]) -> list[list[Json]]:

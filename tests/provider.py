@@ -21,6 +21,7 @@ from aiohttp import web
 
 from focusctx.invariants import violations
 from spoken import Answer, Call, Json, Say, stream, whole
+from stored_items import StoredItems
 
 _FORMATS = {"/chat/completions": "chat_completions", "/responses": "responses", "/messages": "anthropic"}
 _COUNT = "/messages/count_tokens"
@@ -77,6 +78,7 @@ class Provider:
         self._websocket = websocket
         self._numbers = itertools.count(1)
         self._before = b""
+        self._stored = StoredItems()
         self._errors: list[Exception] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ended = asyncio.Event()
@@ -127,7 +129,7 @@ class Provider:
         number = next(self._numbers)
         spoken = received.format or "anthropic"
         headers = _headers(number, spoken)
-        if wrong := _wrong(received, spoken):
+        if wrong := _wrong(received, spoken, self._stored):
             self.rejected.append(wrong)
             return web.json_response(_refusal(wrong, number, spoken), status=400, headers=headers)
         if received.format is None:
@@ -150,7 +152,7 @@ class Provider:
             received = replace(opened, raw=frame.data.encode(), body=json.loads(frame.data))
             self.received.append(received)
             number = next(self._numbers)
-            if wrong := _wrong(received, "responses"):
+            if wrong := _wrong(received, "responses", self._stored):
                 self.rejected.append(wrong)
                 await socket.send_json({"type": "error", "status": 400, **_refusal(wrong, number, "responses")})
                 continue
@@ -167,7 +169,10 @@ class Provider:
             raise
         cached = _shared(self._before, received.raw) // 4
         self._before = received.raw
-        return Answer(say, number, received.body, len(received.raw) // 4, cached, self._chunk)
+        answer = Answer(say, number, received.body, len(received.raw) // 4, cached, self._chunk)
+        if received.format == "responses":
+            self._stored.remember(whole(answer, "responses")["output"])
+        return answer
 
 
 def _read(request: web.Request, raw: bytes) -> Received:
@@ -189,16 +194,22 @@ def _decoded(raw: bytes, encoding: str) -> bytes:
     return raw
 
 
-def _wrong(received: Received, format: str) -> str:
+_HELD = ("previous_response_id", "conversation", "thread")
+"""With these, the calls that a request's outputs answer are on the provider's side."""
+
+
+def _wrong(received: Received, format: str, stored: StoredItems) -> str:
     """What the provider would answer 400 with, or nothing."""
     if not isinstance(received.body, dict):
         return "We could not parse the JSON body of your request."
-    if received.body.get("previous_response_id") or received.body.get("conversation"):
-        return ""  # the calls that its outputs answer are on the provider's side
-    calls = {item.get("call_id") for item in received.messages if not str(item.get("type")).endswith("_output")}
-    outputs = [item["call_id"] for item in received.messages if str(item.get("type")).endswith("_output")]
+    if any(received.body.get(name) for name in _HELD):
+        return ""
+    items = stored.expanded(received.messages)
+    calls = {item.get("call_id") for item in items if not str(item.get("type")).endswith("_output")}
+    outputs = [item["call_id"] for item in items if str(item.get("type")).endswith("_output")]
     alone = [f"No tool call found for function call output with call_id {one}." for one in outputs if one not in calls]
-    return "; ".join([*alone, *map(str, violations(received.messages, format))])
+    broken = [*violations(received.messages, format), *violations(items, format)]
+    return "; ".join(dict.fromkeys([*alone, *stored.wrong(received.messages), *map(str, broken)]))
 
 
 def _refusal(message: str, number: int, format: str) -> Json:

@@ -1,10 +1,12 @@
 import re
 from dataclasses import fields
+from fractions import Fraction
+from math import inf, nan
 from typing import Any
 
 import pytest
 
-from focusctx import ConfigError, FocusConfig
+from focusctx import ConfigError, Focus, FocusConfig
 from focusctx.config import Settings
 
 
@@ -46,14 +48,69 @@ def test_skeletons_of_everything_and_a_hard_limit_exclude_each_other() -> None:
         ("budget", "4096", "a whole number"),
         ("budget", 4096.5, "a whole number"),
         ("rollouts", 2.5, "a whole number"),
-        ("limit", "3", "a whole number"),
+        ("limit", "3", "a whole number or None"),
         ("seed", "x", "a whole number"),
         ("seed", None, "a whole number"),
         ("threshold", "0.3", "a number"),
         ("fill", "x", "a number"),
+        ("budget", True, "a whole number"),
+        ("seed", False, "a whole number"),
+        ("threshold", True, "a number"),
+        ("m_max", inf, "a finite number"),
+        ("temperature", nan, "a finite number"),
+        ("deadline", inf, "a finite number"),
+        ("breaker_pause", -inf, "a finite number"),
+        ("m_max", 10**400, "a finite number"),
+        ("defensive", "no", "True or False"),
+        ("defensive", 0, "True or False"),
+        ("defensive", None, "True or False"),
+        ("dropped", True, "'remove' or 'skeleton'"),
+        ("dropped", ["remove"], "'remove' or 'skeleton'"),
+        ("observations", "maybe", "'auto' or 'never' or 'always' or a function"),
+        ("pin", "s_3", "a function or None"),
+        ("tokens", 3, "a text or a function"),
     ],
 )
-def test_a_number_of_the_wrong_kind_is_said_by_name(name: str, value: Any, kind: str) -> None:
+def test_a_setting_of_the_wrong_type_is_refused_by_name(name: str, value: Any, kind: str) -> None:
     for make in (FocusConfig, FocusConfig().with_changes):
         with pytest.raises(ConfigError, match=f"^{name} must be {kind}, got {re.escape(repr(value))}$"):
             make(**{name: value})
+
+
+def test_numbers_of_other_libraries_are_numbers() -> None:
+    assert FocusConfig(threshold=Fraction(1, 3), temperature=1).threshold == Fraction(1, 3)  # type: ignore[arg-type]
+
+
+def test_every_setting_refuses_what_is_none_of_its_types() -> None:
+    """New settings are checked without another rule."""
+    for knob in fields(FocusConfig):
+        with pytest.raises(ConfigError, match=f"^{knob.name} must be .*, got <object object at"):
+            FocusConfig(**{knob.name: object()})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("ahead", nan, "a finite number"),
+        ("ahead", True, "a number"),
+        ("ahead", 0, "above 0 and at most 1"),
+        ("ahead", 1.5, "above 0 and at most 1"),
+        ("growth", inf, "a finite number"),
+        ("growth", -0.5, "0 or more"),
+        ("growth", "0.2", "a number"),
+        ("recall", "no", "True or False"),
+        ("frozen", 1, "True or False"),
+        ("tenant", None, "a text"),
+        ("tenant", 3, "a text"),
+        ("model", 3, "a text or None"),
+        ("clock", 3, "a function"),
+    ],
+)
+def test_an_option_of_a_session_that_will_not_do_is_refused_by_name(name: str, value: Any, allowed: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{name} must be {allowed}, got {re.escape(repr(value))}$"):
+        Focus("offline").session(**{name: value})
+
+
+def test_an_unknown_option_of_a_session_is_refused() -> None:
+    with pytest.raises(ConfigError, match="unknown setting 'recal'; known: ahead, "):
+        Focus("offline").session(recal=True)  # type: ignore[call-arg]

@@ -16,16 +16,17 @@ from typing import TYPE_CHECKING, Any, Unpack
 from . import theory
 from .blocking import run
 from .breaker import Breaker
+from .checks import check_types
 from .config import FocusConfig, SessionOptions, Settings
 from .drafts.registry import draft_from
-from .errors import ConfigError
-from .invariants import violations
+from .errors import ConfigError, MessageError
 from .pipeline.budget import NEWER, over_budget, pinned_spans
 from .pipeline.cite import read_sketch
 from .pipeline.draft import build_prompt, sample
 from .pipeline.evidence import decisions
 from .pipeline.fill import Offers, fill, read_offers, spare_room
 from .pipeline.keep import Selection, select
+from .pipeline.legal import objection, refusal
 from .pipeline.limit import limit
 from .pipeline.rebuild import rebuild
 from .pipeline.recent import RecentHistories
@@ -103,29 +104,36 @@ class Focus:
         """A session: decisions that last, over a store that may be shared. See `focusctx.session`."""
         from .session.session import Session
 
+        check_types(SessionOptions, options)
         return Session(self, store, **options)
 
     def _begin(self, messages: Sequence[Message] | History, goal: str | None, format: str | None) -> Result | _Event:
         """Everything before the draft: an event to sample for, or the result where there is nothing to ask."""
         started = time.perf_counter()
         objects: Mapping[int, Message] = {}
+        warnings: tuple[str, ...] = ()
         if isinstance(messages, History):
             history = self._measured(messages, goal)
             messages = history.messages
         else:
             with self._reading:
                 reader = self._recent.read(messages, format)
+                unknown = reader.unknown()
+                if unknown and not reader.understands:
+                    raise MessageError(unknown)
+                warnings = (unknown,) if unknown else ()
                 if reader.tokens <= self.config.budget:
-                    return untouched(messages, range(1, reader.newest + 1), reader.tokens, started)
+                    spans = range(1, reader.newest + 1)
+                    return replace(untouched(messages, spans, reader.tokens, started), warnings=warnings)
                 reader = self._recent.current(reader)
                 history, objects = reader.history(goal), reader.objects()
-        event = _Event(history, messages, objects, pinned_spans(history, self.config.pin), started)
+        event = _Event(history, messages, objects, pinned_spans(history, self.config.pin), started, warnings=warnings)
         if not over_budget(history, self.config):
             return event.untouched()
-        if illegal := violations(history.messages, history.format):
-            return self._fail(event, f"the history is one the provider would refuse: {illegal[0]}")
+        if illegal := objection(history.messages, history.format):
+            return self._fail(event, illegal)
         if len(event.pinned) == len(history.spans):
-            return event.untouched(warnings=("over budget, but no span may be dropped",))
+            return event.untouched("over budget, but no span may be dropped")
         if pause := self.pause():
             return self._fail(event, pause)
         return event
@@ -151,12 +159,12 @@ class Focus:
         selection = limit(history, selection, scores, pinned, self.config)
         selection = fill(history, selection, drafted.offers, self.config)
         rebuilt = rebuild(history, selection.kept, selection.skeletons)
-        if broken := violations(rebuilt, history.format):
-            return self._fail(event, f"the compressed history would be refused: {broken[0]}")
+        if refused := refusal(rebuilt, history.messages, history.format):
+            return self._fail(event, f"the compressed history would be refused: {refused}")
         dropped = tuple(span.index for span in history.spans if span.index not in selection.kept)
         tokens_after = self._size(history, selection, drafted.offers)
         return replace(
-            event.untouched(),
+            event.untouched(*_warnings(event.sketches, drafted.problem, tokens_after, self.config.limit)),
             messages=[event.objects.get(id(m), m) for m in rebuilt] if dropped else event.original,
             compressed=bool(dropped),
             kept=tuple(sorted(selection.kept)),
@@ -170,7 +178,6 @@ class Focus:
                 [plan.cited for plan in plans], dropped, confidence=self.config.confidence, m_max=self.config.m_max
             ),
             tokens_after=tokens_after,
-            warnings=_warnings(event.sketches, drafted.problem, tokens_after, self.config.limit),
         )
 
     def _measured(self, history: History, goal: str | None) -> History:
@@ -237,8 +244,9 @@ class _Event:
     sketches: tuple[Sketch, ...] = ()
     prompt: str | None = None
     usage: Usage = Usage()
+    warnings: tuple[str, ...] = ()
 
-    def untouched(self, **more: Any) -> Result:
+    def untouched(self, *warnings: str, **more: Any) -> Result:
         """The result that leaves everything as it is, with what is known by now."""
         return replace(
             untouched(self.original, (span.index for span in self.history.spans), self.history.tokens, self.started),
@@ -247,6 +255,7 @@ class _Event:
             sketches=self.sketches,
             prompt=self.prompt,
             usage=self.usage,
+            warnings=(*self.warnings, *warnings),
             **more,
         )
 

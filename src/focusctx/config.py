@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from numbers import Integral, Real
 from typing import Any, Literal, TypedDict
 
+from .checks import check_types
 from .errors import ConfigError
 from .types import Message, PinRule
 
 ObservationRule = Literal["auto", "never", "always"] | Callable[[Message, Message], bool]
-
-_WHOLE = ("budget", "rollouts", "limit", "draft_window", "sketch_tokens", "breaker_failures", "seed")
-_NUMBERS = ("threshold", "temperature", "fill", "deadline", "breaker_pause", "confidence", "m_max")
-_MAY_BE_NONE = ("limit",)
 
 
 class Settings(TypedDict, total=False):
@@ -131,28 +127,15 @@ class FocusConfig:
     """Passed to drafts that can be seeded, one number further for each sketch."""
 
     def __post_init__(self) -> None:
-        for names, kind, called in ((_WHOLE, Integral, "a whole number"), (_NUMBERS, Real, "a number")):
-            for name in names:
-                value = getattr(self, name)
-                if not isinstance(value, kind) and not (value is None and name in _MAY_BE_NONE):
-                    raise ConfigError(f"{name} must be {called}, got {value!r}")
+        check_types(FocusConfig, {knob.name: getattr(self, knob.name) for knob in fields(self)})
         wrong = {
             "budget must be 0 or more": self.budget < 0,
             "rollouts must be 1 or more": self.rollouts < 1,
             "threshold must be above 0 and at most 1": not 0 < self.threshold <= 1,
             "temperature must be 0 or more": self.temperature < 0,
-            "prompt must be 'focusctx' or 'paper'": self.prompt not in ("focusctx", "paper"),
-            "dropped must be 'remove' or 'skeleton'": self.dropped not in ("remove", "skeleton"),
             "fill must be between 0 and 1": not 0 <= self.fill <= 1,
             "limit must be None or 1 or more": self.limit is not None and self.limit < 1,
             "limit must be None beside dropped='skeleton'": self.limit is not None and self.dropped == "skeleton",
-            "observations must be 'auto', 'never', 'always' or a function": not (
-                callable(self.observations) or self.observations in ("auto", "never", "always")
-            ),
-            "tokens must be the name of an encoding or a function": not (
-                callable(self.tokens) or isinstance(self.tokens, str)
-            ),
-            "pin must be None or a function": not (self.pin is None or callable(self.pin)),
             "draft_window must be 256 or more": self.draft_window < 256,
             "sketch_tokens must be 1 or more": self.sketch_tokens < 1,
             "deadline must be above 0": not self.deadline > 0,

@@ -25,7 +25,8 @@ def summary(result: Result) -> str:
     if result.failure is not None:
         return f"not compressed: {result.failure}"
     if not result.compressed:
-        why = "the sketches need every span" if result.sketches else "; ".join(result.warnings) or "within budget"
+        within = result.history is None or not result.warnings
+        why = "the sketches need every span" if result.sketches else "within budget" if within else result.warnings[-1]
         return f"nothing dropped, {result.tokens_before} tokens: {why}"
     saved = 1 - result.tokens_after / result.tokens_before if result.tokens_before else 0.0
     skeletons = f"{len(result.skeletons)} left as skeletons, " if result.skeletons else ""

@@ -36,7 +36,7 @@ class Span:
     """The original messages; empty when the agent has no chat format."""
     tokens: int = 0
     waiting: bool = False
-    """A tool call in this span has no result yet."""
+    """A tool call in this span has no result yet, or other parts of it may stand outside the messages (references)."""
     needs: int | None = None
     """The earlier span whose hidden reasoning this one goes on from: providers want both or neither."""
 

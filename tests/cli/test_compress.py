@@ -190,3 +190,22 @@ def test_devices_are_written_to_not_replaced(focusctx, scripted, trace):
     code, _, _ = focusctx("compress", trace, "--budget", 0, "--out", os.devnull)
     assert code == 0
     assert not os.path.isfile(os.devnull)  # noqa: PTH113
+
+
+def test_answers_that_anthropics_sdk_dumped(focusctx, scripted, tmp_path):
+    """They have the type of a Responses item and are none: their tool results go with them."""
+    messages = [{"role": "user", "content": "go"}]
+    for number in range(1, 6):
+        use = {"type": "tool_use", "id": f"t{number}", "name": "look", "input": {}}
+        answer = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": "m", "content": [use]}
+        result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": "seen"}
+        messages += [{**answer, "stop_reason": "tool_use", "usage": {}}, {"role": "user", "content": [result]}]
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps(messages))
+    code, out, _ = focusctx("compress", path, "--budget", 0)
+    assert code == 0
+    assert json.loads(out) == [messages[0], *messages[1:5], *messages[9:]]
+    code, out, err = focusctx("compress", path, "--budget", 0, "--format", "responses")
+    assert code == 0
+    assert json.loads(out) == messages
+    assert "not compressed: the messages are of the format anthropic, but were to be read as responses" in err

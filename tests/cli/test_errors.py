@@ -40,6 +40,12 @@ def complaint(focusctx):
         ('{"messages": "hi"}', ": expected a list of messages, got string"),
         ('[{"role": "user", "content": "hi"}, 7]', ": message 1: expected an object, got number"),
         ('[{"role": "user", "content": "hi"}, {"content": "x"}]', ": message 1: 'role' must be a string, got null"),
+        ('[{"role": "user", "parts": [{"text": "hi"}]}]', "they look like Gemini contents; send them as Chat"),
+        ('{"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}', "they look like Gemini contents"),
+        ('[{"type": "human", "data": {"content": "hi"}}]', "they look like LangChain messages; convert them with"),
+        ('[{"role": "human", "content": "hi"}]', "the only message is not understood: their roles are not"),
+        ('[{"role": "user", "content": [{"text": "hi"}]}]', "they look like Bedrock Converse messages"),
+        ('[{"role": "critic", "content": "hi"}]', "the first has role 'critic'; convert them"),
     ],
 )
 def test_traces(complaint, tmp_path, command, text, said):
@@ -71,7 +77,9 @@ def test_not_text(complaint, tmp_path):
         (["--budget", "-1"], "budget must be 0 or more, got -1"),
         (["--rollouts", "0"], "rollouts must be 1 or more, got 0"),
         (["--threshold", "2"], "threshold must be above 0 and at most 1, got 2.0"),
-        (["--threshold", "nan"], "threshold must be above 0 and at most 1, got nan"),
+        (["--threshold", "nan"], "threshold must be a finite number, got nan"),
+        (["--deadline", "inf"], "deadline must be a finite number, got inf"),
+        (["--fill", "nan"], "fill must be a finite number, got nan"),
         (["--dropped", "half"], "argument --dropped: invalid choice: 'half'"),
         (["--format", "xml"], "argument --format: invalid choice: 'xml'"),
         (["--budgets", "1"], "unrecognized arguments: --budgets 1"),

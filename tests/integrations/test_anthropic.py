@@ -106,3 +106,21 @@ def test_beta_messages_carry_views_and_counts_do_not() -> None:
         beta, count = provider.received
     assert len(beta.messages) < len(long)
     assert count.messages == long
+
+
+def test_a_thread_that_the_server_holds_goes_through() -> None:
+    """The tool runner uses one unless it is told `thread=False`."""
+    focus = Focus(lambda prompt: "Step: finish | Depends on: []", budget=20)
+    long = [{"role": role, "content": "Yes."} for _ in range(20) for role in ("user", "assistant")]
+    long.append({"role": "user", "content": "And now?"})
+    with Provider(lambda received: Say("Yes.")) as provider:
+        with anthropic.Anthropic(base_url=provider.url, api_key="none", middleware=[FocusMiddleware(focus)]) as client:
+            for options in ({}, {"thread": False}):
+                runner = client.beta.messages.tool_runner(
+                    model="scripted", max_tokens=9, messages=long, tools=[], **options
+                )
+                assert runner.until_done().content[-1].text == "Yes."
+        held, whole = provider.received
+    assert held.body["thread"] == {"type": "create"}
+    assert held.messages == long
+    assert len(whole.messages) < len(long)

@@ -9,6 +9,8 @@ from focusctx.invariants import violations
 USER = {"role": "user", "content": "x"}
 TEXT = {"role": "assistant", "content": "x"}
 REFERENCE = {"type": "item_reference", "id": "fc_1"}
+UNKNOWN = {"type": "item_reference", "id": "item_1"}
+APPROVAL = {"type": "item_reference", "id": "mcpr_1"}
 PROGRAM = {"type": "program", "call_id": "p"}
 
 
@@ -46,7 +48,10 @@ ALLOWED = {"type": "mcp_approval_response", "approval_request_id": "q", "approve
         # The call, or the output, is given by reference.
         [USER, TEXT, REFERENCE, output("a"), USER],
         [USER, TEXT, {"id": "fc_1"}, output("a"), USER],
-        [USER, call("a"), REFERENCE, USER],
+        [USER, call("a"), UNKNOWN, USER],
+        [USER, TEXT, UNKNOWN, output("a"), USER],
+        [USER, TEXT, REFERENCE, REFERENCE, output("a"), output("b"), USER],
+        [USER, APPROVAL, {**ALLOWED, "approval_request_id": "mcpr_1"}, TEXT],
         [output(None), TEXT, output(None)],
     ],
 )
@@ -67,7 +72,12 @@ def test_legal(items: list[dict[str, Any]]) -> None:
         ([USER, ASKED, USER], 1),
         ([TEXT, ALLOWED], 1),
         ([PROGRAM, TEXT], 0),
-        ([REFERENCE, call("a"), USER], 1),
+        ([UNKNOWN, call("a"), USER], 1),
+        # One reference stands for one call, and one to a message or to reasoning for none.
+        ([USER, UNKNOWN, output("a"), output("b"), USER], 3),
+        ([USER, {"type": "item_reference", "id": "msg_1"}, output("a"), USER], 2),
+        ([USER, {"type": "item_reference", "id": "msg_1"}, call("a"), USER], 2),
+        ([USER, APPROVAL, USER], 1),
         ([TEXT, {"type": "local_shell_call_output", "id": "a"}], 1),
     ],
 )

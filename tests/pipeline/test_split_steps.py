@@ -44,20 +44,6 @@ def test_responses_items_of_one_response_are_one_step() -> None:
     assert history.owners == (0, 1, 1, 1, 1, 1, 2)
 
 
-def test_reasoning_whose_follower_is_only_a_reference_is_not_dropped_without_it() -> None:
-    history = read(
-        [
-            {"role": "user", "content": "go"},
-            {"type": "reasoning", "id": "r", "summary": []},
-            {"type": "item_reference", "id": "fc_1"},
-            {"type": "function_call_output", "call_id": "a", "output": "x"},
-            {"role": "user", "content": "on"},
-            {"role": "assistant", "content": "done"},
-        ]
-    )
-    assert [span.waiting for span in history.spans] == [True, False]
-
-
 def test_an_approved_call_stays_with_its_approval() -> None:
     """An approval without the call it led to would make the provider run the call again."""
     asked = {"type": "mcp_approval_request", "id": "q", "server_label": "m", "name": "pay", "arguments": "{}"}

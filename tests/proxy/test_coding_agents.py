@@ -6,7 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from coding_agents import CLAUDE_CODE, CODEX, CODEX_AS_IT_COMES, FINAL, MINI_SWE_AGENT, STEPS, Agent, Outcome
+from coding_agents import (
+    AI_SDK,
+    AI_SDK_CUSTOM_TOOL,
+    CLAUDE_CODE,
+    CODEX,
+    CODEX_AS_IT_COMES,
+    FINAL,
+    MINI_SWE_AGENT,
+    STEPS,
+    Agent,
+    Outcome,
+)
 from focusctx import Focus
 from focusctx.types import Prompt
 from prefixes import moves
@@ -43,7 +54,11 @@ def need(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("draft", ["offline", every_third_and_the_newest], ids=["offline", "scripted"])
-@pytest.mark.parametrize("agent", [CLAUDE_CODE, CODEX, CODEX_AS_IT_COMES, MINI_SWE_AGENT], ids=lambda agent: agent.name)
+@pytest.mark.parametrize(
+    "agent",
+    [CLAUDE_CODE, CODEX, CODEX_AS_IT_COMES, MINI_SWE_AGENT, AI_SDK, AI_SDK_CUSTOM_TOOL],
+    ids=lambda agent: agent.name,
+)
 def test_an_agent_runs_the_same(
     agent: Agent,
     draft: str | Callable[[Prompt], str],
@@ -80,3 +95,17 @@ def test_codex_talks_to_its_provider_over_a_websocket(tmp_path: Path) -> None:
         assert len(steps_of(agent, provider)) == STEPS + 1
         assert {received.method for received in provider.received} == {"GET"}
         assert events(proxy) == []
+
+
+@pytest.mark.parametrize("agent", [AI_SDK, AI_SDK_CUSTOM_TOOL], ids=lambda agent: agent.name)
+def test_no_reference_of_the_ai_sdk_is_left_without_its_step(agent: Agent, tmp_path: Path) -> None:
+    """The provider knows which items it made together: they go up together or not at all."""
+    need(agent)
+    focus = Focus(every_third_and_the_newest, budget=2500)
+    with Provider(agent.model) as provider, proxied(focus, provider.url) as (proxy, url):
+        assert agent.run(url, tmp_path) == EXPECTED
+        assert provider.rejected == []
+        assert len(events(proxy)) > 1
+    last = steps_of(agent, provider)[-1].messages
+    referred = [item["id"] for item in last if item.get("type") == "item_reference" and item["id"].startswith("rs_")]
+    assert 0 < len(referred) < STEPS, "references go with the steps that are dropped, and the others stay"

@@ -17,7 +17,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["--upstream", "mine=ftp://x"], "no http(s) address"),
     (["--upstream", "openai", "--upstream", "openai"], "same name"),
     (["--upstream", "openai", "--listen", "x:y"], "HOST:PORT"),
-    (["--upstream", "openai", "--listen", "127.0.0.1:99999"], "99999 is no port"),
+    (["--upstream", "openai", "--listen", "127.0.0.1:99999"], "port must be between 0 and 65535, got 99999"),
     (
         ["--upstream", "openai", "--draft", "openai:m@http://localhost:8433/v1", "--listen", "8433"],
         "would ask this proxy",

@@ -1,5 +1,7 @@
 """What the proxy can be told, and what it says when it is told something wrong."""
 
+import math
+import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -191,10 +193,30 @@ def test_its_own_address_is_no_upstream(host: str, url: str, own: bool) -> None:
             Settings((Upstream.named(f"mine={url}"),), host=host, token=TOKEN)
 
 
-@pytest.mark.parametrize("wrong", [{"port": -1}, {"port": 65536}, {"body_limit": -1}, {"grace": -0.1}])
-def test_numbers_have_their_range(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError):
-        Settings((Upstream.named("openai"),), **wrong)
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("port", -1, "between 0 and 65535"),
+        ("port", 65536, "between 0 and 65535"),
+        ("port", True, "a whole number"),
+        ("body_limit", -1, "0 or more"),
+        ("body_limit", 1.5, "a whole number"),
+        ("grace", -0.1, "0 or more"),
+        ("grace", math.inf, "a finite number"),
+        ("grace", math.nan, "a finite number"),
+        ("recall", "no", "True or False"),
+        ("dry_run", 1, "True or False"),
+        ("store", None, "a text"),
+    ],
+)
+def test_a_setting_that_will_not_do_is_refused_by_name(name: str, value: Any, allowed: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{name} must be {allowed}, got {re.escape(repr(value))}$"):
+        Settings((Upstream.named("openai"),), **{name: value})
+
+
+def test_upstreams_are_upstreams() -> None:
+    with pytest.raises(ConfigError, match=r"^upstreams must be a tuple of Upstream, got \('openai',\)$"):
+        Settings(("openai",))  # type: ignore[arg-type]
 
 
 EVERYTHING = """

@@ -29,7 +29,8 @@ def response(answer: Answer) -> Json:
         what: Json = {"type": "function_call", "arguments": json.dumps(call.arguments)}
         if call.custom:
             what = {"type": "custom_tool_call", "input": call.custom}
-        ids = {"id": f"fc_{answer.number:06d}{place:02d}", "call_id": answer.id_of(place, "call")}
+        prefix = "ctc" if call.custom else "fc"
+        ids = {"id": f"{prefix}_{answer.number:06d}{place:02d}", "call_id": answer.id_of(place, "call")}
         output.append({**ids, "status": "completed", "name": call.name, **what})
     usage = {
         "input_tokens": answer.input_tokens,

@@ -13,7 +13,23 @@ def anthropic_histories(draw: Draw, complete: bool = False) -> list[Json]:
     messages = _claude_user(draw, ids) + events(draw, ids, _CLAUDE_EVENTS)
     if complete or draw(booleans):
         messages += _claude_calls(draw, ids)[: None if complete else 1]
-    return _with_cache_marks(draw, _with_system_messages(draw, messages))
+    return _with_cache_marks(draw, _dumped(draw, _with_system_messages(draw, messages)))
+
+
+def _dumped(draw: Draw, messages: list[Json]) -> list[Json]:
+    """With answers as the `model_dump()` of the SDK writes them, or as they were."""
+    if not draw(booleans):
+        return messages
+    dump = {
+        "id": "msg_1",
+        "type": "message",
+        "model": "m",
+        "stop_reason": "end_turn",
+        "stop_sequence": None,
+        "usage": {},
+    }
+    answers = [message["role"] == "assistant" and isinstance(message["content"], list) for message in messages]
+    return [{**dump, **message} if answer else message for message, answer in zip(messages, answers, strict=True)]
 
 
 def _with_system_messages(draw: Draw, messages: list[Json]) -> list[Json]:

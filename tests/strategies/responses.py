@@ -14,7 +14,7 @@ UNKNOWN_ITEM = "telepathy"
 @st.composite
 def responses_histories(draw: Draw, complete: bool = False) -> list[Json]:
     ids = map("id_{}".format, count())
-    hiding = () if complete else (_items_reference, _items_async)
+    hiding = () if complete else (*_REFERENCES, _items_async)
     messages = _items_user(draw, ids) + events(draw, ids, [*_ITEM_EVENTS, *hiding])
     if complete or draw(booleans):
         messages += _items_calls(draw, ids, answered=complete)
@@ -158,11 +158,33 @@ def _items_program(draw: Draw, ids: Ids) -> list[Json]:
     ]
 
 
-def _items_reference(draw: Draw, ids: Ids) -> list[Json]:
+def _reference(draw: Draw, identity: str) -> Json:
+    return {"id": identity, **maybe(draw, {"type": "item_reference"})}
+
+
+def _items_references(draw: Draw, ids: Ids) -> list[Json]:
+    """A response whose reasoning and words, and perhaps calls, the provider stores: the AI SDK sends them so."""
+    made = [_reference(draw, f"{kind}_{next(ids)}") for kind in ("rs", "msg") if draw(booleans)]
+    pairs = [function_call(draw, f"call_{next(ids)}") for _ in some(draw)]
+    if (made and "rs_" in made[-1]["id"]) or draw(booleans):
+        made.append(one_of(draw, _output_message(draw, ids), _reference(draw, f"msg_{next(ids)}"), pairs[0][0]))
+    made += [one_of(draw, call, _reference(draw, f"fc_{call['call_id']}")) for call, _ in pairs if call not in made]
+    return made + draw(st.permutations([output for _, output in pairs]))
+
+
+def _items_lone_references(draw: Draw, ids: Ids) -> list[Json]:
     """Items named by their id only; what they are, the provider knows."""
-    shown = {"id": f"msg_{next(ids)}", **maybe(draw, {"type": "item_reference"})}
-    output = {"type": "function_call_output", "call_id": f"call_{next(ids)}", "output": draw(texts)}
-    return [*_reasoned(draw, ids), shown, *([output] if draw(booleans) else [])]
+    kind = one_of(draw, "msg", "ws", "cmp", "item")
+    return [*_reasoned(draw, ids), _reference(draw, f"{kind}_{next(ids)}"), *_items_user(draw, ids)]
+
+
+def _items_approval_by_reference(draw: Draw, ids: Ids) -> list[Json]:
+    asked = f"mcpr_{next(ids)}"
+    return [
+        _reference(draw, asked),
+        {"type": "mcp_approval_response", "approval_request_id": asked, "approve": draw(booleans)},
+        *_items_text(draw, ids),
+    ]
 
 
 def _items_other(draw: Draw, ids: Ids) -> list[Json]:
@@ -188,4 +210,10 @@ _ITEM_EVENTS: list[Event] = [
     _items_program,
     _items_late,
     _items_other,
+]
+_REFERENCES: list[Event] = [
+    _items_references,
+    _items_references,
+    _items_lone_references,
+    _items_approval_by_reference,
 ]

@@ -20,8 +20,7 @@ CLAIMED: dict[str, list[dict[str, Any]]] = {
         {"role": "user", "content": [{"type": "text", "text": "x"}, {"type": "file", "file": {"file_id": "f"}}]},
     ],
     "responses": [
-        {"type": "message", "role": "user", "content": "x"},
-        {"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "no"}]},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "x"}]},
         {"type": "function_call", "call_id": "a", "name": "look", "arguments": ""},
         {"type": "item_reference", "id": "msg_1"},
         {"id": "msg_1"},
@@ -39,6 +38,13 @@ CLAIMED: dict[str, list[dict[str, Any]]] = {
         {"role": "assistant", "content": [{"type": "server_tool_use", "id": "s", "name": "x", "input": {}}]},
         {"role": "user", "content": [{"type": "document", "source": {}}]},
         {"role": "user", "content": [{"type": "image", "source": {}}]},
+        {
+            "type": "message",
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "t", "name": "x", "input": {}}],
+        },
+        {"type": "message", "role": "assistant", "content": [{"type": "text", "text": "x"}], "stop_reason": "end_turn"},
+        {"type": "message", "role": "assistant", "content": [], "stop_reason": None, "usage": {}},
     ],
 }
 
@@ -69,6 +75,21 @@ def test_messages_of_one_format_only(format: str, message: dict[str, Any]) -> No
 def test_messages_any_format_can_have_decide_nothing(message: dict[str, Any]) -> None:
     assert claimed(message) is None
     assert recognise([message]).name == "chat_completions"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"type": "message", "role": "user", "content": "x"},
+        {"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "no"}]},
+        {"type": "message", "role": "assistant", "content": [{"type": "text", "text": "x"}]},
+    ],
+)
+def test_messages_that_say_they_are_messages_are_responses_unless_others_know_better(message: dict[str, Any]) -> None:
+    assert claimed(message) is None
+    assert recognise([message]).name == "responses"
+    for name, messages in CLAIMED.items():
+        assert recognise([message, messages[0]]).name == name
 
 
 @pytest.mark.parametrize("kind", HISTORIES)

@@ -33,9 +33,11 @@ def read(item: dict[str, Any]) -> Part:
         ({"type": "tool_search_output", "tools": []}, Kind.TURN),
         ({"type": "program_output", "call_id": "p", "result": "x"}, Kind.TURN),
         ({"type": "reasoning", "id": "r", "summary": []}, Kind.TURN),
-        ({"type": "item_reference", "id": "x"}, Kind.FRAME),
-        ({"type": None, "id": "x"}, Kind.FRAME),
-        ({"id": "x"}, Kind.FRAME),
+        ({"type": "item_reference", "id": "x"}, Kind.TURN),
+        ({"type": None, "id": "x"}, Kind.TURN),
+        ({"id": "x"}, Kind.TURN),
+        ({"type": "item_reference", "id": "cmp_1"}, Kind.FRAME),
+        ({"type": "item_reference"}, Kind.FRAME),
         ({"type": "compaction", "encrypted_content": "x"}, Kind.FRAME),
         ({"type": "something_new", "call_id": "x"}, Kind.FRAME),
     ],
@@ -87,6 +89,28 @@ def test_reasoning_leads_to_what_follows_and_its_hidden_text_counts() -> None:
     item = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}], "encrypted_content": "x" * 400}
     part = read(item)
     assert (part.thought, part.leads, part.reasons, part.extra_tokens) == ("hm", True, True, 100)
+
+
+@pytest.mark.parametrize(
+    ("identity", "reasons", "unseen", "calls"),
+    [
+        ("rs_1", True, 0, ()),
+        ("msg_1", False, 0, ()),
+        ("ws_1", False, 0, ()),
+        ("fc_1", False, 1, ()),
+        ("ctc_1", False, 1, ()),
+        ("item_1", False, 1, ()),
+        ("rs", False, 1, ()),
+        ("mcpr_1", False, 0, ("mcpr_1",)),
+    ],
+)
+def test_the_id_of_a_reference_says_what_it_stands_for(
+    identity: str, reasons: bool, unseen: int, calls: tuple[str, ...]
+) -> None:
+    part = read({"type": "item_reference", "id": identity})
+    assert (part.reasons, part.unseen_calls, part.calls) == (reasons, unseen, calls)
+    assert part.stored
+    assert part.leads
 
 
 def test_outputs_as_text_blocks_and_json() -> None:

@@ -15,8 +15,10 @@ class Problem(FocusError):
 
 
 def check_positive(arguments: argparse.Namespace, *names: str) -> None:
-    """Each of these options that the command has, and that was given, must be above 0."""
+    """Refuse those of these options that were given and are not a finite number above 0."""
     for name in names:
         value = getattr(arguments, name, None)
         if value is not None and not value > 0:
             raise Problem(f"--{name.replace('_', '-')} must be above 0, got {value}")
+        if value == float("inf"):
+            raise Problem(f"--{name.replace('_', '-')} must be a finite number, got {value}")

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..config import FocusConfig
 from ..errors import MessageError
-from ..pipeline.split import check_list
+from ..pipeline.split import Reader, check_list
 from ..types import Message, Result
 from ..wire import recognise, wire_named
+from ..wire.foreign import not_understood
 from ..wire.part import kind_of
 from .problem import Problem
 
@@ -142,6 +144,8 @@ def _entry(value: Any, text: str, name: str) -> Conversation | SavedResult:
     for field in _FIELDS:
         if field in value:
             return Conversation(name, text, value, field)
+    if isinstance(value.get("contents"), list):
+        return Conversation(name, text, value, "contents")
     if "role" in value or "type" in value:
         raise Problem(f"{name} is a single message; put the messages in a list (`jq -s . FILE` does it for JSONL)")
     raise Problem(f"{name} holds an object without 'messages' or 'input'; one of them should be the message list")
@@ -159,7 +163,9 @@ def _check(conversation: Conversation, format: str | None) -> None:
     try:
         check_list(messages)
         wire = wire_named(format) if format else recognise(messages)
-        for position, message in enumerate(messages):
-            wire.read(message, position)
+        reader = Reader(wire, FocusConfig(), len)
+        reader.extend(messages)
+        if not reader.understands:
+            raise MessageError(not_understood(messages))
     except MessageError as error:
         raise Problem(f"{conversation.name}: {error}") from error

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..wire.held import is_held
 from .plug import Plug, Source, fail_open, needs
 
 with needs("anthropic"):
@@ -40,11 +41,11 @@ class FocusMiddleware(Middleware):
 
 
 def _body(request: APIRequest) -> dict[str, Any] | None:
-    """The request's body, if it is a call of a model."""
+    """The request's body, if it is a call of a model that carries its history."""
     body = request.json
     if request.method != "post" or request.url.partition("?")[0] != _MESSAGES or not isinstance(body, dict):
         return None
-    return body if isinstance(body.get("messages"), list) else None
+    return body if isinstance(body.get("messages"), list) and not is_held(body) else None
 
 
 def _with(request: APIRequest, body: dict[str, Any], view: list[Any]) -> APIRequest:

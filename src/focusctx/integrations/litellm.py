@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..wire.held import is_held
 from .plug import Plug, Source, fail_open, needs
 
 with needs("litellm"):
@@ -52,7 +53,7 @@ class FocusCallback(CustomLogger):
         """The arguments with a view in place of the history; None where they stay as they are."""
         field, wire = _HISTORIES.get(call_type, ("", ""))
         messages = arguments.get(field)
-        if not isinstance(messages, list) or arguments.get("previous_response_id") or arguments.get("conversation"):
+        if not isinstance(messages, list) or is_held(arguments):
             return None
         with fail_open():
             messages = await self._plug.aview(messages, wire, model=arguments.get("model"))

@@ -10,6 +10,7 @@ import copy
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from ..types import Message
+from ..wire.held import is_held
 from .plug import Plug, Source, fail_open, needs
 
 with needs("openai"):
@@ -71,6 +72,6 @@ def _history(options: FinalRequestOptions) -> _History | None:
         return None
     field, wire = _HISTORIES[options.url]
     messages = body.get(field)
-    if not isinstance(messages, list) or body.get("previous_response_id") or body.get("conversation"):
+    if not isinstance(messages, list) or is_held(body):
         return None
     return _History(options, field, wire, messages, body.get("model"))

@@ -22,6 +22,7 @@ from typing import Self, TypeAlias
 
 from ..compressor import Focus
 from ..errors import ConfigError, MessageError, MissingExtraError
+from ..once import Once
 from ..session.keys import canonical
 from ..session.session import Session
 from ..types import Message
@@ -30,6 +31,7 @@ Source: TypeAlias = Focus | Session | Callable[[], Session]
 """What a user hands to an integration."""
 
 _log = logging.getLogger("focusctx")
+_once = Once(_log)
 _REMEMBERED = 128
 """Conversations whose sessions are kept; one that comes back later is decided anew, or as its store says."""
 
@@ -132,6 +134,8 @@ def fail_open() -> Iterator[None]:
     """Translation and view stand inside, the framework's own call after it: that one is made in any case."""
     try:
         yield
+    except MessageError as error:
+        _once.warning(f"history passed on uncompressed: {error}")
     except Exception:
         _log.warning("history passed on uncompressed", exc_info=True)
 

@@ -12,11 +12,16 @@ from .anthropic_system_places import anthropic_system_messages_stand_between_tur
 from .chat_pairs import chat_calls_and_results_pair
 from .responses_pairs import responses_calls_and_outputs_pair
 from .responses_reasoning import responses_reasoning_is_followed
+from .responses_references import responses_references_have_their_step
 from .rule import Rule, Violation
 
 RULES: dict[str, tuple[Rule, ...]] = {
     "chat_completions": (chat_calls_and_results_pair,),
-    "responses": (responses_calls_and_outputs_pair, responses_reasoning_is_followed),
+    "responses": (
+        responses_calls_and_outputs_pair,
+        responses_reasoning_is_followed,
+        responses_references_have_their_step,
+    ),
     "anthropic": (
         anthropic_calls_and_results_pair,
         anthropic_server_uses_and_results_pair,

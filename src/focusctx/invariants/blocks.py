@@ -16,3 +16,14 @@ def blocks_in(holder: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 def item_kind(item: Mapping[str, Any]) -> str:
     """The type of a Responses item: messages and references may leave it out."""
     return str(item.get("type") or ("message" if "role" in item else "item_reference"))
+
+
+def is_output(item: Mapping[str, Any]) -> bool:
+    """True for a Responses item with which the agent answers a call."""
+    kind = item_kind(item)
+    return kind.endswith("_output") or kind == "mcp_approval_response"
+
+
+def made_by_model(item: Mapping[str, Any]) -> bool:
+    """True for a Responses item that the model or the provider made."""
+    return item.get("role") == "assistant" if item_kind(item) == "message" else not is_output(item)

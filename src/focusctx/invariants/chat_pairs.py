@@ -6,7 +6,7 @@ Ids are matched within one batch only: some servers use the same ids again in ev
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ..types import Message
 from .rule import Violation
@@ -18,7 +18,7 @@ def chat_calls_and_results_pair(messages: Sequence[Message]) -> Iterator[Violati
     waiting: dict[str, int] = {}
     for position, message in enumerate(messages):
         role = message.get("role")
-        if role not in _KNOWN:
+        if not isinstance(role, str) or role not in _KNOWN:
             continue
         if role in ("tool", "function"):
             answered = str(message.get("tool_call_id") if role == "tool" else message.get("name"))
@@ -31,6 +31,9 @@ def chat_calls_and_results_pair(messages: Sequence[Message]) -> Iterator[Violati
 
 
 def _calls(message: Message) -> list[str]:
-    calls = [str(call.get("id")) for call in message.get("tool_calls") or ()]
+    made = message.get("tool_calls")
+    calls = (
+        [str(call.get("id")) for call in made if isinstance(call, Mapping)] if isinstance(made, list | tuple) else []
+    )
     legacy = message.get("function_call")
-    return [*calls, str(legacy.get("name"))] if legacy else calls
+    return [*calls, str(legacy.get("name"))] if isinstance(legacy, Mapping) and legacy else calls

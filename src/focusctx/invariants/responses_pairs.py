@@ -2,7 +2,7 @@
 
 Asynchronous calls may wait while the conversation goes on. And two things may take the place of what is not
 seen: the response before (`previous_response_id`) for outputs that stand before anything the model made, and
-items given by reference only.
+references, each for one call or one output.
 """
 
 from __future__ import annotations
@@ -10,32 +10,41 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..types import Message
-from .blocks import item_kind
+from ..wire.references import Stored, is_reference, stored_kind
+from .blocks import is_output, item_kind
 from .rule import Violation
 
 
 def responses_calls_and_outputs_pair(messages: Sequence[Message]) -> Iterator[Violation]:
     waiting: dict[str, int] = {}
-    seen_calls = referred = False
-    last_said = last_reference = -1
+    seen_calls = False
+    unseen_calls = 0
+    last_said = last_unseen = -1
     for position, item in enumerate(messages):
         kind = item_kind(item)
         identity = _identity(item, kind)
         if kind == "message":
             last_said = position
             seen_calls = seen_calls or item.get("role") == "assistant"
-        elif kind == "item_reference":
-            last_reference, referred = position, True
+        elif is_reference(item):
+            seen_calls = True
+            if stored_kind(item) in (Stored.CALL, Stored.UNKNOWN):
+                last_unseen, unseen_calls = position, unseen_calls + 1
+            elif stored_kind(item) is Stored.APPROVAL:
+                waiting[str(item["id"])] = position
         elif identity is None:
             continue
-        elif kind.endswith("_output") or kind == "mcp_approval_response":
-            if waiting.pop(identity, None) is None and seen_calls and not referred:
+        elif is_output(item):
+            if waiting.pop(identity, None) is not None or not seen_calls:
+                continue
+            if not unseen_calls:
                 yield Violation(position, f"output for {identity!r}, which no earlier item called")
+            unseen_calls = max(unseen_calls - 1, 0)
         else:
             waiting[identity] = position
             seen_calls = True
     for identity, asked_at in waiting.items():
-        if last_reference < asked_at < last_said and not messages[asked_at].get("async"):
+        if last_unseen < asked_at < last_said and not messages[asked_at].get("async"):
             yield Violation(asked_at, f"call {identity!r} has no output, and the conversation went on")
 
 

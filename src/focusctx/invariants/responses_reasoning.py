@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..types import Message
-from .blocks import item_kind
+from .blocks import made_by_model
 from .rule import Violation
 
 
@@ -14,12 +14,5 @@ def responses_reasoning_is_followed(messages: Sequence[Message]) -> Iterator[Vio
         if item.get("type") != "reasoning":
             continue
         following = messages[position + 1] if position + 1 < len(messages) else None
-        if following is None or not _made_by_model(following):
+        if following is None or not made_by_model(following):
             yield Violation(position, "reasoning item without the item that followed it")
-
-
-def _made_by_model(item: Message) -> bool:
-    kind = item_kind(item)
-    if kind == "message":
-        return item.get("role") == "assistant"
-    return not kind.endswith("_output") and kind != "mcp_approval_response"

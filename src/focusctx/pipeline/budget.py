@@ -26,7 +26,7 @@ def _reason(span: Span, newest: int, pin: PinRule | None) -> str | None:
     if span.index == newest:
         return NEWEST
     if span.waiting:
-        return "a tool call waits for its result"
+        return "not complete: a tool call waits for its result, or a reference stands for what is not seen"
     if pin is not None and pin(span):
         return "your pin rule"
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from ..config import FocusConfig
@@ -10,6 +11,7 @@ from ..wire import recognise, wire_named
 from .plain import plain_message
 from .split import Count, Reader, check_list
 
+_log = logging.getLogger("focusctx")
 _REMEMBERED = 8
 """Conversations that may take turns before one is read again from the start."""
 
@@ -26,6 +28,7 @@ class RecentHistories:
         self._count = count
         self._watched = watched
         self._readers: list[tuple[str | None, Reader]] = []  # with the format each was asked to read
+        self._warned = False
 
     def read(self, messages: Sequence[Message], format: str | None) -> Reader:
         """A reader that has read exactly these messages."""
@@ -40,6 +43,9 @@ class RecentHistories:
         else:
             self._forget(reader)  # put back below, unless it meets a bad message
         reader.extend(new)
+        if not self._warned and (unknown := reader.unknown()):
+            self._warned = True  # once is enough: the history comes again at every step
+            _log.warning("%s", unknown)
         self._readers = [(format, reader), *self._readers[: _REMEMBERED - 1]]
         return reader
 

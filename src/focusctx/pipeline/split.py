@@ -14,9 +14,11 @@ from typing import Any
 from ..config import FocusConfig
 from ..errors import MessageError
 from ..types import History, Message, Owner, Span, UserTurn
-from ..wire import Kind, Part, Wire, claimed, react, recognise, wire_named
+from ..wire import Kind, Part, Wire, react, recognise, shown_by, wire_named
+from ..wire.foreign import advice_for, not_understood
 from ..wire.marks import unmarked
 from ..wire.part import join, kind_of
+from .open_span import OpenSpan
 from .plain import plain_message
 
 Count = Callable[[str], int]
@@ -70,6 +72,8 @@ def check_list(messages: object, start: int = 0) -> None:
     """Raise a MessageError that names what was passed unless it is a message list; check from `start` on."""
     if isinstance(messages, Mapping) and "messages" in messages:
         raise MessageError("got a whole request; pass its 'messages' (or 'input') list")
+    if isinstance(messages, Mapping) and isinstance(contents := messages.get("contents"), list) and contents:
+        raise MessageError(not_understood(contents))
     if not isinstance(messages, list | tuple):
         raise MessageError(f"expected a list of messages, got {kind_of(messages)}")
     for position, message in enumerate(messages[start:], start):
@@ -93,12 +97,15 @@ class Reader:
         self._count = count
         self.owners: list[Owner] = []
         self._spans: list[Span] = []  # closed ones; the last stays in `_open` until the next begins
-        self._open: _OpenSpan | None = None
-        self._begun: list[_OpenSpan] = []  # all of them, to be able to go back
+        self._open: OpenSpan | None = None
+        self._begun: list[OpenSpan] = []  # all of them, to be able to go back
+        self._owed: set[str] = set()  # calls of closed spans that still wait for their results
+        self._owes_unseen = False  # whether some of those are given by reference
         self._turns: list[UserTurn] = []
         self.tokens = 0
         self._text_actions = False
         self._settled = False  # some message has shown which format this is
+        self._unknown: list[int] = []  # positions of messages of a kind that the format does not have
 
     @property
     def newest(self) -> int:
@@ -136,12 +143,15 @@ class Reader:
             self._begun.pop()
         start = self._begun.pop().start if self._begun else 0
         self._open = self._begun[-1] if self._begun else None
+        self._owed = set().union(*(span.calls for span in self._begun[:-1]))
+        self._owes_unseen = any(span.unseen_calls for span in self._begun[:-1])
         del self._spans[max(len(self._begun) - 1, 0) :]
         self._turns = [turn for turn in self._turns if start and turn.after <= len(self._begun)]
         columns: tuple[list[Any], ...] = (self._given, self.messages, self.sizes, self._values or [], self.owners)
         for column in columns:
             del column[start:]
         self._objects = {position: plain for position, plain in self._objects.items() if position < start}
+        self._unknown = [position for position in self._unknown if position < start]
         self.tokens = sum(self.sizes)
         return start
 
@@ -166,14 +176,14 @@ class Reader:
         """True if the messages have the format in which this reader read the first ones."""
         if self._settled:
             return True
-        shown = next((wire for message in messages if (wire := claimed(plain_message(message)))), None)
-        self._settled = shown is self.wire
+        shown, certain = shown_by(map(plain_message, messages))
+        self._settled = certain and shown is self.wire
         return shown is None or shown is self.wire
 
     def extend(self, messages: Iterable[Message]) -> None:
         for given in messages:
             message = plain_message(given)
-            parts = self.wire.read(message, len(self.messages))
+            parts = self._parts(message)
             before = self.tokens
             owners = [self._place(part, message) for part in parts]
             if message is not given:
@@ -185,6 +195,39 @@ class Reader:
                 self._values.append([])
                 _add_values(message, self._values[-1])
             self.owners.append(owners[0] if len(parts) == 1 else _by_block(parts, owners))
+
+    @property
+    def understands(self) -> bool:
+        """Whether any message is of a kind that the format has. True for an empty list."""
+        return not self.messages or len(self._unknown) < len(self.messages)
+
+    def unknown(self) -> str | None:
+        """What to say of messages that are of no kind the format has; None if there are none."""
+        if not self._unknown:
+            return None
+        if not self.understands:
+            return not_understood(self.messages)
+        first = self.messages[self._unknown[0]]
+        kind = next(
+            (f"{field} {first[field]!r}" for field in ("type", "role") if field in first), "no type and no role"
+        )
+        advice = advice_for(first)
+        return (
+            f"{len(self._unknown)} of {len(self.messages)} messages are not understood and stay where they are, the "
+            f"first of them message {self._unknown[0]} with {kind}" + (f": {advice}" if advice else "")
+        )
+
+    def _parts(self, message: Message) -> tuple[Part, ...]:
+        position = len(self.messages)
+        try:
+            parts = self.wire.read(message, position)
+        except MessageError as error:
+            if advice := advice_for(message):
+                raise MessageError(f"{error.problem}; {advice}", position) from error
+            raise
+        if not self.wire.knows(message):
+            self._unknown.append(position)
+        return parts
 
     def history(self, goal: str | None = None) -> History:
         last = () if self._open is None else (self._open.close(),)
@@ -214,11 +257,15 @@ class Reader:
                 self._begin()
             assert self._open is not None
             self._open.turn(part, message, tokens)
+            if part.stored and not self._turns:
+                self._open.incomplete = True  # nothing was said yet: it may stand for the user's own words
             return self._open.index
         if part.kind is Kind.RESULT or (part.kind is Kind.WORDS and self._is_observation(part, message)):
-            if self._open is not None and self._open.awaits(part):
-                self._open.result(part, message, tokens)
+            if self._open is not None and self._open.awaits(part, self._owed):
+                self._open.result(part, message, tokens, doubtful=self._owes_unseen)
                 return self._open.index
+            if self._open is not None:
+                self._open.orphan()
             return 0  # an orphan: whether that is legal is for the invariants to say
         if part.static or not self._turns:
             self._text_actions = self._text_actions or react.asks_for_text_actions(part.text)
@@ -232,8 +279,10 @@ class Reader:
         leader = None
         if self._open is not None:
             self._spans.append(self._open.close())
+            self._owed |= self._open.calls
+            self._owes_unseen = self._owes_unseen or self._open.unseen_calls > 0
             leader = self._open.leader_of_next()
-        self._open = _OpenSpan(len(self._spans) + 1, leader, start=len(self.messages))
+        self._open = OpenSpan(len(self._spans) + 1, leader, start=len(self.messages))
         self._begun.append(self._open)
 
     def _is_observation(self, part: Part, message: Message) -> bool:
@@ -247,85 +296,6 @@ class Reader:
         if callable(rule):
             return bool(rule(message, span.messages[-1]))
         return self._text_actions and bool(span.actions) and react.looks_like_tool_output(part.text)
-
-
-class _OpenSpan:
-    """The newest span, while it still grows."""
-
-    def __init__(self, index: int, leader: int | None, start: int) -> None:
-        self.index = index
-        self.start = start
-        self.leader = leader
-        self.messages: list[Message] = []
-        self.actions: list[str] = []
-        self.calls: set[str] = set()
-        self.just_spoke = False
-        self._held: set[str] = set()
-        self._thoughts: list[str] = []
-        self._observations: list[str] = []
-        self._tokens = 0
-        self._reasons = False
-        self._leads = False
-        self._cut_off = False
-        self._spoken_to = False
-
-    @property
-    def goes_on(self) -> bool:
-        """True if the model's next output still belongs to this step."""
-        return self.just_spoke or (bool(self._held) and not self._spoken_to)
-
-    def awaits(self, part: Part) -> bool:
-        return not part.answers or self.calls.issuperset(part.answers)
-
-    def turn(self, part: Part, message: Message, tokens: int) -> None:
-        self.just_spoke = True
-        self.calls.update(part.calls)
-        self._held.update(part.holds)
-        self._held.difference_update(part.answers)
-        self._reasons = self._reasons or part.reasons
-        self._leads = part.leads
-        if part.reasons and not self.messages:
-            self.leader = None
-        _add(self._thoughts, part.thought)
-        _add(self.actions, part.action)
-        self._hold(message, part, tokens)
-
-    def result(self, part: Part, message: Message, tokens: int) -> None:
-        self.just_spoke = part.goes_on
-        self.calls.difference_update(part.answers)
-        _add(self._observations, part.text)
-        self._hold(message, part, tokens)
-
-    def interrupt(self, by_user: bool) -> None:
-        """Note that a message outside the step followed it."""
-        self.just_spoke = False
-        self._cut_off = self._cut_off or self._leads
-        self._spoken_to = self._spoken_to or by_user
-
-    def leader_of_next(self) -> int | None:
-        """The span whose hidden reasoning the next step goes on from, if it brings none of its own."""
-        if self._spoken_to:
-            return None
-        # The first one, where there are two: providers want to see how a turn began.
-        return self.index if self._reasons and self.leader is None else self.leader
-
-    def close(self) -> Span:
-        return Span(
-            index=self.index,
-            thought=join(self._thoughts),
-            action=join(self.actions),
-            observation=join(self._observations),
-            messages=tuple(self.messages),
-            tokens=self._tokens,
-            waiting=bool(self.calls or self._held) or self._cut_off,
-            needs=self.leader,
-        )
-
-    def _hold(self, message: Message, part: Part, tokens: int) -> None:
-        if part.blocks is not None:
-            message = {**message, "content": [message["content"][number] for number in part.blocks]}
-        self.messages.append(message)
-        self._tokens += tokens
 
 
 def _tokens(part: Part, count: Count) -> int:
@@ -347,11 +317,6 @@ def _add_values(value: object, found: list[object]) -> None:
             found.append(inner)
         else:
             _add_values(inner, found)
-
-
-def _add(pieces: list[str], piece: str) -> None:
-    if piece:
-        pieces.append(piece)
 
 
 def _by_block(parts: Sequence[Part], owners: Sequence[int]) -> Owner:

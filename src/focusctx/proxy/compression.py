@@ -12,9 +12,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from ..errors import FocusError
+from ..errors import FocusError, MessageError
+from ..once import Once
 from ..pipeline.split import read_history
 from ..session.events import SessionEvent
+from ..wire.held import HELD_BY, is_held
 from .body import Fields, read, spell, write_fields, write_list
 from .caller import tenant_of
 from .encoding import unpack
@@ -75,6 +77,7 @@ class Compression:
     ) -> None:
         self._sessions = sessions
         self._watch = watch
+        self._once = Once(_log)
         self._limit = limit
         self._recall = recall and not dry_run
         self._dry_run = dry_run
@@ -98,6 +101,8 @@ class Compression:
                 return await self._count(key, route, found)
             live = self._sessions.open(key)
             return self._put_together(live, route, found, await self._view(live, route, found.spelled, started))
+        except MessageError as error:
+            self._once.warning(f"request passed on as it came: {error}")
         except FocusError as error:
             _log.warning("request passed on as it came: %s", error)
         except Exception:
@@ -160,8 +165,8 @@ class Compression:
 
 
 def _is_elsewhere(fields: Fields) -> bool:
-    """Whether the provider holds the history."""
-    return bool(read(fields.get("previous_response_id")) or read(fields.get("conversation")))
+    """True if the provider holds the history."""
+    return is_held({field: read(fields.get(field)) for field in HELD_BY})
 
 
 def _model(fields: Fields) -> str:

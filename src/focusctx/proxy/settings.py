@@ -8,11 +8,12 @@ import re
 import socket
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from ..checks import check_types
 from ..errors import ConfigError
 from .upstream import Upstream
 
@@ -47,6 +48,7 @@ class Settings:
     """Seconds that streams have to finish after the proxy was told to stop."""
 
     def __post_init__(self) -> None:
+        check_types(Settings, {setting.name: getattr(self, setting.name) for setting in fields(self)})
         if not self.token and not is_loopback(self.host):
             raise ConfigError(
                 f"listening on {self.host} lets others in: set an access token first (FOCUSCTX_TOKEN), "
@@ -55,9 +57,10 @@ class Settings:
         if self.token is not None and len(self.token) < 16:
             raise ConfigError("the access token is shorter than 16 characters")
         if not 0 <= self.port < 65536:
-            raise ConfigError(f"{self.port} is no port")
-        if self.body_limit < 0 or self.grace < 0:
-            raise ConfigError("body_limit and grace must be 0 or more")
+            raise ConfigError(f"port must be between 0 and 65535, got {self.port}")
+        for name in ("body_limit", "grace"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} must be 0 or more, got {getattr(self, name)!r}")
         if loop := next((upstream.name for upstream in self.upstreams if self.is_own(upstream.url)), None):
             raise ConfigError(f"upstream {loop} is this proxy itself: its requests would never leave")
 

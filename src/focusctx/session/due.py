@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal, NamedTuple, TypeAlias
 
 from ..config import FocusConfig
-from ..invariants import violations
 from ..pipeline.budget import pinned_spans
+from ..pipeline.legal import objection
 from .conversation import Conversation
 from .gate import FREE, Verdict, calls_to_come
 from .money import Money
@@ -96,8 +96,8 @@ class Rule:
     def obstacle(self, conversation: Conversation) -> Judgement | None:
         """Why sketches would be of no use here, if so."""
         now = conversation.now()
-        if broken := violations(now.view, now.history.format):
-            return Judgement(False, "illegal", f"the history is one the provider would refuse: {broken[0]}")
+        if illegal := objection(now.view, now.history.format):
+            return Judgement(False, "illegal", illegal)
         history = now.remaining()
         if len(pinned_spans(history, self._config.pin)) == len(history.spans):
             return Judgement(False, "pinned", "no step may be dropped")

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from ..compressor import Drafted, Focus
 from ..errors import StoreError
-from ..invariants import violations
 from ..pipeline.evidence import reasons, with_earlier, with_newer
+from ..pipeline.legal import refusal
 from ..types import Result, Span
 from .cut import Cut
 from .moment import Change, Moment
@@ -65,7 +65,7 @@ def propose(focus: Focus, moment: Moment, drafted: Drafted) -> Proposal:
     result = _with_earlier(result, moment.place.cut.skeletons)
     change = moment.change_to(moment.decided.then(result.dropped, result.skeletons))
     result = replace(result, messages=change.view, tokens_after=change.tokens)
-    broken = violations(change.view, history.format)
+    illegal = refusal(change.view, moment.history.messages, history.format)
     news = change.cut.since(moment.place.cut)
     originals = Originals(_originals(moment, result, news))
     with suppress(StoreError):  # the store will say so again
@@ -75,7 +75,7 @@ def propose(focus: Focus, moment: Moment, drafted: Drafted) -> Proposal:
         drafted,
         result,
         change,
-        str(broken[0]) if broken else None,
+        illegal,
         originals,
         news,
         _keys(moment, news.dropped),

@@ -72,8 +72,10 @@ class Session:
         frozen: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        if not 0 < ahead <= 1 or growth < 0:
-            raise ConfigError(f"ahead must be above 0 and at most 1, growth 0 or more; got {ahead!r} and {growth!r}")
+        if not 0 < ahead <= 1:
+            raise ConfigError(f"ahead must be above 0 and at most 1, got {ahead!r}")
+        if not growth >= 0:
+            raise ConfigError(f"growth must be 0 or more, got {growth!r}")
         self.focus = focus
         self.store = store_from(store)
         self._owns_store = isinstance(store, str)

@@ -25,7 +25,19 @@ def wire_named(name: str) -> Wire:
 
 def recognise(messages: Iterable[Message]) -> Wire:
     """The format of the first message that only one format can have."""
-    return next((wire for message in messages if (wire := claimed(message))), WIRES[_DEFAULT])
+    return shown_by(messages)[0] or WIRES[_DEFAULT]
+
+
+def shown_by(messages: Iterable[Message]) -> tuple[Wire | None, bool]:
+    """The format that messages show, and whether it is certain: `"type": "message"` is Responses' spelling, but answers
+    of Anthropic's that were dumped have it too."""
+    likely = None
+    for message in messages:
+        if wire := claimed(message):
+            return wire, True
+        if message.get("type") == "message":
+            likely = WIRES["responses"]
+    return likely, False
 
 
 def claimed(message: Message) -> Wire | None:
@@ -33,4 +45,10 @@ def claimed(message: Message) -> Wire | None:
     return next((wire for wire in WIRES.values() if wire.claims(message)), None)
 
 
-__all__ = ["WIRES", "Kind", "Part", "Wire", "claimed", "recognise", "wire_named"]
+def claimants(messages: Iterable[Message]) -> set[str]:
+    """The names of all formats that claim some message. More than one: the list is a mixture."""
+    messages = list(messages)
+    return {name for name, wire in WIRES.items() if any(map(wire.claims, messages))}
+
+
+__all__ = ["WIRES", "Kind", "Part", "Wire", "claimants", "claimed", "recognise", "shown_by", "wire_named"]

@@ -8,7 +8,20 @@ from typing import Any
 from ..errors import MessageError
 from ..types import Message
 from . import react
-from .part import MEDIA_TOKENS, Kind, Part, as_json, blocks_of, join, omitted, role_of, text_of, texts_of, typed_blocks
+from .part import (
+    MEDIA_TOKENS,
+    Kind,
+    Part,
+    as_json,
+    blocks_of,
+    has_content,
+    join,
+    omitted,
+    role_of,
+    text_of,
+    texts_of,
+    typed_blocks,
+)
 
 THINKING = frozenset({"thinking", "redacted_thinking"})
 _ONLY_HERE = THINKING | {
@@ -19,6 +32,8 @@ _ONLY_HERE = THINKING | {
     "mcp_tool_use",
     "search_result",
 }
+_ONLY_IN_DUMPS = frozenset({"stop_reason", "stop_sequence"})
+"""Fields of an answer that was put into the history as the SDK dumps it, with `"type": "message"`."""
 
 
 class AnthropicMessages:
@@ -26,9 +41,12 @@ class AnthropicMessages:
     turns_run_on = True
 
     def claims(self, message: Message) -> bool:
-        return any(
+        return not _ONLY_IN_DUMPS.isdisjoint(message) or any(
             kind in _ONLY_HERE or (kind == "image" and "source" in block) for kind, block in typed_blocks(message)
         )
+
+    def knows(self, message: Message) -> bool:
+        return has_content(message, ("system", "user", "assistant"))
 
     def read(self, message: Message, position: int) -> tuple[Part, ...]:
         role = role_of(message, position)

@@ -7,9 +7,23 @@ from collections.abc import Mapping
 from ..errors import MessageError
 from ..types import Message
 from . import react
-from .part import MEDIA_TOKENS, Kind, Part, blocks_of, join, kind_of, omitted, role_of, text_of, texts_of, typed_blocks
+from .part import (
+    MEDIA_TOKENS,
+    Kind,
+    Part,
+    blocks_of,
+    has_content,
+    join,
+    kind_of,
+    omitted,
+    role_of,
+    text_of,
+    texts_of,
+    typed_blocks,
+)
 
 SYSTEM_ROLES = ("system", "developer")
+_ROLES = (*SYSTEM_ROLES, "user", "assistant", "tool", "function")
 _ONLY_HERE = frozenset({"image_url", "file"})
 _REASONING = ("thinking_blocks", "reasoning_content", "reasoning_details")
 """What gateways call the thinking of models that want to see how a turn began."""
@@ -23,6 +37,9 @@ class ChatCompletions:
         if message.get("role") in ("tool", "function") or "tool_calls" in message or "function_call" in message:
             return True
         return any(kind in _ONLY_HERE for kind, _ in typed_blocks(message))
+
+    def knows(self, message: Message) -> bool:
+        return has_content(message, _ROLES)
 
     def read(self, message: Message, position: int) -> tuple[Part, ...]:
         role = role_of(message, position)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
@@ -15,6 +15,21 @@ MEDIA_TOKENS = 1000
 
 PLACEHOLDER = "[output omitted]"
 """Stands where an observation was, in a skeleton."""
+
+
+_CARRIERS = frozenset(
+    {
+        "content",
+        "tool_calls",
+        "function_call",
+        "refusal",
+        "audio",
+        "reasoning",
+        "reasoning_content",
+        "reasoning_details",
+    }
+)
+"""The fields of a message that say something."""
 
 
 class Kind(Enum):
@@ -52,6 +67,12 @@ class Part(NamedTuple):
     """Holds hidden reasoning that later calls of the same turn may rest on."""
     leads: bool = False
     """Hidden reasoning alone: what it led to comes next and may not be parted from it."""
+    stored: bool = False
+    """Only a reference: the provider holds the item, and its text is not seen."""
+    unseen_calls: int = 0
+    """Calls in it whose ids are not seen: the outputs that answer them name calls that nothing shows."""
+    program: str | None = None
+    """The program, run by the provider, that makes this call: its calls stay with it."""
     static: bool = False
     """A system prompt: not held against the budget."""
     blocks: tuple[int, ...] | None = None
@@ -67,6 +88,9 @@ class Wire(Protocol):
 
     def claims(self, message: Message) -> bool:
         """Whether only this format can have produced the message."""
+
+    def knows(self, message: Message) -> bool:
+        """Whether the message is of a kind that this format has; one it does not know stays where it is."""
 
     def read(self, message: Message, position: int) -> tuple[Part, ...]:
         """The message in parts; MessageError with its position when it is malformed."""
@@ -86,6 +110,11 @@ def role_of(message: Message, position: int) -> str:
     if not isinstance(role, str):
         raise MessageError(f"'role' must be a string, got {kind_of(role)}", position)
     return role
+
+
+def has_content(message: Message, roles: Collection[str]) -> bool:
+    """Whether the message is of one of these roles and holds something that is read."""
+    return message.get("role") in roles and not _CARRIERS.isdisjoint(message)
 
 
 def blocks_of(message: Message, position: int) -> str | Sequence[Mapping[str, Any]]:

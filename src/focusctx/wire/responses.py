@@ -13,6 +13,7 @@ from .part import (
     Part,
     as_json,
     blocks_of,
+    has_content,
     join,
     kind_of,
     omitted,
@@ -21,6 +22,7 @@ from .part import (
     texts_of,
     typed_blocks,
 )
+from .references import Stored, is_reference, stored_kind
 
 _PIXEL = (
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAA"
@@ -30,6 +32,10 @@ _PIXEL = (
 
 
 _ONLY_HERE = frozenset({"input_text", "output_text", "input_image", "input_file"})
+_MADE_BY_PROVIDER = ("mcp_approval_request", "mcp_list_tools", "program")
+_OTHER_ITEMS = frozenset(
+    {*_MADE_BY_PROVIDER, "mcp_approval_response", "reasoning", "compaction", "compaction_trigger", "additional_tools"}
+)
 _BODIES = ("arguments", "input", "action", "actions", "operation", "queries", "query", "code")
 """Where the different calls say what is to be done."""
 
@@ -39,32 +45,44 @@ class Responses:
     turns_run_on = True
 
     def claims(self, message: Message) -> bool:
-        if isinstance(message.get("type"), str) or _is_bare_reference(message):
+        if is_reference(message):
             return True
+        if isinstance(kind := message.get("type"), str) and kind != "message":
+            return True  # Anthropic's dumps have type "message" as well
         return any(kind in _ONLY_HERE for kind, _ in typed_blocks(message))
+
+    def knows(self, message: Message) -> bool:
+        kind = message.get("type")
+        if is_reference(message):
+            return True
+        if kind is None or kind == "message":
+            return has_content(message, ("system", "developer", "user", "assistant"))
+        return isinstance(kind, str) and (kind.endswith(("_call", "_output")) or kind in _OTHER_ITEMS)
 
     def read(self, message: Message, position: int) -> tuple[Part, ...]:
         given = message.get("type")
-        untyped = given is None and ("role" in message or _is_bare_reference(message))
+        if is_reference(message):
+            return (_reference(message),)
+        untyped = given is None and "role" in message
         if not (untyped or isinstance(given, str)):
             raise MessageError(f"an item needs a 'type' or a 'role', got type {kind_of(given)}", position)
-        kind = ("message" if "role" in message else "item_reference") if untyped else str(given)
+        kind = "message" if untyped else str(given)
         if kind == "message":
             return (_message(message, position),)
         if kind == "reasoning":
             return (_reasoning(message),)
         if kind.endswith("_output") or kind == "mcp_approval_response":
             return (_output(message, kind, position),)
-        if kind.endswith("_call") or kind in ("mcp_approval_request", "mcp_list_tools", "program"):
+        if kind.endswith("_call") or kind in _MADE_BY_PROVIDER:
             return (_call(message, kind, position),)
-        # Items we do not know (references, compaction items, what comes next year) stay where they are.
+        # Compaction items and item types that are not known here stay where they are.
         return (Part(Kind.FRAME, extra_tokens=len(text_of(message.get("encrypted_content"))) // 4),)
 
     def blank(self, message: Message, blocks: frozenset[int] | None) -> Message:
         kind = message.get("type") or "message"
         if kind == "computer_call_output":
             return {**message, "output": {"type": "computer_screenshot", "image_url": _PIXEL}}
-        if isinstance(caller := message.get("caller"), Mapping) and caller.get("type") == "program":
+        if _program(message) is not None:
             return message  # the provider may run the program again over this output
         if kind in ("function_call_output", "custom_tool_call_output", "local_shell_call_output"):
             return {**message, "output": omitted(message.get("output"))}
@@ -73,9 +91,25 @@ class Responses:
         return message
 
 
-def _is_bare_reference(item: Message) -> bool:
-    """An item named by its id alone; its type may be left out."""
-    return item.get("type") is None and isinstance(item.get("id"), str) and set(item) <= {"id", "type"}
+def _program(item: Message) -> str | None:
+    """The id of the program that made a call; None where the model made it itself."""
+    caller = item.get("caller")
+    return text_of(caller.get("caller_id")) if isinstance(caller, Mapping) and caller.get("type") == "program" else None
+
+
+def _reference(item: Message) -> Part:
+    """A part of the model's turn whose content is not seen. It `leads`: what it belongs to comes next."""
+    kind = stored_kind(item)
+    if kind is Stored.COMPACTION or not isinstance(item.get("id"), str):
+        return Part(Kind.FRAME)
+    return Part(
+        Kind.TURN,
+        calls=(item["id"],) if kind is Stored.APPROVAL else (),
+        reasons=kind is Stored.REASONING,
+        leads=True,
+        stored=True,
+        unseen_calls=int(kind in (Stored.CALL, Stored.UNKNOWN)),
+    )
 
 
 def _message(message: Message, position: int) -> Part:
@@ -133,6 +167,7 @@ def _call(item: Message, kind: str, position: int) -> Part:
         holds=ids if kind == "program" else (),
         counted=tuple(pieces),
         extra_tokens=extra,
+        program=_program(item),
     )
 
 

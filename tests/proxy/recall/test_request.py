@@ -52,6 +52,7 @@ def test_it_is_offered_to_agents_that_use_tools(format: str, choice: str | None)
         ("responses", {"previous_response_id": "resp_1"}),
         ("responses", {"conversation": "conv_1"}),
         ("responses", {"background": True}),
+        ("anthropic", {"thread": {"type": "create"}}),
         ("anthropic", {"tool_choice": {"type": "none"}}),
         ("anthropic", {"tool_choice": {"type": "tool", "name": "look"}}),
     ],

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ...session.recall import TOOL, recall_tool
 from ...types import Message
+from ...wire.held import HELD_BY
 from ..body import Fields, read, read_list, spell, write_list
 from .anthropic import AnthropicTurn
 from .chat_completions import ChatCompletionsTurn
@@ -17,7 +18,7 @@ _TURNS: dict[str, Callable[[], Turn]] = {
     "responses": ResponsesTurn,
     "anthropic": AnthropicTurn,
 }
-_ELSEWHERE = ("previous_response_id", "conversation", "background")
+_ELSEWHERE = (*HELD_BY, "background")
 """With these the provider keeps the rounds, or the agent may ask for one of them by its id."""
 
 

@@ -1,0 +1,115 @@
+"""The newest span, while it still grows: which parts belong to it, and whether it may be dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from ..types import Message, Span
+from ..wire import Part
+from ..wire.part import join
+
+
+class OpenSpan:
+    """A span that is not closed yet."""
+
+    def __init__(self, index: int, leader: int | None, start: int) -> None:
+        self.index = index
+        self.start = start
+        self.leader = leader
+        self.messages: list[Message] = []
+        self.actions: list[str] = []
+        self.calls: set[str] = set()
+        self.just_spoke = False
+        self.incomplete = False
+        """Whether parts of the step may stand elsewhere: then it may not be dropped."""
+        self.unseen_calls = 0
+        """Calls, given by reference, that no output has answered yet."""
+        self._refers = False
+        self._held: set[str] = set()
+        self._thoughts: list[str] = []
+        self._observations: list[str] = []
+        self._tokens = 0
+        self._reasons = False
+        self._leads = False
+        self._spoken_to = False
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether what the model makes next is still this step."""
+        return self.just_spoke or (bool(self._held) and not self._spoken_to)
+
+    def awaits(self, part: Part, owed: Set[str]) -> bool:
+        """Whether a result belongs here: to a call of this step, or to one that is given by reference.
+
+        `owed` are the calls of earlier steps that wait for results.
+        """
+        unknown = set(part.answers) - self.calls
+        return not unknown or (len(unknown) <= self.unseen_calls and unknown.isdisjoint(owed))
+
+    def turn(self, part: Part, message: Message, tokens: int) -> None:
+        self.just_spoke = True
+        self.calls.update(part.calls)
+        self._held.update(part.holds)
+        self._held.difference_update(part.answers)
+        self._reasons = self._reasons or part.reasons
+        self._leads = part.leads
+        self._refers = self._refers or part.stored
+        self.unseen_calls += part.unseen_calls
+        if part.program is not None and part.program not in self._held:
+            self.incomplete = True  # the program may be given by reference, and wants all its calls
+        if part.reasons and not self.messages:
+            self.leader = None
+        _add(self._thoughts, part.thought)
+        _add(self.actions, part.action)
+        self._hold(message, part, tokens)
+
+    def result(self, part: Part, message: Message, tokens: int, *, doubtful: bool = False) -> None:
+        """Take a result. A step stays where it is `doubtful` that the call it answers, which is not seen, is in it."""
+        unseen = len(set(part.answers) - self.calls)
+        self.just_spoke = part.goes_on
+        self._leads = False
+        self.unseen_calls -= unseen
+        self.incomplete = self.incomplete or (doubtful and unseen > 0)
+        self.calls.difference_update(part.answers)
+        _add(self._observations, part.text)
+        self._hold(message, part, tokens)
+
+    def interrupt(self, by_user: bool) -> None:
+        """Something that is no part of the step came after it."""
+        self.just_spoke = False
+        self.incomplete = self.incomplete or self._leads
+        self._spoken_to = self._spoken_to or by_user
+
+    def orphan(self) -> None:
+        """A result came that belongs to no call that is known: it may belong to a reference."""
+        self.incomplete = self.incomplete or self._leads or self._refers
+
+    def leader_of_next(self) -> int | None:
+        """The span whose hidden reasoning the next step goes on from, if it brings none of its own."""
+        if self._spoken_to:
+            return None
+        # The first one, where there are two: providers want to see how a turn began.
+        return self.index if self._reasons and self.leader is None else self.leader
+
+    def close(self) -> Span:
+        return Span(
+            index=self.index,
+            thought=join(self._thoughts),
+            action=join(self.actions),
+            observation=join(self._observations),
+            messages=tuple(self.messages),
+            tokens=self._tokens,
+            waiting=bool(self.calls or self._held or self.unseen_calls) or self.incomplete,
+            needs=self.leader,
+        )
+
+    def _hold(self, message: Message, part: Part, tokens: int) -> None:
+        if part.blocks is not None:
+            message = {**message, "content": [message["content"][number] for number in part.blocks]}
+        self.messages.append(message)
+        self._tokens += tokens
+
+
+def _add(pieces: list[str], piece: str) -> None:
+    if piece:
+        pieces.append(piece)

@@ -1,0 +1,102 @@
+"""Formats that are not read here: which one a message looks like, and how to get to one that is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..types import Message
+
+UNDERSTOOD = "OpenAI Chat Completions, OpenAI Responses and Anthropic Messages"
+
+_LANGCHAIN_TYPES = frozenset({"human", "ai", "system", "tool", "function", "chat", "constructor", "remove"})
+_ROLES = {"human": "user", "ai": "assistant", "bot": "assistant", "model": "assistant", "gpt": "assistant"}
+
+
+def advice_for(message: Message) -> str | None:
+    """The foreign format that a message looks like, and what to do about it; None where it looks like none."""
+    return next((advice for looks, advice in _FORMATS if looks(message)), None)
+
+
+def not_understood(messages: Iterable[Message]) -> str:
+    """The error for a list in which no message is understood."""
+    messages = [message for message in messages if isinstance(message, Mapping)] or [{}]
+    found = next((advice for message in messages if (advice := advice_for(message))), None)
+    first = messages[0]
+    shape = f"role {first['role']!r}" if "role" in first else f"the fields {', '.join(map(str, first)) or 'of nothing'}"
+    looks = found or f"the first has {shape}; convert them, or record the request that your agent sends"
+    none = f"none of the {len(messages)} messages is" if len(messages) > 1 else "the only message is not"
+    return f"{none} understood: {looks} (understood: {UNDERSTOOD})"
+
+
+def _is_gemini(message: Message) -> bool:
+    return any("type" not in part for part in _objects(message.get("parts")))
+
+
+def _is_ai_sdk(message: Message) -> bool:
+    parts = (*_objects(message.get("parts")), *_objects(message.get("content")))
+    return bool(_objects(message.get("parts"))) or any(
+        part.get("type") in ("tool-call", "tool-result") for part in parts
+    )
+
+
+def _is_bedrock(message: Message) -> bool:
+    return any("type" not in block for block in _objects(message.get("content")))
+
+
+def _is_langchain(message: Message) -> bool:
+    kind = message.get("type")
+    dumped = kind in _LANGCHAIN_TYPES and "role" not in message if isinstance(kind, str) else False
+    return "lc" in message or dumped or (isinstance(kind, str) and kind.endswith(("Message", "MessageChunk")))
+
+
+def _is_ollama(message: Message) -> bool:
+    calls = (call.get("function") for call in _objects(message.get("tool_calls")) if "id" not in call)
+    has_objects = any(isinstance(call, Mapping) and isinstance(call.get("arguments"), Mapping) for call in calls)
+    return has_objects or (message.get("role") == "tool" and "tool_name" in message)
+
+
+def _is_share_gpt(message: Message) -> bool:
+    return "from" in message and "value" in message
+
+
+def _has_other_roles(message: Message) -> bool:
+    return isinstance(role := message.get("role"), str) and role in _ROLES
+
+
+def _objects(value: object) -> list[Mapping[str, Any]]:
+    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list | tuple) else []
+
+
+_FORMATS = (
+    (
+        _is_gemini,
+        "they look like Gemini contents; send them as Chat Completions messages (Gemini's OpenAI-compatible endpoint "
+        "takes those), or use focusctx.integrations.google_adk",
+    ),
+    (
+        _is_ai_sdk,
+        "they look like messages of the AI SDK; pass what it sends to the provider, or point it to `focusctx serve`",
+    ),
+    (
+        _is_langchain,
+        "they look like LangChain messages; convert them with langchain_core.messages.convert_to_openai_messages, "
+        "or use focusctx.integrations.langchain",
+    ),
+    (
+        _is_ollama,
+        "they look like Ollama's own messages; send Chat Completions messages to its /v1 endpoint, or give each tool "
+        "call an 'id' and each result its 'tool_call_id'",
+    ),
+    (
+        _is_bedrock,
+        "they look like Bedrock Converse messages; send Anthropic or Chat Completions messages, or use "
+        "focusctx.integrations.strands",
+    ),
+    (_is_share_gpt, "they look like ShareGPT turns ('from', 'value'); turn them into 'role' and 'content'"),
+    (
+        _has_other_roles,
+        "their roles are not OpenAI's or Anthropic's; rename human to user, ai, bot or model to assistant",
+    ),
+)
+"""How each format is told, and the advice. The first that fits counts."""
