@@ -49,7 +49,7 @@ class SessionOptions(TypedDict, total=False):
 
     tenant: str
     model: str | None
-    money_gate: bool
+    only_if_it_pays: bool
     ahead: float
     growth: float
     recall: bool

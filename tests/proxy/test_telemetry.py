@@ -33,7 +33,7 @@ async def run_task(url: str, *, stream: bool = False) -> None:
 
 
 def settings(provider: Provider, **more) -> Settings:
-    return Settings((Upstream("openai", provider.url),), port=0, store="memory", grace=0.1, money_gate=False, **more)
+    return Settings((Upstream("openai", provider.url),), port=0, store="memory", grace=0.1, **more)
 
 
 def samples(text: str) -> dict[str, float]:

@@ -32,14 +32,13 @@ class Money:
         shown = self._instructions + min(tokens, config.draft_window)
         return self._draft.cost(shown, config.rollouts * config.sketch_tokens // 4)
 
-    def of_event(
-        self, conversation: Conversation, tokens: int, grown: int, *, calls: int, cold: bool
-    ) -> Verdict | None:
-        """The verdict on an event before anybody knows what it will drop."""
+    def of_event(self, conversation: Conversation, tokens: int, *, calls: int, cold: bool) -> Verdict | None:
+        """Weigh an event with a view of `tokens` before anybody knows what it will drop."""
         last = conversation.last_event
         if last and last.dropped:
             dropped = int(tokens * (last.tokens_before - last.tokens_after) / last.tokens_before)
         else:  # what the last one found needed is not counted on
+            grown = tokens - last.tokens_after if last else tokens
             dropped = int(_USUAL_SHARE * max(grown, 0))
         sketches = self.in_tokens(self.sketches(tokens))
         return self._weigh(dropped, tokens - dropped, calls, cold=cold, sketches=sketches)
@@ -51,7 +50,7 @@ class Money:
         return self._weigh(conversation.tokens - change.tokens, moved, calls, cold=cold)
 
     def of_marked(self, conversation: Conversation, marked: Proposal, *, cold: bool) -> Verdict | None:
-        """The same for sketches that could not be acted on when they came."""
+        """Weigh sketches that came earlier: all that is new since would stay, and be read again."""
         since = conversation.tokens - marked.moment.tokens
         moved = max(marked.behind + since - conversation.new_tokens, 0)
         return self._weigh(marked.saves, moved, calls_to_come(conversation.reader.newest), cold=cold)
