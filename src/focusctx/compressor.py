@@ -63,7 +63,7 @@ class Focus:
         """How this object counts tokens; every text once."""
         self._recent = RecentHistories(self.config, self.count)
         self._reading = threading.Lock()
-        self._breaker = Breaker(self.config.breaker_failures, self.config.breaker_pause)
+        self._breaker = Breaker(self.config.breaker_failures, self.config.breaker_pause, self.config.deadline)
 
     def compress(
         self, messages: Sequence[Message] | History, *, goal: str | None = None, format: str | None = None
@@ -92,7 +92,7 @@ class Focus:
     def pause(self) -> str | None:
         """Why the draft is not to be asked now; None when it may be."""
         left = self._breaker.seconds_left()
-        return f"the draft failed repeatedly and is left alone for {left:.0f} s more" if left else None
+        return f"the draft failed and is left alone for {left:.0f} s more (breaker_pause)" if left else None
 
     def decide(self, history: History, drafted: Drafted, pinned: Mapping[int, str] | None = None) -> Result:
         """What sketches come to for a history that may have grown since they were drawn: new spans stay.
@@ -140,7 +140,7 @@ class Focus:
         event.sketches = drafted.sketches
         plans = [sketch for sketch in event.sketches if sketch.problem is None]
         if len(plans) <= self.config.rollouts // 2:
-            self._breaker.failed()
+            self._breaker.failed(drafted.seconds)
             nonsense = next((sketch.problem for sketch in event.sketches if sketch.problem), None)
             cause = drafted.problem or nonsense or "the draft gave no reply"
             return self._fail(event, f"{len(plans)} of {self.config.rollouts} sketches usable: {cause}")

@@ -12,7 +12,7 @@ from ..errors import ConfigError
 from ..types import Prompt, Reply, Usage
 from .answer import count, text_of
 from .gather import as_they_come
-from .http import RETRIES, TIMEOUT, BadRequest, Endpoint, base_url, open_session
+from .http import RETRIES, BadRequest, Endpoint, base_url, open_session
 from .parameters import Rejected
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ class OpenAICompatibleDraft:
     sent: a draft that could call the agent's tools would.
 
     `base_url` falls back to OPENAI_BASE_URL, then OpenAI; `api_key` to OPENAI_API_KEY, and "" sends none.
+    `timeout` limits one request, in seconds; by default only the event's `deadline` does.
     What stands in `extra_body` is sent as it is, in place of ours: a reasoning model, for one, wants
     `{"reasoning_effort": "low", "max_completion_tokens": 4096}`, or it thinks its answer away.
     """
@@ -40,7 +41,7 @@ class OpenAICompatibleDraft:
         base_url: str | None = None,
         api_key: str | None = None,
         headers: Mapping[str, str] | None = None,
-        timeout: float = TIMEOUT,
+        timeout: float | None = None,
         retries: int = RETRIES,
         extra_body: Mapping[str, Any] | None = None,
         sends_n: bool = True,

@@ -24,13 +24,13 @@ async def sample_enough(
     first = _fewest(config)
     started = time.monotonic()
     replies, problem = await sample(draft, prompt, first, config.deadline)
-    left = config.deadline - (time.monotonic() - started)
-    if first == config.rollouts or problem or left <= 0:
+    spent = time.monotonic() - started
+    if first == config.rollouts or problem or spent >= config.deadline:
         return replies, problem
     if settled([read_sketch(reply.text, spans, truncated=reply.truncated) for reply in replies], config):
         return replies, None
     rest = replace(prompt, seed=prompt.seed + first)
-    more, problem = await sample(draft, rest, config.rollouts - first, left)
+    more, problem = await sample(draft, rest, config.rollouts - first, config.deadline, spent=spent)
     return replies + more, problem
 
 

@@ -20,7 +20,7 @@ Cause: TypeAlias = Literal[
     "compressed", "followed", "restored", "budget", "growth", "money", "needed", "pinned", "illegal", "draft", "store"
 ]
 """Why something happened or did not: spans were dropped here, or by another session; some came back; within budget,
-too little growth, it does not pay (yet), every span is needed, none may go, the provider would refuse it, the draft or the
+too little growth, it does not pay, every span is needed, none may go, the provider would refuse it, the draft or the
 store failed."""
 
 _LATEST = 1.25

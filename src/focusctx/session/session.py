@@ -1,7 +1,8 @@
 """A session: call `view` at every step with the whole history; decisions last, the prefix does not move.
 
 What takes time, the sketches, is asked for ahead, while the agent's own call runs. What costs money, a moved
-prefix, waits for a moment in which it pays, as long as the budget allows. What is dropped is in the store before the view that lacks it is returned.
+prefix, waits for a moment in which it pays, as long as the budget allows. What is dropped is in the store before the
+view that lacks it is returned.
 """
 
 from __future__ import annotations
