@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from .. import __version__
 from ..errors import FocusError
-from . import bench, compress, demo, explain, replay, serve
+from . import bench, compress, demo, explain, replay, serve, store
 from .problem import Problem
 
 _EPILOG = """\
@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"focusctx {__version__}")
     parser.set_defaults(run=None, command=parser.prog)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for command in (compress, explain, demo, serve, bench, replay):
+    for command in (compress, explain, demo, serve, store, bench, replay):
         command.add_to(commands)
     return parser
 
