@@ -17,7 +17,7 @@ from . import theory
 from .blocking import run
 from .breaker import Breaker
 from .config import FocusConfig, SessionOptions, Settings
-from .drafts.registry import draft_from
+from .drafts.registry import draft_from, price_of_draft
 from .errors import ConfigError
 from .invariants import violations
 from .pipeline.budget import NEWER, over_budget, pinned_spans
@@ -35,7 +35,6 @@ from .pipeline.repair import repair
 from .pipeline.score import score
 from .pipeline.skeleton import skeleton_tokens
 from .pipeline.split import measure
-from .prices import price_of
 from .tokens import Counter
 from .types import DraftModel, History, Message, Prompt, Reply, Result, Sketch, Usage
 
@@ -58,7 +57,8 @@ class Focus:
     ) -> None:
         self.config = (config or FocusConfig()).with_changes(**settings)
         self.draft = draft_from(draft)
-        self._price = price_of(self.draft.name)
+        self.draft_price = price_of_draft(self.draft)
+        """What the draft costs; None where that is not known."""
         self.count = Counter(self.config.tokens).count
         """How this object counts tokens; every text once."""
         self._recent = RecentHistories(self.config, self.count)
@@ -206,7 +206,7 @@ class Focus:
         usage = sum((reply.usage for reply in replies), Usage())
         if not usage.input_tokens + usage.output_tokens:
             return usage
-        cost = self._price.cost(usage.input_tokens, usage.output_tokens) if self._price else None
+        cost = self.draft_price.cost(usage.input_tokens, usage.output_tokens) if self.draft_price else None
         return replace(usage, cost=cost)
 
     def _fail(self, event: _Event, why: str) -> Result:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from focusctx.prices import price_of
 from focusctx.session.store import Totals
+from focusctx.session.stores import store_from
 from focusctx.session.stores.memory import MemoryStore
 from focusctx.types import Usage
 from session_parts import BreakableStore, Draft, cites, crosses, growing, moved, sent, session_of, sized, wait_until
@@ -18,7 +19,7 @@ MILLION = 1_000_000
 
 
 def test_a_small_run_worked_out_by_hand():
-    """gpt-4.1 at $2 a million, r = .25, w = 1. Steps of 100, δ 350. At the fourth, s_1 and s_3 go.
+    """gpt-4.1 at $2 a million, r = .25, w = 1. Steps of 100, δ 310. At the fourth, s_1 and s_3 go.
 
     Calls 1 to 3 cost what they would have. The fourth leaves out 200 tokens, each of which would have been read for
     .25; s_2, which stood behind s_1, is written again for .75 more; s_4 is new in either case. The fifth leaves out
@@ -186,3 +187,45 @@ def test_a_store_that_takes_no_totals_does_not_stop_the_agent():
     views = sent(session, growing(sized(*[100] * 6)))
     assert len(views[-1]) < 14
     assert session.savings.tokens_saved > 0
+
+
+# -------------------------------------------------------------------------------------- a draft without a known price
+
+NOBODY_LISTS_IT = "openai:some-model-of-our-own"
+
+
+@pytest.mark.parametrize("url", ["memory", "sqlite:///{}/focus.db"])
+def test_a_draft_without_a_known_price_is_not_booked_as_free(url, tmp_path):
+    store = store_from(url.format(tmp_path))
+    session = session_of(Draft(cites(2), usage=Usage(1, 1000, 150), name=NOBODY_LISTS_IT), store, model=GPT)
+    sent(session, growing(sized(*[100] * 5)))
+    session.close()
+    for savings in (session.savings, store.totals("default")):
+        assert (savings.unpriced, savings.draft_cost, savings.net) == (1, None, None)
+        assert savings.saved > 0, "the rest is known"
+    store.close()
+
+
+def test_one_unknown_price_makes_the_sum_unknown():
+    known, unknown = Totals(saved=2.0, drafts=0.5), Totals(saved=1.0, unpriced=1)
+    assert (known.draft_cost, known.net) == (0.5, 1.5)
+    assert (known + unknown).net is None
+    assert (known + unknown).saved == 3.0
+
+
+def test_sketches_that_were_broken_off_have_no_known_price_either():
+    draft = Draft(seconds=60, name=NOBODY_LISTS_IT)
+    session = session_of(draft, model=GPT, ahead=0.4)
+    session.view(sized(100, 100))
+    assert wait_until(lambda: draft.calls == 1)
+    session.close()
+    assert session.savings.unpriced == 1
+
+
+@pytest.mark.parametrize("name", ["offline", "transformers:some/model", "llama-cpp:some.gguf", "scripted"])
+def test_a_draft_on_this_machine_costs_nothing(name):
+    session = session_of(Draft(cites(2), usage=Usage(1, 1000, 150), name=name), model=GPT)
+    sent(session, growing(sized(*[100] * 5)))
+    assert session.events[-1].result.usage.cost == 0.0
+    assert (session.savings.draft_cost, session.savings.unpriced) == (0.0, 0)
+    assert session.savings.net is not None

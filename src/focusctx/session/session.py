@@ -84,7 +84,7 @@ class Session:
         self.tenant = tenant
         self.events: deque[SessionEvent] = deque(maxlen=_REMEMBERED_EVENTS)
         self._price = (price_of(model) if model else None) or FREE
-        self._money = Money(self._price, focus.config, focus.draft.name, focus.count)
+        self._money = Money(self._price, focus.config, focus.draft_price, focus.count)
         self._rule = Rule(focus.config, self._money, growth=growth, only_if_it_pays=only_if_it_pays)
         self._ahead = ahead
         self._offers_recall = recall
@@ -386,8 +386,9 @@ class Session:
         self._pay(conversation, conversation.ahead.discard())
 
     def _pay(self, conversation: Conversation, cost: float | None) -> None:
-        if cost:
-            conversation.spent += cost
+        """Book what sketches cost; None where their price is not known."""
+        if cost != 0:
+            conversation.spent += cost or 0.0
             self._add(self._ledger.drew(cost))
 
     def _add(self, added: Totals) -> None:
