@@ -1,4 +1,4 @@
-"""From what a user writes, `draft="openai:gpt-4.1-mini"`, to a draft."""
+"""From what a user writes, `draft="openai:gpt-5-mini"`, to a draft."""
 
 from __future__ import annotations
 
