@@ -49,15 +49,15 @@ _RESTORED = Judgement(True, "restored", "steps that were left out came back")
 class Session:
     """Follows conversations through a store. One object per agent run; any number of them per store.
 
-    tenant       whose decisions these are; nobody else sees them
-    model        the agent's model, for prices; None or an unknown one: money is not weighed
-    only_if_it_pays   put money before the budget: an event that costs more than it saves is never made. By default it
-                 may wait until the view is a quarter over the budget, and is then made
-    ahead        the share of the budget at which sketches are asked for ahead of time; 1 for never
-    growth       how much a view must grow after an event, as a share of the budget, before the next one
-    recall       whether the agent has the recall tool: the view then says what was left out
-    frozen       the caller never edits a message it has passed in: none is looked at twice
-    clock        seconds since the epoch
+    tenant           whose decisions these are; nobody else sees them
+    model            the agent's model, for prices; None or an unknown one: money is not weighed
+    only_if_it_pays  put money before the budget: an event that costs more than it saves is never made. By default it
+                     may wait until the view is a quarter over the budget, and is then made
+    ahead            the share of the budget at which sketches are asked for ahead of time; 1 for never
+    growth           how much a view must grow after an event, as a share of the budget, before the next one
+    recall           whether the agent has the recall tool: the view then says what was left out
+    frozen           the caller never edits a message it has passed in: none is looked at twice
+    clock            seconds since the epoch
     """
 
     def __init__(
