@@ -7,14 +7,16 @@ worked out here from the views alone, and the session's own ledger is then held 
 
 Assumptions. Calls come fast enough that the cache stays warm (a cold one only helps the smaller view), the system
 prompt is cached from the first call on, and caches have no smallest size. The run goes on as it was recorded, so
-output costs the same in both. The sketches are those of the offline draft, paid for as if gpt-4.1-mini had written
+output costs the same in both. The sketches are those of the offline draft, paid for as if gpt-5-mini had written
 them: the prompt once, and 250 tokens a sketch. `recorded` replays, for the 40 runs in ../shared/sketches, from the
 event that a frontier model sketched for, with its sketches at that event and the offline draft's at later ones.
 
-What must hold with the money gate on, in every run: the cost is not above the uncompressed run's by more than the one
-event the gate could not foresee, which is at most the run's most expensive one (its draft and its re-read).
+Each run is replayed under both rules: `kept`, the default, where an event that does not pay waits until the view is a
+quarter over the budget at most, and `pays`, `only_if_it_pays=True`, where it is never made. What must hold with `pays`,
+in every run: the cost is not above the uncompressed run's by more than the one event that could not be foreseen, which
+is at most the run's most expensive one (its drafts and its re-read).
 
-    python benchmarks/session_cost.py             # about 5 minutes; --quick: 5 runs a file, half a minute at most
+    python benchmarks/session_cost.py             # about 10 minutes; --quick: 5 runs a file, a minute at most
 """
 
 from __future__ import annotations
@@ -43,8 +45,9 @@ from focusctx.tokens import Counter
 from focusctx.types import Message, Prompt, Reply, Usage
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
-MODELS = ("gpt-4.1", "claude-sonnet-5", "deepseek-v4-pro")
-DRAFT = "gpt-4.1-mini"
+MODELS = ("gpt-5", "claude-sonnet-5", "deepseek-v4-pro")
+DRAFT = "gpt-5-mini"
+RULES = ("kept", "pays")
 SKETCH_TOKENS = 250
 ROLLOUTS = 3
 BUDGETS = {"swebench": (4096, 8192, 20_000), "tau2": (1024,)}
@@ -79,7 +82,7 @@ class Outcome:
 
     case: Case
     model: str
-    gated: bool
+    rule: str
     full: float
     """Without focusctx: input and output."""
     focus: float
@@ -90,6 +93,8 @@ class Outcome:
     events: int
     """How often the prefix moved."""
     draws: int
+    longest: float
+    """The longest view, as a multiple of the budget."""
     ledger_gap: float
     """By how much the session's own net saving differs from `full - focus`."""
 
@@ -152,24 +157,28 @@ class Replay:
     calls: list[Call]
     draws: list[Draw]
     net: float
+    longest: int
+    """Tokens of the longest view."""
 
 
-async def replay(case: Case, model: str | None) -> Replay:
-    """The run through a session; without a model the gate is off."""
+async def replay(case: Case, model: str, rule: str) -> Replay:
+    """Send the run through a session."""
     draft = PricedDraft(case.sketches)
     focus = Focus(draft, budget=case.budget, rollouts=ROLLOUTS, tokens=counter().count)
-    session = focus.session(model=model or MODELS[0], money_gate=model is not None, clock=lambda: 0.0)
+    session = focus.session(model=model, only_if_it_pays=rule == "pays", clock=lambda: 0.0)
     views: list[Messages] = []
+    longest = 0
     turns = turns_of(case.messages)
     for number, turn in enumerate(turns):
         draft.call = number
         history = case.messages[:turn]
         views.append(await session.aview(history) if turn >= case.start else history)
+        longest = max(longest, session.size[1])
         # The agent's own call takes longer than sketches that were asked for ahead of time.
         if ahead := asyncio.all_tasks() - {asyncio.current_task()}:
             await asyncio.wait(ahead)
     session.close()
-    return Replay(calls_of(views, fresh_of(turns), size), draft.draws, session.savings.net)
+    return Replay(calls_of(views, fresh_of(turns), size), draft.draws, session.savings.net or 0.0, longest)
 
 
 def turns_of(messages: Sequence[Message]) -> list[int]:
@@ -193,24 +202,21 @@ def outcomes(case: Case) -> list[Outcome]:
     whole = calls_of([case.messages[:turn] for turn in turns], fresh_of(turns), size)
     written = sum(size(case.messages[turn]) for turn in turns)
     draft = known_price(DRAFT)
-    ungated = asyncio.run(replay(case, None))
     found = []
     for model in MODELS:
         price = known_price(model)
         output = price.cost(0, written)
         full = sum(call.cost(price) for call in whole) + output
-        for gated in (True, False):
-            run = asyncio.run(replay(case, model)) if gated else ungated
+        for rule in RULES:
+            run = asyncio.run(replay(case, model, rule))
             drafts = sum(draw.cost(draft) for draw in run.draws)
             focus = sum(call.cost(price) for call in run.calls) + output + drafts
-            # The ungated replay ran once, under the first model's prices; a session that joins late knows less.
-            ours = gated or model == MODELS[0]
-            gap = run.net - (full - focus) if ours and not case.start else 0.0
+            gap = 0.0 if case.start else run.net - (full - focus)  # a session that joins late knows less
             found.append(
                 Outcome(
                     case=replace(case, messages=[]),  # it goes back to another process
                     model=model,
-                    gated=gated,
+                    rule=rule,
                     full=full,
                     focus=focus,
                     drafts=drafts,
@@ -218,6 +224,7 @@ def outcomes(case: Case) -> list[Outcome]:
                     worst_event=max(event_costs(run.calls, run.draws, price, draft), default=0.0),
                     events=sum(call.again > 0 for call in run.calls),
                     draws=len(run.draws),
+                    longest=run.longest / case.budget,
                     ledger_gap=gap,
                 )
             )
@@ -277,20 +284,20 @@ def saved_share(pairs: Iterable[tuple[float, float]]) -> float:
 
 
 def report(found: Sequence[Outcome]) -> None:
-    """One row for each file, δ and model; the gate on and off side by side."""
-    groups: defaultdict[Row, dict[bool, list[Outcome]]] = defaultdict(lambda: {True: [], False: []})
+    """Print one row for each file, δ and model, with the two rules side by side."""
+    groups: defaultdict[Row, dict[str, list[Outcome]]] = defaultdict(lambda: {rule: [] for rule in RULES})
     for outcome in found:
         case = outcome.case
         row = Row(bool(case.sketches), case.file.removesuffix(".jsonl"), case.budget, MODELS.index(outcome.model))
-        groups[row][outcome.gated].append(outcome)
-    columns = ["below by", "95 %", "events/run", "drafts $", "re-reads $", "worst run"]
+        groups[row][outcome.rule].append(outcome)
+    columns = ["below by", "95 %", "events/run", "drafts $", "re-reads $", "worst run", "longest view"]
     head = ["file", "δ", "model", "runs", "full $"]
-    head += [f"{title}{name}" for title in ("gate on: ", "off: ") for name in columns]
+    head += [f"{title}: {name}" for title in RULES for name in columns]
     print(f"| {' | '.join(head)} |\n|{'---|' * len(head)}")
     for row, group in sorted(groups.items()):
         cells = [row.file + (", recorded" if row.recorded else ""), f"{row.budget:,}", MODELS[row.model]]
-        cells += [str(len(group[True])), f"{sum(outcome.full for outcome in group[True]):.2f}"]
-        print(f"| {' | '.join([*cells, *_figures(group[True]), *_figures(group[False])])} |")
+        cells += [str(len(group["kept"])), f"{sum(outcome.full for outcome in group['kept']):.2f}"]
+        print(f"| {' | '.join([*cells, *_figures(group['kept']), *_figures(group['pays'])])} |")
 
 
 class Row(NamedTuple):
@@ -311,23 +318,24 @@ def _figures(group: Sequence[Outcome]) -> list[str]:
         f"{sum(outcome.drafts for outcome in group):.2f}",
         f"{sum(outcome.rereads for outcome in group):.2f}",
         f"{worst:+.1%}",
+        f"{max(outcome.longest for outcome in group):.1f} δ",
     ]
 
 
 def verdict(found: Sequence[Outcome]) -> int:
     """Says what does not hold; the exit status."""
-    for gated in (True, False):
-        group = [outcome for outcome in found if outcome.gated is gated]
+    for rule in RULES:
+        group = [outcome for outcome in found if outcome.rule == rule]
         broken = sorted((outcome for outcome in group if outcome.is_broken), key=lambda outcome: -outcome.excess)
-        print(f"\nGate {'on' if gated else 'off'}: {len(broken)} of {len(group)} replays cost more than the")
+        print(f"\nRule `{rule}`: {len(broken)} of {len(group)} replays cost more than the")
         print("uncompressed run by more than their most expensive event.")
-        for outcome in broken if gated else ():
+        for outcome in broken if rule == "pays" else ():
             print(f"- {outcome}")
     gaps = [abs(outcome.ledger_gap) / outcome.full for outcome in found]
     off = sum(gap > DISAGREEMENT for gap in gaps)
     print(f"\n`session.savings` is off by more than {DISAGREEMENT:.0%} of what the run costs in {off} of {len(found)}")
     print(f"replays, and by {max(gaps):.2%} at most.")
-    return int(any(outcome.gated and outcome.is_broken for outcome in found))
+    return int(any(outcome.rule == "pays" and outcome.is_broken for outcome in found))
 
 
 def main() -> int:

@@ -18,7 +18,7 @@ from focusctx.types import Prompt
 @contextmanager
 def proxied(focus: Focus, upstream: str, **settings: Any) -> Iterator[tuple[Proxy, str]]:
     """The proxy in front of an upstream, and its address. Money is not weighed unless it is asked for."""
-    chosen = {"store": "memory", "money_gate": False, "port": 0, "grace": 0.1, **settings}
+    chosen = {"store": "memory", "port": 0, "grace": 0.1, **settings}
     upstreams = (Upstream("provider", upstream),)
     started = threading.Event()
     running: list[tuple[Proxy, str, asyncio.AbstractEventLoop, asyncio.Event]] = []

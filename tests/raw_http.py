@@ -179,7 +179,7 @@ async def proxy(
     named = tuple(
         each if isinstance(each, Upstream) else Upstream(f"up{number}", each) for number, each in enumerate(upstreams)
     )
-    chosen = {"store": "memory", "money_gate": False, "port": 0, "grace": 0.2, **settings}
+    chosen = {"store": "memory", "port": 0, "grace": 0.2, **settings}
     async with serving(focus or Focus("offline"), Settings(named, **chosen)) as (served, url):
         yield served, url
 

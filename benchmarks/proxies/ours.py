@@ -48,7 +48,7 @@ def main(port: str, upstream: str, store: str, budget: str, *draft: str) -> None
     cited = [*range(1, int(budget) // STEP, int(keep_every))] if int(keep_every) else []
     make = AtOnce if when == "at-once" else Focus
     focus = make(ScriptedDraft([plan(cited)]), budget=int(budget), fill=FocusConfig().fill if cited else 0.0)
-    settings = Settings((Upstream.named(f"openai={upstream}"),), port=int(port), store=store, money_gate=False)
+    settings = Settings((Upstream.named(f"openai={upstream}"),), port=int(port), store=store)
     asyncio.run(serve(focus, settings, lambda _address: None))
 
 

@@ -7,23 +7,35 @@ from collections.abc import Callable
 
 
 class Breaker:
-    """Opens after `failures` failures in a row and stays open for `pause` seconds."""
+    """Opens for `pause` seconds after `failures` failures in a row, or once they have cost `patience` seconds.
 
-    def __init__(self, failures: int, pause: float, clock: Callable[[], float] = time.monotonic) -> None:
+    So a draft that hangs costs one deadline. It is then left alone for at least as long as it hung: asked again after
+    a pause that is short beside its deadline, it would still take most of the agent's time.
+    With a `pause` of 0 it never opens.
+    """
+
+    def __init__(
+        self, failures: int, pause: float, patience: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._limit = failures
         self._pause = pause
+        self._patience = patience
         self._clock = clock
         self._failures = 0
-        self._opened = -float("inf")
+        self._lost = 0.0
+        self._until = -float("inf")
 
     def seconds_left(self) -> float:
-        """How long the draft is still left alone; 0 when it may be asked."""
-        return max(0.0, self._opened + self._pause - self._clock())
+        """Return how long the draft is still left alone; 0 when it may be asked."""
+        return max(0.0, self._until - self._clock())
 
     def succeeded(self) -> None:
-        self._failures = 0
+        self._failures, self._lost = 0, 0.0
 
-    def failed(self) -> None:
+    def failed(self, seconds: float) -> None:
+        """Count a failure that took this long."""
         self._failures += 1
-        if self._failures >= self._limit:  # after the pause one failure is enough to open it again
-            self._opened = self._clock()
+        self._lost += seconds
+        # Neither is reset when it opens: after the pause one failure is enough to open it again.
+        if self._pause and (self._failures >= self._limit or self._lost >= self._patience):
+            self._until = self._clock() + max(self._pause, seconds)

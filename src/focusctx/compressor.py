@@ -18,7 +18,7 @@ from .blocking import run
 from .breaker import Breaker
 from .checks import check_types
 from .config import FocusConfig, SessionOptions, Settings
-from .drafts.registry import draft_from
+from .drafts.registry import draft_from, price_of_draft
 from .errors import ConfigError, MessageError
 from .pipeline.budget import NEWER, over_budget, pinned_spans
 from .pipeline.cite import read_sketch
@@ -33,7 +33,6 @@ from .pipeline.recent import RecentHistories
 from .pipeline.score import score
 from .pipeline.skeleton import skeleton_tokens
 from .pipeline.split import measure
-from .prices import price_of
 from .tokens import Counter
 from .types import DraftModel, History, Message, Prompt, Reply, Result, Sketch, Usage
 
@@ -56,12 +55,13 @@ class Focus:
     ) -> None:
         self.config = (config or FocusConfig()).with_changes(**settings)
         self.draft = draft_from(draft)
-        self._price = price_of(self.draft.name)
+        self.draft_price = price_of_draft(self.draft)
+        """What the draft costs; None where that is not known."""
         self.count = Counter(self.config.tokens).count
         """Counts the tokens of a text; each text once."""
         self._recent = RecentHistories(self.config, self.count)
         self._reading = threading.Lock()
-        self._breaker = Breaker(self.config.breaker_failures, self.config.breaker_pause)
+        self._breaker = Breaker(self.config.breaker_failures, self.config.breaker_pause, self.config.deadline)
 
     def compress(
         self, messages: Sequence[Message] | History, *, goal: str | None = None, format: str | None = None
@@ -90,7 +90,7 @@ class Focus:
     def pause(self) -> str | None:
         """Why the draft is not to be asked now; None when it may be."""
         left = self._breaker.seconds_left()
-        return f"the draft failed repeatedly and is left alone for {left:.0f} s more" if left else None
+        return f"the draft failed and is left alone for {left:.0f} s more (breaker_pause)" if left else None
 
     def decide(self, history: History, drafted: Drafted, pinned: Mapping[int, str] | None = None) -> Result:
         """What sketches come to for a history that may have grown since they were drawn: new spans stay.
@@ -145,7 +145,7 @@ class Focus:
         event.sketches, event.prompt = drafted.sketches, self.config.prompt
         plans = [sketch for sketch in event.sketches if sketch.problem is None]
         if len(plans) <= self.config.rollouts // 2:
-            self._breaker.failed()
+            self._breaker.failed(drafted.seconds)
             nonsense = next((sketch.problem for sketch in event.sketches if sketch.problem), None)
             cause = drafted.problem or nonsense or "the draft gave no reply"
             return self._fail(event, f"{len(plans)} of {self.config.rollouts} sketches usable: {cause}")
@@ -208,7 +208,7 @@ class Focus:
         usage = sum((reply.usage for reply in replies), Usage())
         if not usage.input_tokens + usage.output_tokens:
             return usage
-        cost = self._price.cost(usage.input_tokens, usage.output_tokens) if self._price else None
+        cost = self.draft_price.cost(usage.input_tokens, usage.output_tokens) if self.draft_price else None
         return replace(usage, cost=cost)
 
     def _fail(self, event: _Event, why: str) -> Result:

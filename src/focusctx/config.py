@@ -43,7 +43,7 @@ class SessionOptions(TypedDict, total=False):
 
     tenant: str
     model: str | None
-    money_gate: bool
+    only_if_it_pays: bool
     ahead: float
     growth: float
     recall: bool
@@ -109,13 +109,15 @@ class FocusConfig:
     """Tokens a sketch may have."""
 
     deadline: float = 30.0
-    """Seconds all sketches of one event may take. What is there by then counts, if it is a majority."""
+    """Seconds all sketches of one event may take, the only limit there is. What is there by then counts, if it is a
+    majority."""
 
     breaker_failures: int = 3
-    """After this many failed events in a row the draft is left alone …"""
+    """After this many failed events in a row, or once they took as long as `deadline`, the draft is left alone …"""
 
     breaker_pause: float = 60.0
-    """… for this many seconds; histories pass through untouched meanwhile."""
+    """… for this many seconds, or as long as the last failure took; histories pass through untouched meanwhile.
+    0: it is always asked again."""
 
     confidence: float = 0.95
     """Confidence level of the certificate's radius."""

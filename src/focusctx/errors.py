@@ -8,7 +8,7 @@ FocusError
 ├── BenchError         a benchmark lacks its data or its program; says how to get them
 ├── ModelError         the agent's model in the bench gave no answer, after all retries
 └── DraftError         the draft failed; `compress` catches it and fails open
-    ├── DraftTimeout   no answer in time
+    ├── DraftTimeout   no answer within the `timeout` of a draft
     ├── DraftRefused   the server refused the request (bad key, unknown model, no credit)
     └── DraftUnavailable  the server is down, overloaded or unreachable, after all retries
 

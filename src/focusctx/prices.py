@@ -40,7 +40,7 @@ class Price:
 
 
 def price_of(model: str) -> Price | None:
-    """The price of a model as agents name it, e.g. `openai:gpt-4.1-mini-2025-04-14`; None when unknown."""
+    """The price of a model as agents name it, e.g. `openai:gpt-5-mini-2025-08-07`; None when unknown."""
     prices = _prices(os.environ.get("FOCUSCTX_PRICES", ""))
     return next((prices[name] for name in _spellings(model) if name in prices), None)
 

@@ -129,7 +129,7 @@ class DraftModel(Protocol):
 
     @property
     def name(self) -> str:
-        """The name used in logs and reports, e.g. `openai:gpt-4.1-mini`."""
+        """The name used in logs and reports, e.g. `openai:gpt-5-mini`."""
 
     def sample(self, prompt: Prompt, n: int) -> AsyncIterator[Reply]:
         """Yield up to `n` independent replies, each as soon as it is there.

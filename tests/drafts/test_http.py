@@ -171,7 +171,7 @@ async def test_a_slow_server_times_out_and_is_not_asked_again(make, good, serve,
     server = await serve(sleep)
     _, error = await collect(make("m", base_url=server.url, timeout=0.1), prompt, 2)
     assert isinstance(error, DraftTimeout)
-    assert "gave no answer in 0.1 s" in str(error)
+    assert "gave no answer within 0.1 s, the `timeout` given to this draft" in str(error)
     assert asyncio.all_tasks() == {asyncio.current_task()} | server_tasks()
 
 

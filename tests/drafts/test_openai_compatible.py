@@ -315,3 +315,30 @@ def test_requests_are_legal_by_the_sdks_own_types(prompt):
     for body in (plain, draft._body(prompt, 1)):
         legal.validate_python(body)
         assert body.keys() <= CompletionCreateParamsNonStreaming.__annotations__.keys()
+
+
+@pytest.mark.parametrize("model", ["gpt-5-mini", "gpt-5.6-luna", "o4-mini", "openai/gpt-5-nano"])
+async def test_a_reasoning_model_gets_room_to_think(model, serve, prompt, collect):
+    server = await serve(lambda body: chat())
+    _, error = await collect(OpenAICompatibleDraft(model, base_url=server.url), prompt, 1)
+    (body,) = server.bodies
+    assert error is None
+    assert body["reasoning_effort"] == "low"
+    assert body["max_completion_tokens"] == prompt.max_tokens + 3072
+    assert "max_tokens" not in body
+
+
+async def test_a_model_that_refuses_to_be_told_how_to_reason_is_not_told(serve, prompt, collect):
+    server = await serve(
+        lambda body: refuse("no such thing", "reasoning_effort") if "reasoning_effort" in body else chat()
+    )
+    replies, error = await collect(OpenAICompatibleDraft("gpt-5-chat", base_url=server.url), prompt, 1)
+    assert (len(replies), error) == (1, None)
+
+
+@pytest.mark.parametrize("model", ["gpt-4.1-mini", "gpt-oss-20b", "qwen3-8b", "olmo-2"])
+async def test_other_models_are_asked_as_ever(model, serve, prompt, collect):
+    server = await serve(lambda body: chat())
+    await collect(OpenAICompatibleDraft(model, base_url=server.url), prompt, 1)
+    assert "reasoning_effort" not in server.bodies[0]
+    assert server.bodies[0]["max_tokens"] == prompt.max_tokens

@@ -6,6 +6,7 @@ import pytest
 
 from focusctx import drafts
 from focusctx.drafts import AnthropicDraft, FunctionDraft, OpenAICompatibleDraft, ScriptedDraft, draft_from
+from focusctx.drafts.registry import price_of_draft
 from focusctx.errors import ConfigError
 
 
@@ -158,3 +159,24 @@ def test_a_draft_from_a_string_imports_nothing_heavy():
         "sys.exit(str(heavy) if heavy else 0)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "cost"),
+    [
+        ("offline", 0.0),
+        ("openai:gpt-5-mini", 0.25),
+        ("openai:some-model", None),
+        ("openai:some-model@http://127.0.0.1:8000/v1", 0.0),
+        ("vllm:some-model", 0.0),
+        ("vllm:some-model@http://gpu.example/v1", None),
+    ],
+)
+def test_what_a_draft_costs(name, cost, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    price = price_of_draft(draft_from(name))
+    assert (price and price.input) == cost
+
+
+def test_what_a_function_costs_is_not_known():
+    assert price_of_draft(draft_from(lambda prompt: "")) is None

@@ -103,7 +103,12 @@ class Agent:
 
     def _session(self, store: Store | str, *, frozen: bool) -> Session:
         return self._focus.session(
-            store, model="gpt-4.1", money_gate=self._priced, ahead=self._ahead, frozen=frozen, clock=lambda: self.now
+            store,
+            model="gpt-4.1",
+            only_if_it_pays=self._priced,
+            ahead=self._ahead,
+            frozen=frozen,
+            clock=lambda: self.now,
         )
 
     def _watch(self, _live: Live, step: Step, _events: list[SessionEvent]) -> None:

@@ -89,7 +89,7 @@ async def test_a_dry_run_claims_nothing(tmp_path: Path, nothing_left: None) -> N
         assert await served.end() == 0
         events = [line for line in served.said[4:] if "tokens" in line]
         assert len(events) == 1
-        assert re.search(r": dry run, would be: \d+ → \d+ tokens \(compressed\)$", events[0])
+        assert re.search(r": dry run, would be: \d+ → \d+ tokens, over budget \(compressed\)$", events[0])
         dropped = [line for line in served.said if "dropped s_" in line]
         assert dropped
         assert all("would be: dropped" in line for line in dropped)
@@ -103,7 +103,7 @@ store = "memory"
 recall = false
 dry_run = false
 body_limit = 100_000
-money_gate = false
+only_if_it_pays = true
 log_text = true
 refuse_websockets = true
 otel = false
@@ -134,6 +134,7 @@ async def test_a_file_with_everything_in_it(tmp_path: Path, nothing_left: None) 
         keys = {"MY_TOKEN": TOKEN, "TWO_KEY": "sk-two"}
         async with serve(tmp_path, "--config", str(file), **keys) as served:
             assert served.said[0].endswith(" for one, two")
+            assert "only if it pays" in served.said[3]
             assert (await exchange(served.url, "POST", CHAT, [], history(40))).status == 403
             shown = [("x-focusctx-token", TOKEN)]
             assert (await exchange(served.url, "POST", CHAT, shown, history(40))).status == 200
@@ -158,7 +159,8 @@ async def test_options_override_the_file(tmp_path: Path, nothing_left: None) -> 
             assert await served.end() == 0
             assert "budget 5,000" in served.said[2]
             assert "store memory" in served.said[2]
-            assert "unchanged" in served.said[3]
+            assert "the budget is kept" in served.said[3]
+            assert "unchanged" in served.said[4]
 
 
 async def test_it_starts_without_its_store_and_says_so(tmp_path: Path, nothing_left: None) -> None:

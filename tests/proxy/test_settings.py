@@ -226,7 +226,7 @@ store = "redis://127.0.0.1/0"
 recall = true
 dry_run = true
 body_limit = 1000
-money_gate = false
+only_if_it_pays = true
 log_text = true
 refuse_websockets = true
 otel = true
@@ -271,7 +271,7 @@ def test_a_file_with_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         recall=True,
         dry_run=True,
         body_limit=1000,
-        money_gate=False,
+        only_if_it_pays=True,
         log_text=True,
         refuse_websockets=True,
         otel=True,

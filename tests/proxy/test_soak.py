@@ -130,7 +130,7 @@ def files(pid: int) -> int:
 
 @asynccontextmanager
 async def serving(upstream: str, home: Path) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
-    options = ["--upstream", f"one={upstream}", "--listen", "127.0.0.1:0", "--budget", "3000", "--no-money-gate"]
+    options = ["--upstream", f"one={upstream}", "--listen", "127.0.0.1:0", "--budget", "3000"]
     log = home / "log"
     with log.open("wb") as file:
         process = await asyncio.create_subprocess_exec(

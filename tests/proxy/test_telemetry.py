@@ -1,6 +1,7 @@
 """What the proxy tells about itself: Prometheus' numbers, and OpenTelemetry's, as a collector gets them."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -11,6 +12,7 @@ from aiohttp import web
 import task
 from focusctx import Focus
 from focusctx.errors import DraftUnavailable
+from focusctx.proxy.dashboard.told import about_session, whole_session
 from focusctx.proxy.serve import serving
 from focusctx.proxy.settings import Settings
 from focusctx.proxy.upstream import Upstream
@@ -33,7 +35,7 @@ async def run_task(url: str, *, stream: bool = False) -> None:
 
 
 def settings(provider: Provider, **more) -> Settings:
-    return Settings((Upstream("openai", provider.url),), port=0, store="memory", grace=0.1, money_gate=False, **more)
+    return Settings((Upstream("openai", provider.url),), port=0, store="memory", grace=0.1, **more)
 
 
 def samples(text: str) -> dict[str, float]:
@@ -67,6 +69,24 @@ async def test_the_numbers_for_prometheus_are_those_of_the_sessions():
     assert found["focusctx_requests_open"] == 0
     assert found["focusctx_sessions"] == 1
     assert found["focusctx_draft_failures_total"] == 0
+
+
+async def test_what_a_draft_without_a_known_price_costs_is_unknown():
+    def draft(prompt):
+        return "Step: go on | Depends on: [s_2]"
+
+    with Provider(task.model) as provider:
+        async with serving(Focus(draft, budget=2000), settings(provider)) as (proxy, url):
+            await run_task(url)
+            found = await metrics_of(url)
+            (live,) = proxy.sessions
+            about = about_session(live)
+            whole = whole_session(live)
+    assert live.session.savings.unpriced > 0
+    assert math.isnan(found["focusctx_net_saved_usd"]), "not what it would be if the draft were free"
+    assert about["net"] is whole["money"]["drafts"] is None
+    assert about["unpriced"] == live.session.savings.unpriced
+    assert whole["money"]["saved"] > 0
 
 
 async def test_a_dry_run_counts_under_other_names():

@@ -1,5 +1,7 @@
 """When an event is due: the formula with numbers worked out by hand, and what the session makes of it."""
 
+from functools import partial
+
 import pytest
 
 from focusctx.errors import ConfigError
@@ -11,6 +13,10 @@ from session_parts import NOTHING, Draft, cites, everything, growing, moved, sen
 
 GPT = "gpt-4.1"
 CLAUDE = "claude-sonnet-4-5"
+MINI = "openai:gpt-4.1-mini"
+
+
+money_first = partial(session_of, only_if_it_pays=True)
 
 
 def verdict(model: str, dropped: int, suffix: int, calls: int, sketches: float = 0.0, *, cold: bool = False):
@@ -73,7 +79,7 @@ def test_as_many_calls_are_expected_as_there_were():
 def test_a_session_weighs_before_it_asks_the_draft():
     """Four steps of 100, δ 300: D = S = 200, k = 4. On Claude 80 against 230; on gpt-4.1 200 against 150."""
     drafts = {model: Draft() for model in (GPT, CLAUDE)}
-    sessions = {model: session_of(draft, model=model) for model, draft in drafts.items()}
+    sessions = {model: money_first(draft, model=model) for model, draft in drafts.items()}
     for session in sessions.values():
         sent(session, growing(sized(100, 100, 100, 100)))
     refused = sessions[CLAUDE].events[-1]
@@ -87,7 +93,7 @@ def test_a_session_weighs_before_it_asks_the_draft():
 
 def test_the_draft_has_its_price_in_the_gate():
     """gpt-4.1-mini reads 400 tokens and writes 3·1024/4 = 768: 160 + 1228.8 millionths, 694.4 tokens of gpt-4.1."""
-    session = session_of(Draft(name="openai:gpt-4.1-mini"), model=GPT)
+    session = money_first(Draft(name="openai:gpt-4.1-mini"), model=GPT)
     sent(session, growing(sized(100, 100, 100, 100)))
     assert session.events[-1].cause == "money"
     assert session.events[-1].verdict.cost == pytest.approx(0.75 * 200 + (400 * 0.4 + 768 * 1.6) / 2.0)
@@ -96,7 +102,7 @@ def test_the_draft_has_its_price_in_the_gate():
 def test_it_opens_when_enough_has_come_together():
     """k, D and S grow: 0.1·k·D > 1.15·S at k = 12 with half of everything dropped."""
     draft = Draft()
-    session = session_of(draft, model=CLAUDE)
+    session = money_first(draft, model=CLAUDE)
     sent(session, growing(sized(*[100] * 12)))
     assert [(event.cause, event.span, event.steps) for event in session.events] == [
         ("money", 11, 8),  # one entry for eight steps in a row
@@ -112,19 +118,52 @@ def test_a_model_without_a_price_leaves_the_gate_open(model):
     assert [(event.happened, event.why, event.verdict) for event in session.events] == [(True, "over budget", None)]
 
 
-def test_without_the_gate_it_is_the_papers_rule_and_still_says_what_it_costs():
-    session = session_of(Draft(cites(2)), model=CLAUDE, money_gate=False)
+def test_a_quarter_over_the_budget_it_is_made_and_says_what_it_costs():
+    """400 tokens, a budget of 300: above 375 nothing waits. On Claude s_2 moves: 80 against 115."""
+    session = session_of(Draft(cites(2)), model=CLAUDE)
     sent(session, growing(sized(100, 100, 100, 100)))
     (event,) = session.events
-    assert (event.happened, event.why, event.tokens_after) == (True, "over budget", 200)
+    assert (event.happened, event.cause, event.tokens_after) == (True, "compressed", 200)
+    assert event.why.startswith("a quarter over budget, so made in any case: does not pay: ")
     assert not event.verdict.pays
     # s_2 moves and is read again; s_4 is new and would have been written in any case
     assert (event.verdict.gain, event.verdict.cost) == pytest.approx((4 * 0.1 * 200, 1.15 * 100))
 
 
+@pytest.mark.parametrize("model", ["gpt-5", "gemini-2.5-pro", CLAUDE])
+def test_the_budget_is_kept_at_models_with_a_cheap_cache(model):
+    """Sixty steps of 100 on a budget of 1000, of which the sketches need the last five."""
+    draft = Draft(lambda prompt: cites(*range(prompt.history.newest - 5, prompt.history.newest)), name=MINI)
+    session, gated = (session_of(draft, budget=1000, model=model, only_if_it_pays=gate) for gate in (False, True))
+    histories = growing(sized(*[100] * 60))
+    sizes = []
+    for history in histories:
+        session.view(history)
+        sizes.append(session.size[1])
+    assert max(sizes) <= 1250
+    sent(gated, histories)
+    assert max(event.tokens_before for event in gated.events) > 1800, "money first sends more than that"
+
+
+def test_an_event_that_does_not_pay_waits_within_a_quarter_and_says_so():
+    """Steps of 100 on 1000. At s_11 and s_12 a gain of 0.1·k·D is below the cost, above 1250 nobody asks."""
+    draft = Draft(cites(2), name="openai:gpt-5", usage=Usage(1, 1000, 100))
+    session = session_of(draft, budget=1000, model="gpt-5")
+    sent(session, growing(sized(*[100] * 13)))
+    waiting, done = session.events
+    assert (waiting.cause, waiting.span, waiting.steps) == ("money", 12, 2)
+    assert waiting.why.startswith("over budget, may wait until 1250 tokens: does not pay: ")
+    assert (done.cause, done.span, done.tokens_before) == ("compressed", 13, 1300)
+    assert draft.calls == 1
+    gated = session_of(Draft(cites(2), name="openai:gpt-5"), budget=1000, model="gpt-5", only_if_it_pays=True)
+    sent(gated, growing(sized(*[100] * 13)))
+    assert [(event.cause, event.steps) for event in gated.events] == [("money", 3)]
+    assert gated.events[-1].why.startswith("over budget, but only_if_it_pays is set: does not pay: ")
+
+
 def test_a_cold_cache_opens_it():
     now = [1000.0]
-    session = session_of(Draft(), model=CLAUDE, clock=lambda: now[0])
+    session = money_first(Draft(), model=CLAUDE, clock=lambda: now[0])
     histories = growing(sized(*[100] * 5))
     sent(session, histories[:-1])
     assert moved(session) == []
@@ -133,20 +172,20 @@ def test_a_cold_cache_opens_it():
     assert moved(session) == []
     now[0] += 301  # Claude forgets after 300 s
     session.view(histories[-1])
-    assert [event.why for event in moved(session)] == ["the provider's cache has gone cold"]
+    assert [event.why for event in moved(session)] == ["over budget: the provider's cache has gone cold"]
 
 
 def test_each_conversation_has_a_cache_of_its_own():
     """A sub-agent that is called all the time does not keep the main agent's prefix warm."""
     now = [0.0]
-    session = session_of(Draft(), model=CLAUDE, clock=lambda: now[0])
+    session = money_first(Draft(), model=CLAUDE, clock=lambda: now[0])
     main, side = growing(sized(*[100] * 5)), sized(1, name=" aside")
     sent(session, main[:-1])
     for _ in range(4):
         now[0] += 200
         session.view(side)
     session.view(main[-1])
-    assert [event.why for event in moved(session)] == ["the provider's cache has gone cold"]
+    assert [event.why for event in moved(session)] == ["over budget: the provider's cache has gone cold"]
 
 
 def test_near_the_window_it_always_opens(tmp_path, monkeypatch):
@@ -155,7 +194,7 @@ def test_near_the_window_it_always_opens(tmp_path, monkeypatch):
         '[models]\n"small" = { input = 1.0, output = 1.0, cache_read = 0.01, cache_write = 2.0, context = 500 }\n'
     )
     monkeypatch.setenv("FOCUSCTX_PRICES", str(prices))
-    session = session_of(Draft(), model="small")
+    session = money_first(Draft(), model="small")
     sent(session, growing(sized(*[100] * 5)))
     assert [(event.cause, event.span, event.why) for event in session.events] == [
         ("money", 4, session.events[0].why),  # 400 of 500
@@ -166,7 +205,7 @@ def test_near_the_window_it_always_opens(tmp_path, monkeypatch):
 def test_what_the_sketches_leave_out_may_not_pay_and_is_not_asked_again_at_every_step():
     """Expected: half of it. The sketches would drop only s_1: 0.25·4·10 against 0.75·(390 − 0 − 100)."""
     draft = Draft(lambda prompt: cites(*(span.index for span in prompt.history.spans if span.index > 1)))
-    session = session_of(draft, model=GPT, growth=0.5)
+    session = money_first(draft, model=GPT, growth=0.5)
     sent(session, growing(sized(10, 190, 100, 100)))
     refused = session.events[-1]
     assert (refused.happened, refused.cause) == (False, "money")
@@ -186,7 +225,7 @@ def test_what_the_sketches_leave_out_may_not_pay_and_is_not_asked_again_at_every
 def test_what_did_not_pay_is_dropped_when_the_cache_is_cold_without_asking_again():
     now = [0.0]
     draft = Draft(lambda prompt: cites(*(span.index for span in prompt.history.spans if span.index > 1)))
-    session = session_of(draft, model=GPT, clock=lambda: now[0])
+    session = money_first(draft, model=GPT, clock=lambda: now[0])
     sent(session, growing(sized(10, 190, 100, 100)))
     assert session.events[-1].cause == "money"
     now[0] += 601
@@ -198,7 +237,7 @@ def test_what_did_not_pay_is_dropped_when_the_cache_is_cold_without_asking_again
 
 def test_after_an_event_that_found_all_needed_the_gate_can_open_again():
     draft = Draft(lambda prompt: everything(prompt) if prompt.history.newest < 6 else NOTHING)
-    session = session_of(draft, model=GPT)
+    session = money_first(draft, model=GPT)
     sent(session, growing(sized(*[100] * 14)))
     assert next(event.cause for event in session.events if event.result) == "needed"
     assert moved(session)[0].cause == "compressed"
@@ -206,10 +245,10 @@ def test_after_an_event_that_found_all_needed_the_gate_can_open_again():
 
 def test_growth_is_needed_and_said():
     draft = Draft(everything)
-    session = session_of(draft, budget=400, growth=0.5, model=CLAUDE, money_gate=False)
-    sent(session, growing(sized(*[100] * 8)))
+    session = session_of(draft, budget=400, growth=0.5, model=CLAUDE)
+    sent(session, growing(sized(100, 100, 100, 100, 110, 100, 100, 100)))
     assert [(event.cause, event.span, event.steps) for event in session.events] == [
-        ("needed", 5, 1),  # 500 tokens, and every step is needed
+        ("needed", 5, 1),  # 510 tokens, and every step is needed
         ("growth", 6, 1),
         ("needed", 7, 1),  # 200 more
         ("growth", 8, 1),
@@ -285,24 +324,23 @@ def test_options_out_of_range_are_refused(options):
 
 # ------------------------------------------------------------------------- no more than one event is ever outstanding
 
-MINI = "openai:gpt-4.1-mini"
 SKETCHES = Usage(requests=1, input_tokens=5000, output_tokens=750)
 """$0.0032: as much as 1600 input tokens of gpt-4.1."""
 
 
 def test_after_sketches_that_brought_nothing_no_others_are_paid_for():
     draft = Draft(everything, usage=SKETCHES, name=MINI)
-    session = session_of(draft, budget=3000, model=GPT)
+    session = money_first(draft, budget=3000, model=GPT)
     sent(session, growing(sized(*[1000] * 40)))
     assert draft.calls == 1
-    assert "has not paid for itself yet: 1600 tokens' worth to go" in session.events[-1].why
+    assert "has not paid for itself yet, 1600 tokens' worth to go" in session.events[-1].why
     assert session.savings.net == pytest.approx(-0.0032)
 
 
 def test_sketches_are_paid_for_only_while_nothing_is_outstanding():
     balances: list[float] = []
     draft = Draft(lambda prompt: cites(2), usage=SKETCHES, name=MINI)
-    session = session_of(draft, budget=3000, model=GPT)
+    session = money_first(draft, budget=3000, model=GPT)
     for history in growing(sized(*[1000] * 60)):
         before, calls = session.savings.net, draft.calls
         session.view(history)
@@ -316,7 +354,7 @@ def test_near_the_window_debts_do_not_count(tmp_path, monkeypatch):
     prices.write_text('[models]\n"small" = { input = 2.0, output = 1.0, cache_read = 0.25, context = 20000 }\n')
     monkeypatch.setenv("FOCUSCTX_PRICES", str(prices))
     draft = Draft(lambda prompt: everything(prompt) if prompt.history.newest < 19 else NOTHING)
-    session = session_of(draft, budget=3000, model="small")
+    session = money_first(draft, budget=3000, model="small")
     session.view(sized(*[1000] * 6))
     session._conversations[0].spent = 1.0
     sent(session, growing(sized(*[1000] * 19))[7:])
@@ -327,9 +365,9 @@ def test_a_process_that_takes_over_knows_what_is_still_owed():
     """s_2 and s_4 are left of 4000 tokens. s_2 is read again for 0.75·1000, and every call brings in 0.25·2000."""
     store = MemoryStore()
     histories = growing(sized(*[1000] * 8))
-    sent(session_of(Draft(cites(2)), store, budget=3000, model=GPT, growth=10), histories[:5])
+    sent(money_first(Draft(cites(2)), store, budget=3000, model=GPT, growth=10), histories[:5])
     for steps, balance in ((4, -250), (5, -250), (6, 250), (8, 1250)):
-        second = session_of(Draft(cites(2)), store, budget=3000, model=GPT, growth=10)
+        second = money_first(Draft(cites(2)), store, budget=3000, model=GPT, growth=10)
         second.view(histories[steps])
         assert second._money.in_tokens(second._money.balance(second._conversations[0])) == pytest.approx(balance)
 
@@ -338,7 +376,7 @@ def test_what_was_once_useless_does_not_switch_it_off_for_good():
     """A single call would save more than the old sketches and new ones cost: 0.25·D against 1600 and more."""
     draft = Draft(lambda prompt: everything(prompt) if prompt.history.newest < 20 else NOTHING, name=MINI)
     draft._usage = SKETCHES
-    session = session_of(draft, budget=3000, model=GPT)
+    session = money_first(draft, budget=3000, model=GPT)
     sent(session, growing(sized(*[1000] * 80)))
     assert moved(session)
     assert draft.calls < 10
@@ -347,7 +385,7 @@ def test_what_was_once_useless_does_not_switch_it_off_for_good():
 def test_sketches_that_did_not_pay_are_acted_on_once_they_do():
     """s_1 of 100 saves 0.25·k·100 and moves what is behind it: 0.75·S. Steps of 1 add little to S and one to k."""
     draft = Draft(lambda prompt: cites(*(span.index for span in prompt.history.spans if span.index > 1)))
-    session = session_of(draft, model=GPT, growth=10)
+    session = money_first(draft, model=GPT, growth=10)
     sent(session, growing(sized(100, 100, 100, 100, *[1] * 8)))
     assert draft.calls == 1
     assert [(event.cause, event.span) for event in session.events if event.result] == [("money", 4), ("compressed", 10)]

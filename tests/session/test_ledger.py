@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from focusctx.prices import price_of
 from focusctx.session.store import Totals
+from focusctx.session.stores import store_from
 from focusctx.session.stores.memory import MemoryStore
 from focusctx.types import Usage
 from session_parts import BreakableStore, Draft, cites, crosses, growing, moved, sent, session_of, sized, wait_until
@@ -18,7 +19,7 @@ MILLION = 1_000_000
 
 
 def test_a_small_run_worked_out_by_hand():
-    """gpt-4.1 at $2 a million, r = .25, w = 1. Steps of 100, δ 350. At the fourth, s_1 and s_3 go.
+    """gpt-4.1 at $2 a million, r = .25, w = 1. Steps of 100, δ 310. At the fourth, s_1 and s_3 go.
 
     Calls 1 to 3 cost what they would have. The fourth leaves out 200 tokens, each of which would have been read for
     .25; s_2, which stood behind s_1, is written again for .75 more; s_4 is new in either case. The fifth leaves out
@@ -26,7 +27,7 @@ def test_a_small_run_worked_out_by_hand():
     """
     draft = Draft(cites(2), usage=Usage(1, 1000, 150), name=MINI)
     store = MemoryStore()
-    session = session_of(draft, store, budget=350, model=GPT, money_gate=False)
+    session = session_of(draft, store, budget=310, model=GPT)
     histories = growing(sized(*[100] * 5))
     sent(session, histories[:4])
     assert session.savings == Totals()
@@ -74,7 +75,7 @@ def test_the_ledger_is_what_a_provider_would_bill(gate, model, data):
         Draft(cites(*(set(kept) & set(range(1, 4))))),
         budget=data.draw(st.integers(20, 150)),
         model=model,
-        money_gate=gate,
+        only_if_it_pays=gate,
         recall=data.draw(st.booleans()),
         dropped=data.draw(st.sampled_from(["remove", "skeleton"])),
         clock=lambda: now[0],
@@ -96,9 +97,7 @@ def test_the_ledger_is_what_a_provider_would_bill(gate, model, data):
 def test_totals_of_a_tenant_add_up_over_sessions():
     store = MemoryStore()
     draft = Draft(cites(2), usage=Usage(1, 1000, 150), name=MINI)
-    sessions = [
-        session_of(draft, store, model=GPT, tenant=tenant, money_gate=False) for tenant in ("ann", "ann", "bob")
-    ]
+    sessions = [session_of(draft, store, model=GPT, tenant=tenant) for tenant in ("ann", "ann", "bob")]
     for number, session in enumerate(sessions):
         sent(session, growing(sized(*[100] * 6, name=str(number))))
         session.recall("s_1")
@@ -121,7 +120,7 @@ def test_nothing_is_written_while_nothing_is_saved():
 def test_sketches_that_were_paid_for_but_not_used_are_counted():
     usage = Usage(1, 1000, 150)
     draft = Draft(cites(1), usage=usage, name=MINI)
-    session = session_of(draft, model=GPT, money_gate=False, ahead=0.5, growth=10)
+    session = session_of(draft, model=GPT, ahead=0.4, growth=10)
     session.view(sized(100, 100))  # near δ: asked ahead of time
     assert wait_until(lambda: draft.calls == 1 and not session._conversations[0].ahead.in_flight)
     assert session.savings.drafts == 0
@@ -135,7 +134,7 @@ def test_sketches_that_were_paid_for_but_not_used_are_counted():
 def test_what_is_left_at_the_end_is_counted():
     draft = Draft(usage=Usage(1, 1000, 150), name=MINI)
     store = MemoryStore()
-    session = session_of(draft, store, model=GPT, money_gate=False, ahead=0.5)
+    session = session_of(draft, store, model=GPT, ahead=0.4)
     session.view(sized(100, 100))
     assert wait_until(lambda: draft.calls == 1 and not session._conversations[0].ahead.in_flight)
     session.close()
@@ -144,7 +143,7 @@ def test_what_is_left_at_the_end_is_counted():
 
 def test_sketches_that_led_to_nothing_are_counted():
     draft = Draft("I would rather not.", usage=Usage(1, 1000, 150), name=MINI)
-    session = session_of(draft, model=GPT, money_gate=False)
+    session = session_of(draft, model=GPT)
     session.view(sized(*[100] * 4))
     assert session.events[-1].cause == "draft"
     assert session.savings.drafts == pytest.approx(0.00064)
@@ -154,28 +153,28 @@ def test_sketches_that_led_to_nothing_are_counted():
 def test_a_session_that_takes_over_claims_no_more_than_is_sure():
     """The provider may well have the view of the process before in its cache."""
     store = MemoryStore()
-    first = session_of(Draft(cites(2)), store, model=GPT, money_gate=False)
+    first = session_of(Draft(cites(2)), store, model=GPT)
     histories = growing(sized(*[100] * 5))
     sent(first, histories[:5])
-    second = session_of(Draft(cites(2)), store, model=GPT, money_gate=False)
+    second = session_of(Draft(cites(2)), store, model=GPT)
     second.view(histories[5])
     assert second.savings == Totals(tokens_saved=200, saved=0.25 * 200 * 2 / MILLION)
 
 
 def test_two_conversations_in_one_session_do_not_mix_their_caches():
-    session = session_of(Draft(cites(2)), budget=350, model=GPT, money_gate=False)
+    session = session_of(Draft(cites(2)), budget=310, model=GPT)
     main, side = growing(sized(*[100] * 5)), growing(sized(*[10] * 5, name=" aside"))
     for one, other in zip(main, side, strict=True):
         session.view(one)
         session.view(other)
-    alone = session_of(Draft(cites(2)), budget=350, model=GPT, money_gate=False)
+    alone = session_of(Draft(cites(2)), budget=310, model=GPT)
     sent(alone, main)
     assert session.savings == alone.savings
 
 
 def test_copies_of_the_messages_are_the_same_conversation():
     """A proxy gets every request as new JSON."""
-    session, proxied = (session_of(Draft(cites(2)), budget=350, model=GPT, money_gate=False) for _ in range(2))
+    session, proxied = (session_of(Draft(cites(2)), budget=310, model=GPT) for _ in range(2))
     histories = growing(sized(*[100] * 6))
     sent(session, histories)
     sent(proxied, (json.loads(json.dumps(history)) for history in histories))
@@ -184,7 +183,49 @@ def test_copies_of_the_messages_are_the_same_conversation():
 
 
 def test_a_store_that_takes_no_totals_does_not_stop_the_agent():
-    session = session_of(Draft(cites(2)), BreakableStore("add"), model=GPT, money_gate=False)
+    session = session_of(Draft(cites(2)), BreakableStore("add"), model=GPT)
     views = sent(session, growing(sized(*[100] * 6)))
     assert len(views[-1]) < 14
     assert session.savings.tokens_saved > 0
+
+
+# -------------------------------------------------------------------------------------- a draft without a known price
+
+NOBODY_LISTS_IT = "openai:some-model-of-our-own"
+
+
+@pytest.mark.parametrize("url", ["memory", "sqlite:///{}/focus.db"])
+def test_a_draft_without_a_known_price_is_not_booked_as_free(url, tmp_path):
+    store = store_from(url.format(tmp_path))
+    session = session_of(Draft(cites(2), usage=Usage(1, 1000, 150), name=NOBODY_LISTS_IT), store, model=GPT)
+    sent(session, growing(sized(*[100] * 5)))
+    session.close()
+    for savings in (session.savings, store.totals("default")):
+        assert (savings.unpriced, savings.draft_cost, savings.net) == (1, None, None)
+        assert savings.saved > 0, "the rest is known"
+    store.close()
+
+
+def test_one_unknown_price_makes_the_sum_unknown():
+    known, unknown = Totals(saved=2.0, drafts=0.5), Totals(saved=1.0, unpriced=1)
+    assert (known.draft_cost, known.net) == (0.5, 1.5)
+    assert (known + unknown).net is None
+    assert (known + unknown).saved == 3.0
+
+
+def test_sketches_that_were_broken_off_have_no_known_price_either():
+    draft = Draft(seconds=60, name=NOBODY_LISTS_IT)
+    session = session_of(draft, model=GPT, ahead=0.4)
+    session.view(sized(100, 100))
+    assert wait_until(lambda: draft.calls == 1)
+    session.close()
+    assert session.savings.unpriced == 1
+
+
+@pytest.mark.parametrize("name", ["offline", "transformers:some/model", "llama-cpp:some.gguf", "scripted"])
+def test_a_draft_on_this_machine_costs_nothing(name):
+    session = session_of(Draft(cites(2), usage=Usage(1, 1000, 150), name=name), model=GPT)
+    sent(session, growing(sized(*[100] * 5)))
+    assert session.events[-1].result.usage.cost == 0.0
+    assert (session.savings.draft_cost, session.savings.unpriced) == (0.0, 0)
+    assert session.savings.net is not None

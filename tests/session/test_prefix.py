@@ -51,7 +51,7 @@ settings_of_sessions = st.fixed_dictionaries(
         "dropped": st.sampled_from(["remove", "skeleton"]),
         "recall": st.booleans(),
         "model": st.sampled_from([None, "gpt-4.1", "claude-sonnet-4-5"]),
-        "money_gate": st.booleans(),
+        "only_if_it_pays": st.booleans(),
         "growth": st.sampled_from([0.0, 0.25, 1.0]),
         "ahead": st.sampled_from([0.2, 0.8, 1.0]),
     }

@@ -122,7 +122,7 @@ def test_a_program_of_the_first_version_notices(tmp_path: Path) -> None:
             assert store.archived("t", ["e1"]) == [span("a")]
         with pytest.raises(sqlite3.OperationalError, match="no such table"):
             old.execute("SELECT key FROM spans WHERE dropped")
-        with pytest.raises(sqlite3.OperationalError, match="4 columns"):
+        with pytest.raises(sqlite3.OperationalError, match="5 columns"):
             old.execute("INSERT INTO events VALUES ('t', 'e2', x'7b7d')")
 
 

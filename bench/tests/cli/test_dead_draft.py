@@ -1,5 +1,7 @@
 """A draft that does not answer: said before anything is done, or counted, warned of and asked again."""
 
+import socket
+
 import pytest
 
 from focusctx.replay.record import point_records, run_records
@@ -127,3 +129,11 @@ def test_a_task_whose_draft_goes_silent_is_run_again(focusctx, tmp_path, monkeyp
         server.fails_after = None
         assert focusctx(*command)[0] == 0
     assert len(list((tmp_path / "run").rglob("records/**/*.json"))) == 1
+
+
+def test_a_draft_that_hangs_is_given_the_deadline_and_named_with_the_option_that_changes_it(focusctx, log):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        draft = f"openai:some-model@http://127.0.0.1:{silent.getsockname()[1]}/v1"
+        code, _, err = focusctx("compress", log, "--budget", 400, "--draft", draft, "--deadline", 0.3)
+    assert code == 0
+    assert f"no answer from {draft} within 0.3 s; `deadline` (--deadline) allows more" in err

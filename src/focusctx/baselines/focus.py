@@ -32,7 +32,7 @@ class FocusMethod:
             budget=budget, rollouts=rollouts, threshold=threshold, defensive=defensive, deadline=deadline
         )
         # Its own Focus, not one for all runs: a draft that fails in one run is left alone for a while in that run only.
-        self._session = Focus(draft, config=config).session(money_gate=False, ahead=1.0, growth=0.0)
+        self._session = Focus(draft, config=config).session(ahead=1.0, growth=0.0)
 
     async def compress(self, messages: Sequence[Message]) -> Compressed:
         return await compressed_by(self._session, messages, "chat_completions")

@@ -19,7 +19,7 @@ Next, with a trace of your own agent:
   focusctx compress my_trace.json --out smaller.json
   focusctx explain my_trace.json --out report.html
 and with a model as draft, which plans better than the default there, data flow alone:
-  focusctx explain my_trace.json --draft openai:gpt-4.1-mini --out report.html
+  focusctx explain my_trace.json --draft openai:gpt-5-mini --out report.html
 """
 
 

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from .. import __version__
 from ..errors import FocusError
-from . import compress, demo, explain, replay, serve
+from . import compress, demo, explain, replay, serve, store
 from .parsers import commands_of
 from .problem import Problem
 from .research import add_research, not_installed
@@ -77,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"focusctx {__version__}")
     parser.set_defaults(command=parser.prog)
     commands = commands_of(parser)
-    for command in (compress, explain, demo, serve, replay):
+    for command in (compress, explain, demo, serve, store, replay):
         command.add_to(commands)
     add_research(commands)
     return parser

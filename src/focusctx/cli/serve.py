@@ -61,11 +61,11 @@ def add_to(commands: Any) -> None:
     add("--recall", action="store_true", default=None, help="offer the model a tool that brings dropped steps back")
     add("--dry-run", action="store_true", default=None, help="forward all unchanged, show what would be dropped")
     add(
-        "--no-money-gate",
-        action="store_false",
-        dest="money_gate",
+        "--only-if-it-pays",
+        action="store_true",
         default=None,
-        help="compress even where that costs more than it saves",
+        help="never compress where that costs more than it saves, even far over the budget "
+        "(default: that may wait until a quarter over the budget)",
     )
     add("--body-limit", type=int, metavar="BYTES", help="longer requests are passed on unread (default: 64 MiB)")
     add("--log-text", action="store_true", default=None, help="let the log say what was dropped, in words")
@@ -101,6 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
         bases = "".join(f"{name}={here}{path}   " for name, path in base_urls(settings.upstreams).items())
         say(f"  {bases}dashboard: {here}/ui\n")
         say(f"  draft {focus.draft.name}, budget {focus.config.budget:,} tokens, store {_without_password(store)}\n")
+        say(f"  {settings.rule}\n")
         if settings.dry_run:
             say("  dry run: everything goes up unchanged\n")
 
@@ -115,7 +116,16 @@ def _settings(arguments: argparse.Namespace, file: File) -> Settings:
     from ..proxy.upstream import Upstream
 
     told = dict(file.serve)
-    for name in ("store", "recall", "dry_run", "money_gate", "body_limit", "log_text", "refuse_websockets", "otel"):
+    for name in (
+        "store",
+        "recall",
+        "dry_run",
+        "only_if_it_pays",
+        "body_limit",
+        "log_text",
+        "refuse_websockets",
+        "otel",
+    ):
         if (value := getattr(arguments, name)) is not None:
             told[name] = value
     if arguments.listen:

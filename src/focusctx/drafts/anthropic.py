@@ -11,7 +11,7 @@ from ..errors import ConfigError
 from ..types import Prompt, Reply, Usage
 from .answer import count, text_of
 from .gather import as_they_come
-from .http import RETRIES, TIMEOUT, BadRequest, Endpoint, base_url, open_session
+from .http import RETRIES, BadRequest, Endpoint, base_url, open_session
 from .parameters import Rejected
 
 if TYPE_CHECKING:
@@ -27,8 +27,9 @@ class AnthropicDraft:
     then on.
 
     `base_url` falls back to ANTHROPIC_BASE_URL, then Anthropic; `api_key` to ANTHROPIC_API_KEY (sent as
-    `x-api-key`), then ANTHROPIC_AUTH_TOKEN (sent as a bearer token), and "" sends none. What stands in
-    `extra_body` is sent as it is, in place of ours.
+    `x-api-key`), then ANTHROPIC_AUTH_TOKEN (sent as a bearer token), and "" sends none. `timeout` limits one
+    request, in seconds; by default only the event's `deadline` does. What stands in `extra_body` is sent as it is, in
+    place of ours.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class AnthropicDraft:
         base_url: str | None = None,
         api_key: str | None = None,
         headers: Mapping[str, str] | None = None,
-        timeout: float = TIMEOUT,
+        timeout: float | None = None,
         retries: int = RETRIES,
         extra_body: Mapping[str, Any] | None = None,
     ) -> None:

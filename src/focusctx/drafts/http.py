@@ -1,4 +1,4 @@
-"""Posting JSON to a model server: time limits, retries, and its failures mapped to `DraftError`."""
+"""Posting JSON to a model server: retries, and its failures mapped to `DraftError`."""
 
 from __future__ import annotations
 
@@ -18,9 +18,6 @@ from ..errors import ConfigError, DraftRefused, DraftTimeout, DraftUnavailable
 
 if TYPE_CHECKING:
     import aiohttp
-
-TIMEOUT = 20.0
-"""Seconds one request may take."""
 
 RETRIES = 2
 """How often a request is repeated that failed for a passing reason."""
@@ -54,13 +51,14 @@ class Endpoint:
 
     url: str
     headers: Mapping[str, str] = field(repr=False)
-    timeout: float = TIMEOUT
+    timeout: float | None = None
+    """Seconds one request may take; None for as long as the event's own `deadline` allows."""
     retries: int = RETRIES
     backoff: float = 0.5
     """Seconds before the first retry; doubled for each further one."""
 
     def __post_init__(self) -> None:
-        if self.timeout <= 0:
+        if self.timeout is not None and self.timeout <= 0:
             raise ConfigError(f"timeout must be above 0, got {self.timeout!r}")
         if self.retries < 0:
             raise ConfigError(f"retries must be 0 or more, got {self.retries!r}")
@@ -91,7 +89,8 @@ class Endpoint:
             ) as response:
                 status, headers, raw = response.status, response.headers, await response.read()
         except TimeoutError as error:
-            raise DraftTimeout(f"{self._host} gave no answer in {self.timeout:g} s") from error
+            said = f"{self._host} gave no answer within {self.timeout:g} s, the `timeout` given to this draft"
+            raise DraftTimeout(said) from error
         except (aiohttp.ClientError, OSError) as error:
             # Of a connection that was not made, aiohttp would name the host again, and how TLS is set up.
             cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error

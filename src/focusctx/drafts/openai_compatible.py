@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
@@ -12,13 +13,17 @@ from ..errors import ConfigError
 from ..types import Prompt, Reply, Usage
 from .answer import count, text_of
 from .gather import as_they_come
-from .http import RETRIES, TIMEOUT, BadRequest, Endpoint, base_url, open_session
+from .http import RETRIES, BadRequest, Endpoint, base_url, open_session
 from .parameters import Rejected
 
 if TYPE_CHECKING:
     import aiohttp
 
 _OPENAI = "https://api.openai.com/v1"
+_REASONING = re.compile(r"(?:.*/)?(?:gpt-[5-9]|o\d)(?![a-z])")
+"""OpenAI's reasoning models, by name."""
+_THINKING = 3072
+"""Tokens such a model may think before it writes. They are output, too: without room for them it writes nothing."""
 
 
 class OpenAICompatibleDraft:
@@ -29,8 +34,9 @@ class OpenAICompatibleDraft:
     sent: a draft that could call the agent's tools would.
 
     `base_url` falls back to OPENAI_BASE_URL, then OpenAI; `api_key` to OPENAI_API_KEY, and "" sends none.
-    What stands in `extra_body` is sent as it is, in place of ours: a reasoning model, for one, wants
-    `{"reasoning_effort": "low", "max_completion_tokens": 4096}`, or it thinks its answer away.
+    `timeout` limits one request, in seconds; by default only the event's `deadline` does.
+    What stands in `extra_body` is sent as it is, in place of ours. OpenAI's reasoning models are asked for little
+    effort and get room to think; for others, pass `{"reasoning_effort": "low", "max_completion_tokens": 4096}`.
     """
 
     def __init__(
@@ -40,7 +46,7 @@ class OpenAICompatibleDraft:
         base_url: str | None = None,
         api_key: str | None = None,
         headers: Mapping[str, str] | None = None,
-        timeout: float = TIMEOUT,
+        timeout: float | None = None,
         retries: int = RETRIES,
         extra_body: Mapping[str, Any] | None = None,
         sends_n: bool = True,
@@ -52,8 +58,11 @@ class OpenAICompatibleDraft:
         self.endpoint = Endpoint(f"{base}/chat/completions", _headers(base, api_key, headers), timeout, retries)
         """Where it asks, and how patiently; another may be put in its place."""
         self._extra = dict(extra_body or {})
-        ours = {"n", "temperature", "seed", "max_tokens", "max_completion_tokens"}
+        self._reasons = _REASONING.match(model) is not None
+        ours = {"n", "temperature", "seed", "max_tokens", "max_completion_tokens", "reasoning_effort"}
         self._rejected = Rejected(ours - self._extra.keys())
+        if self._reasons:
+            self._rejected.add("max_tokens")
         if not sends_n:
             self._rejected.add("n")
 
@@ -99,7 +108,9 @@ class OpenAICompatibleDraft:
             "seed": prompt.seed,
         }
         if "max_completion_tokens" not in self._extra:  # OpenAI refuses a request that has both limits
-            ours[limit] = prompt.max_tokens
+            ours[limit] = prompt.max_tokens + (_THINKING if self._reasons else 0)
+        if self._reasons:
+            ours["reasoning_effort"] = "low"
         if n > 1:
             ours["n"] = n
         return self._rejected.strip(ours) | self._extra

@@ -1,4 +1,4 @@
-"""From what a user writes, `draft="openai:gpt-4.1-mini"`, to a draft."""
+"""From what a user writes, `draft="openai:gpt-5-mini"`, to a draft."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, cast
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlsplit
 
 from ..errors import ConfigError
+from ..prices import Price, price_of
 from ..types import DraftModel, Prompt
 
 _FORMS = """\
@@ -44,6 +45,9 @@ _PRESETS = {
 }
 
 
+_THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
+
+
 def draft_from(draft: str | DraftModel | Callable[[Prompt], str | Awaitable[str]]) -> DraftModel:
     """The draft that a string names, that a function makes, or that was one already."""
     if isinstance(draft, str):
@@ -57,6 +61,19 @@ def draft_from(draft: str | DraftModel | Callable[[Prompt], str | Awaitable[str]
 
         return FunctionDraft(draft)
     raise ConfigError(f"no draft: {draft!r}. Known forms:\n{_forms()}")
+
+
+def price_of_draft(draft: DraftModel) -> Price | None:
+    """Look up what a draft costs: nothing where it runs on this machine, None where nobody has listed its price."""
+    if price := price_of(draft.name):
+        return price
+    endpoint = getattr(draft, "endpoint", None)
+    is_here = urlsplit(endpoint.url).hostname in _THIS_MACHINE if endpoint else _is_local(draft.name)
+    return Price(input=0.0, output=0.0) if is_here else None
+
+
+def _is_local(name: str) -> bool:
+    return name.partition(":")[0] in ("offline", "scripted", "transformers", "likelihood", "llama-cpp")
 
 
 def _named(text: str) -> DraftModel:

@@ -82,7 +82,8 @@ def _told(event: StoredEvent) -> str:
 
 def _overview(store: Store, tenant: str) -> str:
     totals = store.totals(tenant)
-    saved = f"{totals.events} events, {totals.tokens_saved} tokens less sent in all calls, ${totals.net:.4f} net."
+    net = "net saving unknown, for the draft has no known price" if totals.net is None else f"${totals.net:.4f} net"
+    saved = f"{totals.events} events, {totals.tokens_saved} tokens less sent in all calls, {net}."
     events = [event for event in store.recent(tenant, _SHOWN) if event.dropped]
     return "\n".join([saved, *(f"{_steps(store, tenant, event)} left out {_told(event)}." for event in events)])
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import aclosing
 
 from ..config import FocusConfig
-from ..errors import DraftError, DraftTimeout
+from ..errors import DraftError
 from ..types import DraftModel, History, Prompt, Reply, Span
 
 _PLANNER = """\
@@ -117,7 +117,7 @@ def _field_limit(lengths: Sequence[int], room: int) -> int:
 
 
 async def sample(draft: DraftModel, prompt: Prompt, n: int, deadline: float) -> tuple[list[Reply], str | None]:
-    """Up to `n` replies within the deadline, and what went wrong if they are fewer."""
+    """Return up to `n` replies within the deadline, and what went wrong if they are fewer."""
     replies: list[Reply] = []
     problem: str | None = None
     try:
@@ -127,7 +127,8 @@ async def sample(draft: DraftModel, prompt: Prompt, n: int, deadline: float) -> 
                 if len(replies) == n:
                     break
     except TimeoutError:
-        problem = str(DraftTimeout(f"no answer from {draft.name} within {deadline:g} s"))
+        came = f"only {len(replies)} of {n} answers" if replies else "no answer"
+        problem = f"{came} from {draft.name} within {deadline:g} s; `deadline` (--deadline) allows more"
     except DraftError as error:
         problem = str(error)
     except Exception as error:  # a draft is anyone's code: whatever it raises, the agent goes on

@@ -91,7 +91,7 @@ class Proxy:
             self.store,
             tenant=key.tenant,
             model=key.model,
-            money_gate=settings.money_gate,
+            only_if_it_pays=settings.only_if_it_pays,
             recall=settings.recall,
             frozen=True,
         )
@@ -208,7 +208,8 @@ def note_event(live: Live, event: SessionEvent, settings: Settings) -> None:
     """One line of the log. What the agent and its tools said stays out of it, unless it was asked for."""
     if event.result is not None and event.result.failure is not None:
         return  # whoever failed has said so
-    what = f"{event.tokens_before:,} → {event.tokens_after:,} tokens" if event.happened else f"left: {event.why}"
+    changed = f"{event.tokens_before:,} → {event.tokens_after:,} tokens, "
+    what = f"{changed}{event.why}" if event.happened else f"left: {event.why}"
     would = "dry run, would be: " if settings.dry_run and event.happened else ""
     _log.info("session %s, step %d: %s%s (%s)", live.id, event.span, would, what, event.cause)
     if settings.log_text and event.result is not None and event.result.history is not None:

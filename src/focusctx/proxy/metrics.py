@@ -5,6 +5,7 @@ Requests only count; what Prometheus wants to read is made when it asks. Everyth
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -55,13 +56,13 @@ class Metrics:
         self._open -= 1
         self._requests[upstream, seen.status] += 1
 
-    def stepped(self, step: Step, events: list[SessionEvent], net: float) -> None:
+    def stepped(self, step: Step, events: list[SessionEvent], net: float | None) -> None:
         self._added[bisect_left(_SECONDS, step.added)] += 1
         self._seconds += step.added
         self._received += step.full
         self._sent += step.sent
         self._saved += max(step.full - step.sent, 0)
-        self._money += net
+        self._money += math.nan if net is None else net  # a draft without a known price: the sum is unknown
         for event in events:
             self._events[event.cause] += 1
 
@@ -95,11 +96,11 @@ class Metrics:
         if self._dry_run:
             what = "Input tokens that would not have had to go up"
             yield CounterMetricFamily("focusctx_would_save_tokens", what, self._saved)
-            what = "USD that would have been saved since the start, less what it would have cost"
+            what = "USD that would have been saved since the start, less what it would have cost; NaN if unknown"
             yield GaugeMetricFamily("focusctx_would_save_net_usd", what, self._money)
             return
         yield CounterMetricFamily("focusctx_tokens_saved", "Input tokens that did not have to go up", self._saved)
-        what = "USD saved since the start, less what it cost"
+        what = "USD saved since the start, less what it cost; NaN where the draft has no known price"
         yield GaugeMetricFamily("focusctx_net_saved_usd", what, self._money)
 
     def text(self) -> bytes:

@@ -62,7 +62,7 @@ class Live:
     started: float = field(default_factory=time.time)
     steps: deque[Step] = field(default_factory=lambda: deque(maxlen=_STEPS))
     _last_event: SessionEvent | None = None
-    _net: float = 0.0
+    _net: float | None = 0.0
 
     def news(self) -> list[SessionEvent]:
         """The events since this was last asked; a reason that merely goes on is no news."""
@@ -74,10 +74,10 @@ class Live:
         self._last_event = self.session.events[-1] if self.session.events else None
         return fresh[::-1]
 
-    def earned(self) -> float:
-        """USD saved net since this was last asked; less than nothing where more was spent."""
+    def earned(self) -> float | None:
+        """Return the USD saved net since the last call, negative where more was spent; None where it is not known."""
         before, self._net = self._net, self.session.savings.net
-        return self._net - before
+        return None if self._net is None or before is None else self._net - before
 
 
 class Sessions:

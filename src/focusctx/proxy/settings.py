@@ -37,7 +37,8 @@ class Settings:
     """Forward everything unchanged, and show what would have been dropped."""
     body_limit: int = 64 * 1024 * 1024
     """Bytes of a request that are held in memory; longer ones are passed on as they come."""
-    money_gate: bool = True
+    only_if_it_pays: bool = False
+    """Put money before the budget: never compress where that costs more than it saves."""
     log_text: bool = False
     """Whether what was dropped may stand in the log."""
     refuse_websockets: bool = False
@@ -74,6 +75,13 @@ class Settings:
         return reaches and port == self.port
 
     @property
+    def rule(self) -> str:
+        """One sentence that says when histories are compressed."""
+        if self.only_if_it_pays:
+            return "only if it pays: over the budget, a history is compressed only where that saves money"
+        return "the budget is kept: over it, a history waits at most until a quarter more for a cheaper moment"
+
+    @property
     def store_url(self) -> str:
         if self.store:
             return self.store
@@ -87,7 +95,7 @@ _IN_FILE: dict[str, type] = {
     "recall": bool,
     "dry_run": bool,
     "body_limit": int,
-    "money_gate": bool,
+    "only_if_it_pays": bool,
     "log_text": bool,
     "refuse_websockets": bool,
     "otel": bool,

@@ -99,7 +99,7 @@ class Tracing:
                     self._usage.record(tokens, {**names, "gen_ai.token.type": kind})
                 self._duration.record(time.perf_counter() - started, names)
 
-    def stepped(self, live: Live, step: Step, events: list[SessionEvent], net: float) -> None:
+    def stepped(self, live: Live, step: Step, events: list[SessionEvent], net: float | None) -> None:
         """What compression did to the request of the current span."""
         span = trace.get_current_span()
         span.set_attributes(
@@ -114,7 +114,8 @@ class Tracing:
         span.set_attributes(model)
         _names.get().update(model)
         self._saved.add(max(step.full - step.sent, 0), model)
-        self._net.add(net, model)
+        if net is not None:
+            self._net.add(net, model)
         self._added.record(step.added, model)
         for event in events:
             self._events.add(1, {"focusctx.cause": event.cause, **model})

@@ -134,9 +134,9 @@ class Workshop:
             raise ConfigError(f"{name} reads Chat Completions only, {run} is {run.format}: {others}")
         setup = self.setup
         if name in FOCUS:
-            # Money is not weighed: over budget is reason enough. For the paper it always is, and nothing is asked
-            # ahead of time; recorded sketches fit no earlier history either.
-            options: SessionOptions = {"money_gate": False}
+            # No model, so money is not weighed: over budget is reason enough. For the paper it always is, and nothing
+            # is asked ahead of time; recorded sketches fit no earlier history either.
+            options: SessionOptions = {}
             if recorded or name != SHIPPED:
                 options["ahead"] = 1.0
             if name != SHIPPED:

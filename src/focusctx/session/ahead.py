@@ -124,7 +124,7 @@ class Ahead:
         self._work: Work | None = None
         self.place: Place | None = None
         """Where the conversation stood when they were asked for; None when there are none."""
-        self._price = 0.0
+        self._price: float | None = 0.0
 
     @property
     def in_flight(self) -> bool:
@@ -134,8 +134,8 @@ class Ahead:
     def has_come(self) -> bool:
         return self._work is not None and self._work.done()
 
-    def start(self, work: Work, place: Place, price: float) -> None:
-        """`price` is what they will cost, in dollars, as far as anyone can tell before they have come."""
+    def start(self, work: Work, place: Place, price: float | None) -> None:
+        """`price` is what they are expected to cost, in dollars; None where that is not known."""
         self._work, self.place, self._price = work, place, price
 
     def take(self, world: World[W]) -> Proposal | W | None:
@@ -148,7 +148,7 @@ class Ahead:
         _stop(work)  # started from async code and wanted by sync code, or the reverse
         return None
 
-    def discard(self) -> float:
+    def discard(self) -> float | None:
         """Stop what is under way; what was paid for it. Providers bill a request that was broken off."""
         work, self._work, self.place = self._work, None, None
         if work is None:
@@ -157,7 +157,7 @@ class Ahead:
             _stop(work)
             return self._price
         proposal = _brought(work)
-        return proposal.drafted.usage.cost or 0.0 if proposal else self._price
+        return proposal.drafted.usage.cost if proposal else self._price
 
 
 def _brought(work: Work | None) -> Proposal | None:

@@ -1,4 +1,8 @@
-"""When an event is due: over budget, real growth since the last one, and it pays."""
+"""When an event is due: the view is over the budget and has really grown since the last event.
+
+Where an event would not pay yet, it may wait, but only until the view is a quarter over the budget: the budget is a
+promise. Only with `only_if_it_pays` does money come first, and then an event that does not pay is never made.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from ..config import FocusConfig
 from ..pipeline.budget import pinned_spans
 from ..pipeline.legal import objection
 from .conversation import Conversation
-from .gate import FREE, Verdict, calls_to_come
+from .gate import Verdict, calls_to_come
 from .money import Money
 from .proposal import Proposal
 
@@ -19,6 +23,8 @@ Cause: TypeAlias = Literal[
 too little growth, it does not pay, every span is needed, none may go, the provider would refuse it, the draft or the
 store failed."""
 
+_LATEST = 1.25
+"""Times the budget: the longest view in which an event that does not pay may still wait."""
 _NEAR_THE_WINDOW = 0.9
 BYTES_PER_TOKEN = 3
 """Fewer than there mostly are: whether it is time to ask for sketches may be a guess."""
@@ -52,33 +58,47 @@ def further(config: FocusConfig, ahead: float, step: int) -> int:
 
 
 class Rule:
-    """`gated` is False for the paper's rule: over budget, and growth."""
+    """Decides when to compress. `only_if_it_pays` puts money before the budget."""
 
-    def __init__(self, config: FocusConfig, money: Money, *, growth: float, gated: bool) -> None:
+    def __init__(self, config: FocusConfig, money: Money, *, growth: float, only_if_it_pays: bool) -> None:
         self._config = config
         self._money = money
         self._needed = growth * config.budget
-        self._gated = gated and money.price is not FREE
+        self._latest = int(_LATEST * config.budget)
+        self._only_if_it_pays = only_if_it_pays
 
     def judge(self, conversation: Conversation, *, cold: bool, further: int = 0) -> Judgement:
-        """Whether an event is due now, or would be one call and so many tokens further on."""
+        """Judge whether an event is due now or, with `further`, one call and that many tokens later."""
         tokens = conversation.tokens + further
         if tokens <= self._config.budget:
             return Judgement(False, "budget", "within budget")
+        is_late = False
         if marked := conversation.marked:
             now = self._weighed(tokens, self._money.of_marked(conversation, marked, cold=cold))
-            if now.due:
+            is_late = now.due
+            if now.due and not self.is_stale(conversation, marked, cold=cold):
                 return now._replace(due=not further, has_sketches=True)
         last = conversation.last_event
-        grown = tokens - last.tokens_after if last else tokens
         calls = calls_to_come(conversation.reader.newest + bool(further))
-        verdict = self._money.of_event(conversation, tokens, grown, calls=calls, cold=cold)
-        if last and grown < self._needed:
+        verdict = self._money.of_event(conversation, tokens, calls=calls, cold=cold)
+        if last and (grown := tokens - last.tokens_after) < self._needed and not is_late:
             why = f"only {max(grown, 0)} new tokens since the last event, {self._needed:.0f} are needed"
             return Judgement(False, "growth", why, verdict)
         if last and last.key == conversation.keys[conversation.settled - 1] and not further:
             return Judgement(False, "growth", "no new step since the last event", verdict)
         return self._weighed(tokens, verdict, self._owed(conversation, tokens, verdict, calls))
+
+    def is_stale(self, conversation: Conversation, proposal: Proposal, *, cold: bool) -> bool:
+        """True if fresh sketches, paid for once more, would do better than these, which lose money.
+
+        Sketches judge only the steps they were shown. All that came later stays, and is read again behind what goes.
+        """
+        if proposal.result.failure is not None or proposal.moment.tokens == conversation.tokens:
+            return False
+        theirs = self._money.of_marked(conversation, proposal, cold=cold)
+        calls = calls_to_come(conversation.reader.newest)
+        fresh = self._money.of_event(conversation, conversation.tokens, calls=calls, cold=cold)
+        return not (theirs is None or fresh is None or theirs.pays) and fresh.net > theirs.net
 
     def is_quiet(self, conversation: Conversation | None, more: Growth, *, ahead: float) -> bool:
         """Whether nothing can be due, now or soon, for a history that grew since it was looked at."""
@@ -115,18 +135,22 @@ class Rule:
         return self._weighed(conversation.tokens, self._money.of_change(conversation, change, cold=cold))
 
     def _weighed(self, tokens: int, verdict: Verdict | None, owed: float = 0.0) -> Judgement:
-        if verdict is None or not self._gated:
-            return Judgement(True, "compressed", "over budget", verdict)
+        if verdict is None:
+            return Judgement(True, "compressed", "over budget")
         window = self._money.price.context
         if window is not None and tokens > _NEAR_THE_WINDOW * window:
             return Judgement(True, "compressed", "near the model's window", verdict)
-        if verdict.pays and owed:
-            why = f"the last event has not paid for itself yet: {owed:.0f} tokens' worth to go"
-            return Judgement(False, "money", why, verdict)
-        return Judgement(verdict.pays, "compressed" if verdict.pays else "money", verdict.why, verdict)
+        if verdict.pays and not owed:
+            return Judgement(True, "compressed", f"over budget: {verdict.why}", verdict)
+        why = f"the last event has not paid for itself yet, {owed:.0f} tokens' worth to go" if owed else verdict.why
+        if self._only_if_it_pays:
+            return Judgement(False, "money", f"over budget, but only_if_it_pays is set: {why}", verdict)
+        if tokens > self._latest:
+            return Judgement(True, "compressed", f"a quarter over budget, so made in any case: {why}", verdict)
+        return Judgement(False, "money", f"over budget, may wait until {self._latest} tokens: {why}", verdict)
 
     def _owed(self, conversation: Conversation, tokens: int, verdict: Verdict | None, calls: int) -> float:
-        """What must come in before more is spent, so that no more than one event is ever outstanding.
+        """Return what must come in before more is spent, so that no more than one event is ever outstanding.
 
         Not where the history has grown so long that a single call would save more than is at stake: sketches that
         once led to nothing must not switch compression off for good.

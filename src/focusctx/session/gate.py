@@ -1,4 +1,4 @@
-"""The money gate: drop only when it pays.
+"""The money gate: does dropping pay? An event that does not may wait a little (see `due`).
 
 A provider's cache holds the prompt up to the first token that changed. Dropping spans therefore makes it read
 what follows the first drop again, at the write price `w`, once; from then on every call is cheaper by the read
@@ -25,6 +25,10 @@ class Verdict:
     gain: float
     cost: float
     why: str
+
+    @property
+    def net(self) -> float:
+        return self.gain - self.cost
 
 
 def weigh(price: Price, *, dropped: int, suffix: int, calls: int, sketches: float, cold: bool) -> Verdict:

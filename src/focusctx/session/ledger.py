@@ -30,9 +30,9 @@ class Ledger:
             )
         )
 
-    def drew(self, cost: float) -> Totals:
-        """Sketches that were paid for, used or not."""
-        return self._add(Totals(drafts=cost))
+    def drew(self, cost: float | None) -> Totals:
+        """Book sketches that were paid for, used or not; None: at an unknown price."""
+        return self._add(Totals(unpriced=1) if cost is None else Totals(drafts=cost))
 
     def recalled(self, tokens: int) -> Totals:
         """Spans that came back, written once."""

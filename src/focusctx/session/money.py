@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..config import FocusConfig
 from ..pipeline.draft import build_prompt
 from ..pipeline.split import Count
-from ..prices import Price, price_of
+from ..prices import Price
 from ..types import History
 from .conversation import Conversation
 from .gate import FREE, Verdict, calls_to_come, weigh
@@ -18,28 +18,27 @@ _ROUNDING = 1e-12
 
 
 class Money:
-    def __init__(self, price: Price, config: FocusConfig, draft: str, count: Count) -> None:
+    def __init__(self, price: Price, config: FocusConfig, draft: Price | None, count: Count) -> None:
         self.price = price
         self._config = config
-        self._draft = price_of(draft)
+        self._draft = draft
         self._instructions = count(build_prompt(History(goal="", spans=()), config).system) if self._draft else 0
 
-    def sketches(self, tokens: int) -> float:
-        """What the sketches of an event will cost: USD, as far as anyone can tell beforehand."""
+    def sketches(self, tokens: int) -> float | None:
+        """Estimate the cost of an event's sketches in USD; None where the draft's price is not known."""
         if self._draft is None:
-            return 0.0
+            return None
         config = self._config
         shown = self._instructions + min(tokens, config.draft_window)
         return self._draft.cost(shown, config.rollouts * config.sketch_tokens // 4)
 
-    def of_event(
-        self, conversation: Conversation, tokens: int, grown: int, *, calls: int, cold: bool
-    ) -> Verdict | None:
-        """The verdict on an event before anybody knows what it will drop."""
+    def of_event(self, conversation: Conversation, tokens: int, *, calls: int, cold: bool) -> Verdict | None:
+        """Weigh an event with a view of `tokens` before anybody knows what it will drop."""
         last = conversation.last_event
         if last and last.dropped:
             dropped = int(tokens * (last.tokens_before - last.tokens_after) / last.tokens_before)
         else:  # what the last one found needed is not counted on
+            grown = tokens - last.tokens_after if last else tokens
             dropped = int(_USUAL_SHARE * max(grown, 0))
         sketches = self.in_tokens(self.sketches(tokens))
         return self._weigh(dropped, tokens - dropped, calls, cold=cold, sketches=sketches)
@@ -51,7 +50,7 @@ class Money:
         return self._weigh(conversation.tokens - change.tokens, moved, calls, cold=cold)
 
     def of_marked(self, conversation: Conversation, marked: Proposal, *, cold: bool) -> Verdict | None:
-        """The same for sketches that could not be acted on when they came."""
+        """Weigh sketches that came earlier: all that is new since would stay, and be read again."""
         since = conversation.tokens - marked.moment.tokens
         moved = max(marked.behind + since - conversation.new_tokens, 0)
         return self._weigh(marked.saves, moved, calls_to_come(conversation.reader.newest), cold=cold)
@@ -76,9 +75,9 @@ class Money:
         reread = (self.price.cache_write - self.price.cache_read) * again * self.price.input / 1_000_000
         return self.balance(conversation) + self._call_saves(conversation, after) - reread
 
-    def in_tokens(self, dollars: float) -> float:
-        """In input tokens of the agent's model."""
-        return dollars * 1_000_000 / self.price.input if self.price.input else 0.0
+    def in_tokens(self, dollars: float | None) -> float:
+        """Convert USD to input tokens of the agent's model; an unknown price counts as none."""
+        return dollars * 1_000_000 / self.price.input if dollars and self.price.input else 0.0
 
     def _call_saves(self, conversation: Conversation, view: int) -> float:
         """USD that one call with a view of so many tokens costs less than with the full history."""

@@ -1,7 +1,8 @@
 """A session: call `view` at every step with the whole history; decisions last, the prefix does not move.
 
 What takes time, the sketches, is asked for ahead, while the agent's own call runs. What costs money, a moved
-prefix, happens only when it pays. What is dropped is in the store before the view that lacks it is returned.
+prefix, waits for a moment in which it pays, as long as the budget allows. What is dropped is in the store before the
+view that lacks it is returned.
 """
 
 from __future__ import annotations
@@ -48,14 +49,15 @@ _RESTORED = Judgement(True, "restored", "steps that were left out came back")
 class Session:
     """Follows conversations through a store. One object per agent run; any number of them per store.
 
-    tenant       whose decisions these are; nobody else sees them
-    model        the agent's model, for prices; None or an unknown one: money is not weighed
-    money_gate   drop only when it pays; False is the paper's rule, over budget
-    ahead        the share of the budget at which sketches are asked for ahead of time; 1 for never
-    growth       how much a view must grow after an event, as a share of the budget, before the next one
-    recall       whether the agent has the recall tool: the view then says what was left out
-    frozen       the caller never edits a message it has passed in: none is looked at twice
-    clock        seconds since the epoch
+    tenant           whose decisions these are; nobody else sees them
+    model            the agent's model, for prices; None or an unknown one: money is not weighed
+    only_if_it_pays  put money before the budget: an event that costs more than it saves is never made. By default it
+                     may wait until the view is a quarter over the budget, and is then made
+    ahead            the share of the budget at which sketches are asked for ahead of time; 1 for never
+    growth           how much a view must grow after an event, as a share of the budget, before the next one
+    recall           whether the agent has the recall tool: the view then says what was left out
+    frozen           the caller never edits a message it has passed in: none is looked at twice
+    clock            seconds since the epoch
     """
 
     def __init__(
@@ -65,7 +67,7 @@ class Session:
         *,
         tenant: str = "default",
         model: str | None = None,
-        money_gate: bool = True,
+        only_if_it_pays: bool = False,
         ahead: float = 0.8,
         growth: float = 0.25,
         recall: bool = False,
@@ -84,8 +86,8 @@ class Session:
         self.tenant = tenant
         self.events: deque[SessionEvent] = deque(maxlen=_REMEMBERED_EVENTS)
         self._price = (price_of(model) if model else None) or FREE
-        self._money = Money(self._price, focus.config, focus.draft.name, focus.count)
-        self._rule = Rule(focus.config, self._money, growth=growth, gated=money_gate)
+        self._money = Money(self._price, focus.config, focus.draft_price, focus.count)
+        self._rule = Rule(focus.config, self._money, growth=growth, only_if_it_pays=only_if_it_pays)
         self._ahead = ahead
         self._offers_recall = recall
         self._frozen = frozen
@@ -216,7 +218,7 @@ class Session:
         if judgement.due and (obstacle := self._obstacle(conversation, in_touch)):
             judgement = obstacle._replace(verdict=judgement.verdict)
         if judgement.due:
-            proposal = yield from self._proposal(conversation, judgement, world)
+            proposal = yield from self._proposal(conversation, judgement, world, cold=cold)
             yield from self._event(conversation, proposal, world, cold=cold)
         elif judgement.cause != "budget":
             remember(self.events, conversation, judgement)
@@ -291,19 +293,18 @@ class Session:
         return None if conversation.ahead.has_come else self._rule.obstacle(conversation)
 
     def _proposal(
-        self, conversation: Conversation, judgement: Judgement, world: World[W]
+        self, conversation: Conversation, judgement: Judgement, world: World[W], *, cold: bool
     ) -> Generator[W, Proposal, Proposal]:
-        """What sketches come to that are there already, on their way, or asked for now."""
+        """Return the proposal to act on: kept from before, requested ahead of time, or requested now."""
         if judgement.has_sketches and conversation.marked:
             return conversation.marked
-        proposal = conversation.ahead.take(world)
-        if not isinstance(proposal, Proposal):
-            work = proposal or world.start(foresee(self.focus, conversation.now()))
-            try:
-                proposal = yield work
-            except GeneratorExit:  # whoever waited was stopped
-                work.cancel()
-                raise
+        ahead = conversation.ahead.take(world)
+        if ahead is not None:
+            proposal = ahead if isinstance(ahead, Proposal) else (yield from _wait(ahead))
+            self._pay(conversation, proposal.drafted.usage.cost)
+            if not self._rule.is_stale(conversation, proposal, cold=cold):
+                return proposal
+        proposal = yield from _wait(world.start(foresee(self.focus, conversation.now())))
         self._pay(conversation, proposal.drafted.usage.cost)
         return proposal
 
@@ -387,9 +388,19 @@ class Session:
         self._pay(conversation, conversation.ahead.discard())
 
     def _pay(self, conversation: Conversation, cost: float | None) -> None:
-        if cost:
-            conversation.spent += cost
+        """Book what sketches cost; None where their price is not known."""
+        if cost != 0:
+            conversation.spent += cost or 0.0
             self._add(self._ledger.drew(cost))
 
     def _add(self, added: Totals) -> None:
         self._unwritten.add(self.tenant, added)
+
+
+def _wait(work: W) -> Generator[W, Proposal, Proposal]:
+    """Wait for sketches, and stop them if the caller is stopped."""
+    try:
+        return (yield work)
+    except GeneratorExit:
+        work.cancel()
+        raise

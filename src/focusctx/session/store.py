@@ -92,15 +92,23 @@ class Totals(NamedTuple):
     """Input tokens the agent's calls did not have to carry, summed over calls."""
     saved: float = 0.0
     drafts: float = 0.0
-    """Paid for sketches."""
+    """Paid for sketches, as far as their price is known; `draft_cost` says whether all of it is."""
     rereads: float = 0.0
     """Lost because a moved prefix had to be read uncached."""
     recalls: float = 0.0
     """Paid for spans that came back."""
+    unpriced: int = 0
+    """How often sketches were drawn at a price that is not known."""
 
     @property
-    def net(self) -> float:
-        return self.saved - self.drafts - self.rereads - self.recalls
+    def draft_cost(self) -> float | None:
+        """USD paid for sketches; None where some had no known price."""
+        return None if self.unpriced else self.drafts
+
+    @property
+    def net(self) -> float | None:
+        """USD saved less all that was paid; None where the price of some sketches is not known."""
+        return None if self.unpriced else self.saved - self.drafts - self.rereads - self.recalls
 
     def __add__(self, other: Totals) -> Totals:  # type: ignore[override]  # sums, not a longer tuple
         return Totals(
@@ -110,6 +118,7 @@ class Totals(NamedTuple):
             self.drafts + other.drafts,
             self.rereads + other.rereads,
             self.recalls + other.recalls,
+            self.unpriced + other.unpriced,
         )
 
 

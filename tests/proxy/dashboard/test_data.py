@@ -44,6 +44,7 @@ async def test_the_list_says_what_each_session_saves_and_no_word_of_what_was_sai
         "dry_run": False,
         "draft": "scripted",
         "budget": 2500,
+        "rule": stage.proxy.settings.rule,
         "base_urls": {"OPENAI_BASE_URL": "/v1", "ANTHROPIC_BASE_URL": ""},
         "token": None,
     }
@@ -62,7 +63,7 @@ async def test_the_list_says_what_each_session_saves_and_no_word_of_what_was_sai
 
 async def test_a_session_tells_its_steps_and_why_it_changed_or_did_not(staging):
     async with staging() as stage:
-        agent = stage.agent(model="gpt-4.1")
+        agent = stage.agent(model="claude-sonnet-5")
         await agent.step(20)
         (live,) = stage.proxy.sessions
         told = await got(stage, f"sessions/{await only_session(stage)}")

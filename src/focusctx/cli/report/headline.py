@@ -81,7 +81,7 @@ def _setup(setup: Setup) -> list[tuple[str, str]]:
 
 def _usage(usage: Usage) -> str:
     requests = "1 request" if usage.requests == 1 else f"{usage.requests} requests"
-    if not usage.input_tokens and not usage.output_tokens:
-        return requests  # a draft that is no model, or a server that does not count
     cost = "price not known" if usage.cost is None else f"${usage.cost:.4f}"
+    if not usage.input_tokens and not usage.output_tokens:  # a draft that is no model, or a server that does not count
+        return requests if usage.cost == 0 else f"{requests}, {cost}"
     return f"{requests}, {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out, {cost}"

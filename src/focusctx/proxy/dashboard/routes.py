@@ -75,6 +75,7 @@ class _Dashboard:
             "dry_run": proxy.settings.dry_run,
             "draft": proxy.focus.draft.name,
             "budget": proxy.focus.config.budget,
+            "rule": proxy.settings.rule,
             "base_urls": base_urls(proxy.settings.upstreams),
             "token": HEADER if proxy.settings.token else None,
         }

@@ -30,6 +30,7 @@ def about_session(live: Live) -> Json:
         "waits": _waits(live, events),
         "tokens_saved": savings.tokens_saved,
         "net": savings.net if price_of(live.key.model) else None,
+        "unpriced": savings.unpriced,
     }
 
 
@@ -50,7 +51,7 @@ def whole_session(live: Live) -> Json:
         "started": live.started,
         "money": {
             "saved": savings.saved,
-            "drafts": savings.drafts,
+            "drafts": savings.draft_cost,
             "rereads": savings.rereads,
             "recalls": savings.recalls,
         },

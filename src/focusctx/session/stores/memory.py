@@ -2,30 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
+from typing import TypeAlias
 
 from ..store import Archived, StoredEvent, Totals
 from .encoding import pack_all, unpack_all
 from .fork import ForkSafe
+from .retention import DAY, IN_USE, Limits
+
+DEFAULTS = Limits(max_age=30 * DAY, max_size=512 * 1024**2)
+_OVERHEAD = 1000
+"""Bytes that an event takes besides the originals, roughly."""
+_REMEMBERED = 10_000
+"""Versions of removed conversations that are still known, so that none is counted from 1 again."""
+
+_Name: TypeAlias = tuple[str, str]
+
+
+@dataclass(slots=True)
+class _Conversation:
+    version: int = 0
+    used: float = 0.0
+    size: int = 0
+    events: list[str] = field(default_factory=list)
+    restored: set[str] = field(default_factory=set)
 
 
 class MemoryStore(ForkSafe):
-    """All that is stored is keyed by (tenant, chain key)."""
+    """Everything is keyed by tenant and root, or by tenant and chain key."""
 
     quick = True
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits = DEFAULTS, clock: Callable[[], float] = time.time) -> None:
         super().__init__()
-        self._versions: dict[tuple[str, str], int] = {}
-        self._events: dict[tuple[str, str], StoredEvent] = {}
-        self._originals: dict[tuple[str, str], bytes] = {}
-        self._restored: set[tuple[str, str]] = set()
+        self._limits = limits
+        self._clock = clock
+        self._size = 0
+        self._conversations: OrderedDict[_Name, _Conversation] = OrderedDict()
+        """The least recently used first."""
+        self._removed: OrderedDict[_Name, int] = OrderedDict()
+        self._events: dict[_Name, StoredEvent] = {}
+        self._originals: dict[_Name, bytes] = {}
+        self._restored: set[_Name] = set()
         self._totals: dict[str, Totals] = {}
 
     def version(self, tenant: str, root: str) -> int:
+        name = tenant, root
         with self._lock:
-            return self._versions.get((tenant, root), 0)
+            if (conversation := self._conversations.get(name)) is None:
+                return self._removed.get(name, 0)
+            conversation.used = self._clock()
+            self._conversations.move_to_end(name)
+            return conversation.version
 
     def events(self, tenant: str, keys: Sequence[str]) -> dict[str, StoredEvent]:
         with self._lock:
@@ -42,7 +74,11 @@ class MemoryStore(ForkSafe):
             first = self._events.setdefault((tenant, event.key), event)
             if first is event:
                 self._originals[tenant, event.key] = originals
-                self._grow(tenant, root)
+                conversation = self._grow(tenant, root)
+                conversation.events.append(event.key)
+                conversation.size += len(originals) + _OVERHEAD
+                self._size += len(originals) + _OVERHEAD
+                self._make_room()
         return first
 
     def archived(self, tenant: str, events: Sequence[str]) -> list[Archived]:
@@ -54,7 +90,7 @@ class MemoryStore(ForkSafe):
         with self._lock:
             if (tenant, key) not in self._restored:
                 self._restored.add((tenant, key))
-                self._grow(tenant, root)
+                self._grow(tenant, root).restored.add(key)
 
     def restored(self, tenant: str, keys: Sequence[str]) -> frozenset[str]:
         with self._lock:
@@ -71,5 +107,35 @@ class MemoryStore(ForkSafe):
     def close(self) -> None:
         """Nothing to let go of."""
 
-    def _grow(self, tenant: str, root: str) -> None:
-        self._versions[tenant, root] = self._versions.get((tenant, root), 0) + 1
+    def _grow(self, tenant: str, root: str) -> _Conversation:
+        name = tenant, root
+        conversation = self._conversations.get(name)
+        if conversation is None:
+            conversation = self._conversations[name] = _Conversation(self._removed.pop(name, 0))
+        conversation.version += 1
+        conversation.used = self._clock()
+        self._conversations.move_to_end(name)
+        return conversation
+
+    def _make_room(self) -> None:
+        """Remove what is too old or too much; each conversation once, so that it costs little per event."""
+        now, limits = self._clock(), self._limits
+        while self._conversations:
+            name, oldest = next(iter(self._conversations.items()))
+            idle = now - oldest.used
+            is_old = limits.max_age is not None and idle > limits.max_age
+            is_too_much = limits.max_size is not None and self._size > limits.max_size and idle > IN_USE
+            if not is_old and not is_too_much:
+                return
+            self._remove(name, oldest)
+
+    def _remove(self, name: _Name, conversation: _Conversation) -> None:
+        tenant, _ = name
+        del self._conversations[name]
+        for key in conversation.events:
+            del self._events[tenant, key], self._originals[tenant, key]
+        self._restored -= {(tenant, key) for key in conversation.restored}
+        self._size -= conversation.size
+        self._removed[name] = conversation.version + 1  # whoever knows the old one has to look again
+        if len(self._removed) > _REMEMBERED:
+            self._removed.popitem(last=False)

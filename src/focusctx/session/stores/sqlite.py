@@ -9,30 +9,47 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import TypeVar
 
 from ...errors import ConfigError
 from ..store import Archived, StoredEvent, Totals
 from .encoding import pack, pack_all, scope, unpack, unpack_all
+from .retention import DAY, Kept, Limits
 from .sqlite_file import Connection
+from .sqlite_upkeep import CONVERSATIONS, Upkeep, remove
+
+T = TypeVar("T")
+
+DEFAULTS = Limits(max_age=30 * DAY, max_size=4 * 1024**3)
 
 _GROW = (
-    "INSERT INTO conversations VALUES (?, ?, 1)"
-    " ON CONFLICT (tenant, root) DO UPDATE SET version = conversations.version + 1"
+    "INSERT INTO conversations VALUES (?, ?, 1, ?)"
+    " ON CONFLICT (tenant, root) DO UPDATE SET version = conversations.version + 1, used = excluded.used"
 )
+_TOUCH = "UPDATE conversations SET used = max(used, ?) WHERE tenant = ? AND root = ?"
+_TOUCHES = 60.0
+"""Seconds in which a conversation that is in use is noted as used once."""
+_NOTED = 10_000
+"""Conversations whose last note is remembered."""
 _ADD = "INSERT INTO totals VALUES (?, ?, ?) ON CONFLICT (tenant, name) DO UPDATE SET value = value + excluded.value"
 _AMONG = "tenant = ? AND key IN (SELECT value FROM json_each(?))"
 """One parameter for any number of keys: SQLite limits how many parameters a statement takes."""
 
 
 class SQLiteStore:
-    """The file is made at the first use; its folder must exist."""
+    """The file is made at the first use; its folder must exist.
+
+    Reading a conversation counts as using it. That is noted in memory, and written with the next write.
+    """
 
     quick = True
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, limits: Limits = DEFAULTS, clock: Callable[[], float] = time.time) -> None:
         self.path = Path(path).absolute()  # a later chdir must not lead to another file
         if not self.path.parent.is_dir():
             raise ConfigError(f"the folder for the store does not exist: {self.path.parent}")
@@ -41,12 +58,18 @@ class SQLiteStore:
         # Two, so that a thread that reads does not wait while another one writes.
         self._reader = Connection(self.path)
         self._writer = Connection(self.path)
+        self._clock = clock
+        self._upkeep = Upkeep(limits)
+        self._noted: dict[tuple[str, str], float] = {}
+        self._uses: deque[tuple[float, str, str]] = deque()
 
     def version(self, tenant: str, root: str) -> int:
-        found = self._reader.rows(
-            "SELECT version FROM conversations WHERE tenant = ? AND root = ?", scope(tenant), root
-        )
-        return int(found[0][0]) if found else 0
+        owner = scope(tenant)
+        found = self._reader.rows("SELECT version FROM conversations WHERE tenant = ? AND root = ?", owner, root)
+        if not found:
+            return 0
+        self._note_use(owner, root)
+        return int(found[0][0])
 
     def events(self, tenant: str, keys: Sequence[str]) -> dict[str, StoredEvent]:
         found = dict(self._reader.rows(f"SELECT key, record FROM events WHERE {_AMONG}", scope(tenant), _listed(keys)))
@@ -58,17 +81,20 @@ class SQLiteStore:
 
     def commit(self, tenant: str, root: str, event: StoredEvent, archived: Sequence[Archived]) -> StoredEvent:
         owner = scope(tenant)
-        row = (owner, event.key, pack(event), pack_all(archived))
+        record, originals = pack(event), pack_all(archived)
+        row = (owner, event.key, record, originals, root)
 
         def write(db: sqlite3.Connection) -> StoredEvent:
-            if db.execute("INSERT INTO events VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", row).rowcount:
-                db.execute(_GROW, (owner, root))
+            if db.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", row).rowcount:
+                now = self._clock()
+                db.execute(_GROW, (owner, root, now))
+                self._upkeep.after_growth(db, now, len(record) + len(originals))
                 return event
             query = "SELECT record FROM events WHERE tenant = ? AND key = ?"
             (data,) = db.execute(query, (owner, event.key)).fetchone()
             return unpack(data)
 
-        return self._writer.transaction(write)
+        return self._write(write)
 
     def together(self) -> AbstractContextManager[None]:
         """What this thread commits within it is written at once, as a whole or not at all."""
@@ -83,10 +109,10 @@ class SQLiteStore:
         owner = scope(tenant)
 
         def write(db: sqlite3.Connection) -> None:
-            if db.execute("INSERT INTO restored VALUES (?, ?) ON CONFLICT DO NOTHING", (owner, key)).rowcount:
-                db.execute(_GROW, (owner, root))
+            if db.execute("INSERT INTO restored VALUES (?, ?, ?) ON CONFLICT DO NOTHING", (owner, key, root)).rowcount:
+                db.execute(_GROW, (owner, root, self._clock()))
 
-        self._writer.transaction(write)
+        self._write(write)
 
     def restored(self, tenant: str, keys: Sequence[str]) -> frozenset[str]:
         found = self._reader.rows(f"SELECT key FROM restored WHERE {_AMONG}", scope(tenant), _listed(keys))
@@ -95,16 +121,60 @@ class SQLiteStore:
     def add(self, tenant: str, totals: Totals) -> None:
         owner = scope(tenant)
         rows = [(owner, name, value) for name, value in totals._asdict().items()]
-        self._writer.transaction(lambda db: db.executemany(_ADD, rows))
+        self._write(lambda db: db.executemany(_ADD, rows))
 
     def totals(self, tenant: str) -> Totals:
         found = dict(self._reader.rows("SELECT name, value FROM totals WHERE tenant = ?", scope(tenant)))
         return Totals()._replace(**{name: found[name] for name in Totals._fields if name in found})
 
+    def kept(self, tenant: str | None = None) -> list[Kept]:
+        """List the stored conversations, of one tenant or of all, the least recently used first."""
+        where, values = _of(tenant)
+        return [Kept(*row) for row in self._reader.rows(CONVERSATIONS.format(where=where), *values)]
+
+    def purge(self, *, tenant: str | None = None, before: float | None = None) -> list[Kept]:
+        """Remove conversations last used before that time, or all of them; return those that went."""
+        going = [each for each in self.kept(tenant) if before is None or each.used < before]
+        self._write(lambda db: remove(db, [(each.tenant, each.root) for each in going]))
+        return going
+
+    @property
+    def file_size(self) -> int:
+        """Bytes on the disk, with what is not yet merged into the file."""
+        files = (self.path, self.path.with_name(f"{self.path.name}-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    def vacuum(self) -> None:
+        """Give the space of what was removed back to the disk. Others that use the file have to wait."""
+        self._writer.vacuum()
+
     def close(self) -> None:
         """The file is let go of until the store is used again."""
         self._reader.close()
         self._writer.close()
+
+    def _note_use(self, owner: str, root: str) -> None:
+        now = self._clock()
+        if now - self._noted.get((owner, root), 0.0) >= _TOUCHES:
+            if len(self._noted) >= _NOTED:
+                self._noted.clear()
+            self._noted[owner, root] = now
+            self._uses.append((now, owner, root))
+
+    def _write(self, write: Callable[[sqlite3.Connection], T]) -> T:
+        uses = [self._uses.popleft() for _ in range(len(self._uses))]
+
+        def whole(db: sqlite3.Connection) -> T:
+            if uses:
+                db.executemany(_TOUCH, uses)
+            return write(db)
+
+        return self._writer.transaction(whole)
+
+
+def _of(tenant: str | None) -> tuple[str, tuple[str, ...]]:
+    """Name a tenant in a query: by its name, or by the hash that stands for it in the file."""
+    return ("", ()) if tenant is None else ("WHERE tenant IN (?, ?)", (scope(tenant), tenant))
 
 
 def _listed(keys: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
 """The file of the SQLite store: its tables, and connections to it.
 
-An event is one row, with the originals of all spans that it dropped. A file of the first layout, which had a row for
-each span, is converted when it is opened; programs that only know that layout cannot use it from then on.
+An event is one row, with the originals of all spans that it dropped and the root of its conversation. Files of earlier
+layouts are converted when they are opened; programs that only know those layouts cannot use them from then on.
 """
 
 from __future__ import annotations
@@ -24,16 +24,24 @@ _PATIENCE = 60.0
 """Seconds to wait for another process's write. A write takes milliseconds, but many may be queued."""
 
 _APPLICATION = int.from_bytes(b"focu")
-_VERSION = 2
+_VERSION = 3
 _TABLES = {
     "conversations": "CREATE TABLE conversations"
-    " (tenant TEXT, root TEXT, version INTEGER NOT NULL, PRIMARY KEY (tenant, root)) WITHOUT ROWID",
+    " (tenant TEXT, root TEXT, version INTEGER NOT NULL, used REAL NOT NULL DEFAULT 0, PRIMARY KEY (tenant, root))"
+    " WITHOUT ROWID",
     "events": "CREATE TABLE events"
-    " (tenant TEXT, key TEXT, record BLOB NOT NULL, originals BLOB NOT NULL, PRIMARY KEY (tenant, key))",
-    "restored": "CREATE TABLE restored (tenant TEXT, key TEXT, PRIMARY KEY (tenant, key)) WITHOUT ROWID",
+    " (tenant TEXT, key TEXT, record BLOB NOT NULL, originals BLOB NOT NULL, root TEXT NOT NULL DEFAULT '',"
+    " PRIMARY KEY (tenant, key))",
+    "restored": "CREATE TABLE restored"
+    " (tenant TEXT, key TEXT, root TEXT NOT NULL DEFAULT '', PRIMARY KEY (tenant, key)) WITHOUT ROWID",
     # One row per total: a total that is added later needs no new layout.
     "totals": "CREATE TABLE totals (tenant TEXT, name TEXT, value NOT NULL, PRIMARY KEY (tenant, name)) WITHOUT ROWID",
 }
+_INDEXES = (
+    "CREATE INDEX events_of_conversation ON events (tenant, root)",
+    "CREATE INDEX restored_of_conversation ON restored (tenant, root)",
+    "CREATE INDEX conversations_by_use ON conversations (used)",
+)
 _MARKS = (f"PRAGMA application_id = {_APPLICATION}", f"PRAGMA user_version = {_VERSION}")
 
 
@@ -84,6 +92,12 @@ class Connection(ForkSafe):
                 raise
             finally:
                 self._together = None
+
+    def vacuum(self) -> None:
+        """Rewrite the file without the pages that hold nothing."""
+        with self._lock:
+            self._try(lambda db: db.execute("VACUUM"))
+            self._try(lambda db: db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall())
 
     def close(self) -> None:
         with self._lock:
@@ -149,18 +163,36 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
     application, version = _layout_of(db)
     if application == _APPLICATION and version > _VERSION:
         raise ConfigError(f"{path} was written by a newer focusctx (schema {version}, known here: {_VERSION})")
-    if (application, version) == (_APPLICATION, 1):
-        _convert(db)
+    if application == _APPLICATION and version < _VERSION:
+        if version == 1:
+            _convert_rows(db)
+        _add_retention(db, with_columns=version == 2)
     elif application != _APPLICATION:
         if db.execute("SELECT count(*) FROM sqlite_master").fetchone() != (0,):
             raise ConfigError(f"{path} is the database of another program; give focusctx a file of its own")
-        for statement in (*_TABLES.values(), *_MARKS):
+        for statement in (*_TABLES.values(), *_INDEXES, *_MARKS):
             db.execute(statement)
     db.execute("COMMIT")
 
 
-def _convert(db: sqlite3.Connection) -> None:
-    """From the first layout, in which each span was a row, with a flag that says whether it is still dropped."""
+def _add_retention(db: sqlite3.Connection, *, with_columns: bool) -> None:
+    """Convert from the layouts that did not know which conversation an event belongs to, or when it was used last.
+
+    Each old event counts as a conversation of its own, last used now.
+    """
+    db.execute("ALTER TABLE conversations ADD COLUMN used REAL NOT NULL DEFAULT 0")
+    if with_columns:
+        for table in ("events", "restored"):
+            db.execute(f"ALTER TABLE {table} ADD COLUMN root TEXT NOT NULL DEFAULT ''")
+    db.execute("UPDATE events SET root = key")
+    db.execute("INSERT OR IGNORE INTO conversations SELECT tenant, key, 0, 0 FROM events")
+    db.execute("UPDATE conversations SET used = ?", (time.time(),))
+    for statement in (*_INDEXES, _MARKS[-1]):
+        db.execute(statement)
+
+
+def _convert_rows(db: sqlite3.Connection) -> None:
+    """Convert from the first layout, in which each span was a row that says whether it is still dropped."""
     db.execute("ALTER TABLE events RENAME TO old_events")
     for name in ("events", "restored"):
         db.execute(_TABLES[name])
@@ -170,11 +202,10 @@ def _convert(db: sqlite3.Connection) -> None:
             rows = db.execute("SELECT record FROM spans WHERE tenant = ? AND key = ?", (tenant, span))
             with suppress(StoreError):  # damaged: nobody could have recalled it
                 spans += [unpack_old(data) for (data,) in rows]
-        db.execute("INSERT INTO events VALUES (?, ?, ?, ?)", (tenant, key, record, pack_all(spans)))
-    db.execute("INSERT INTO restored SELECT tenant, key FROM spans WHERE NOT dropped")
+        db.execute("INSERT INTO events VALUES (?, ?, ?, ?, '')", (tenant, key, record, pack_all(spans)))
+    db.execute("INSERT INTO restored SELECT tenant, key, '' FROM spans WHERE NOT dropped")
     for name in ("spans", "old_events"):
         db.execute(f"DROP TABLE {name}")
-    db.execute(_MARKS[-1])
 
 
 def _layout_of(db: sqlite3.Connection) -> tuple[int, int]:

@@ -37,7 +37,7 @@ class Variant:
 
     def at(self, point: Point) -> FocusConfig:
         # Points are over budget by their own measure, and no failure may silence the draft for the next one.
-        return self.config.with_changes(budget=point.budget, breaker_failures=1_000_000, **self.of_point(point))
+        return self.config.with_changes(budget=point.budget, breaker_pause=0.0, **self.of_point(point))
 
 
 def variants() -> list[Variant]:

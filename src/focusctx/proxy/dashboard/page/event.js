@@ -127,8 +127,8 @@ function facts(event) {
   const { sketches, latency, usage } = event.result;
   const usable = sketches.filter((sketch) => sketch.problem === null).length;
   const cost = usage.cost === null ? "price not known" : money(usage.cost);
-  const counted =
-    usage.input || usage.output ? `, ${count(usage.input)} tokens in, ${count(usage.output)} out, ${cost}` : "";
+  const tokens = usage.input || usage.output ? `, ${count(usage.input)} tokens in, ${count(usage.output)} out` : "";
+  const counted = tokens || usage.cost === null ? `${tokens}, ${cost}` : "";
   const drawn = figures("facts", ["newest span", "usable sketches", "took", "draft's use"]);
   drawn.set([
     [`s_${event.span}`],

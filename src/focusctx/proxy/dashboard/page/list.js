@@ -35,12 +35,15 @@ export function listView(main, { state, title }) {
     const sessions = [...state.sessions.values()].sort((one, other) => other.active - one.active);
     const sum = (name) => sessions.reduce((total, session) => total + (session[name] ?? 0), 0);
     const priced = sessions.some((session) => session.net !== null);
+    const unpriced = sessions.some((session) => session.unpriced);
     full.hidden = !sessions.length;
     empty.hidden = Boolean(sessions.length);
     tiles.set([
       [count(sessions.length), "in memory"],
       [count(sum("tokens_saved")), "since the start, over all calls"],
-      [priced ? money(sum("net")) : "unknown", priced ? "drafts and re-reads paid" : "no model with a known price"],
+      unpriced
+        ? ["unknown", "the draft's price is not known"]
+        : [priced ? money(sum("net")) : "unknown", priced ? "drafts and re-reads paid" : "no model with a known price"],
     ]);
     // Nobody's row moves away while they point at it.
     if (table.matches(":hover, :focus-within")) {

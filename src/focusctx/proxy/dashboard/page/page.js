@@ -39,7 +39,7 @@ function onNews(news) {
 
 function introduce(about) {
   place("logout").hidden = !about.token;
-  say(place("about"), `focusctx ${about.version}, draft ${about.draft}, budget ${count(about.budget)} tokens.`);
+  say(place("about"), `focusctx ${about.version}, draft ${about.draft}, budget ${count(about.budget)} tokens; ${about.rule}.`);
   document.querySelector(".dry-run")?.remove();
   if (about.dry_run) {
     const words = "Everything goes up as it came. What you see here is what would have been left out, and saved.";

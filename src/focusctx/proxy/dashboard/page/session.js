@@ -76,13 +76,15 @@ function build(main, session, about, title) {
 
   function update(now) {
     const left = now.log.reduce((sum, event) => sum + (event.happened ? 0 : event.repeated), 0);
-    const priced = now.net !== null;
-    const dollars = (name) => [priced ? money(now.money[name]) : null];
+    const known = now.net !== null;
+    const lacks = now.unpriced ? "the draft's price is not known" : "the model's price is not known";
+    const priced = known || now.unpriced;
+    const dollars = (name) => [priced ? (now.money[name] === null ? "unknown" : money(now.money[name])) : null];
     tiles.set([
       [count(now.full), now.exact ? "tokens now" : "tokens now, about"],
       [count(now.sent), now.exact ? "tokens now" : "tokens now, about"],
       [percent(saved(now.full, now.sent)), "of the tokens"],
-      [priced ? money(now.net) : "unknown", priced ? "drafts and re-reads paid" : "the model's price is not known"],
+      [known ? money(now.net) : "unknown", known ? "drafts and re-reads paid" : lacks],
       [count(now.events), `in ${many(now.requests, "request")}`],
     ]);
     facts.set([
