@@ -80,6 +80,7 @@ class Proxy:
     async def _run(self, _app: web.Application) -> AsyncIterator[None]:
         yield
         self._pool.close()
+        self._compression.close()
         await self.sessions.close()
         await asyncio.to_thread(self.store.close)
         if self._tracing is not None:
