@@ -51,7 +51,7 @@ class Proxy:
         self.store = Guarded(store_from(settings.store_url))
         self.sessions = Sessions(self._session)
         self.metrics = Metrics(self.sessions, dry_run=settings.dry_run)
-        self.access = Access(settings.token)
+        self.access = Access(settings.token, settings.admin_token)
         self.watchers: set[asyncio.Event] = set()
         """Set whenever a session has moved on: what live pages wait for."""
         self.stopping = False
@@ -110,12 +110,14 @@ class Proxy:
     async def _forward(self, request: web.Request) -> web.StreamResponse:
         if not request.raw_path.startswith("/"):  # CONNECT, or a target with a host of its own
             return forward.refusal(400, "this is no forward proxy: set your agent's base URL instead")
+        if request.method == "GET" and request.raw_path == "/" and not is_websocket(request):
+            return web.Response(status=302, headers={"Location": "/ui"})
         chosen = self._upstreams.choose(request.raw_path, request.headers)
         if isinstance(chosen, str):
             return forward.refusal(404, chosen)
         upstream, path = chosen
-        if why := self.access.refuses_call(request, upstream):
-            return forward.refusal(403, why)
+        if refusal := await self.access.refuses_call(request, upstream):
+            return forward.refusal(*refusal)
         if request.method == "OPTIONS" and "access-control-request-method" in request.headers:
             return forward.refusal(403, "requests from web pages are not accepted")
         seen = self.metrics.begin()
@@ -183,13 +185,13 @@ class Proxy:
         try:
             await asyncio.wait_for(asyncio.to_thread(self.store.version, "", ""), 2)
         except (StoreError, TimeoutError) as error:
-            why = "" if self.access.refuses_admin(request) else f": {error}"  # it may name hosts and files
+            why = "" if await self.access.refuses_admin(request) else f": {error}"  # it may name hosts and files
             return web.json_response({"status": "ok", "store": f"in trouble{why}"})
         return web.json_response({"status": "ok", "store": "ok"})
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        if why := self.access.refuses_admin(request):
-            return forward.refusal(403, why)
+        if refusal := await self.access.refuses_admin(request):
+            return forward.refusal(*refusal)
         return web.Response(body=self.metrics.text(), headers={"content-type": self.metrics.content_type})
 
 

@@ -90,16 +90,16 @@ async def test_hostile_text_stays_text(staging, window):
 
 
 async def test_with_a_token_there_is_a_door(staging, window):
-    token = "open, sesame & more"
-    async with staging(token=token) as stage:
-        await stage.agent(headers={"x-focusctx-token": token}).step(2)
+    token, callers = "open, sesame & more", "a token for the agents"
+    async with staging(token=callers, admin_token=token) as stage:
+        await stage.agent(headers={"x-focusctx-token": callers}).step(2)
         page = window.page
         await page.goto(f"{stage.url}/ui")
-        field, button = page.get_by_label("Access token"), page.get_by_role("button", name="Open the dashboard")
+        field, button = page.get_by_label("Admin token"), page.get_by_role("button", name="Open the dashboard")
         await check_accessibility(page)
-        await field.fill("something else, that long")
+        await field.fill(callers)
         await button.click()
-        await expect(page.get_by_text("That is not the access token.")).to_be_visible()
+        await expect(page.get_by_text("That is not the admin token.")).to_be_visible()
         await field.fill(token)
         await button.click()
         await expect(page.get_by_role("link", name="scripted")).to_be_visible()
