@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-import aiohttp
 from aiohttp import web
 
 from ..compressor import Focus
@@ -25,6 +24,7 @@ from .connection import Body
 from .dashboard import add_dashboard
 from .headers import headers_up
 from .metrics import Metrics, Seen
+from .patience import TooSlow, note_request, read_held, read_on
 from .pool import Pool
 from .recalling import Recalling
 from .sessions import Key, Live, Sessions, Step
@@ -67,7 +67,7 @@ class Proxy:
         self._tracing = _tracing(settings) if settings.otel else None
 
     def app(self) -> web.Application:
-        app = web.Application(client_max_size=0)  # `_body` decides what is held
+        app = web.Application(client_max_size=0, middlewares=[note_request])  # `_body` decides what is held
         app.cleanup_ctx.append(self._run)
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
@@ -128,6 +128,9 @@ class Proxy:
                 except NoAnswer as error:
                     _log.warning("%s: %s", upstream.name, error)
                     response = forward.refusal(error.status, f"{upstream.name} did not answer: {error}")
+                except TooSlow as error:
+                    response = forward.refusal(408, str(error))
+                    response.force_close()
                 except ConnectionResetError:  # aiohttp's word for an agent that left while it was written to
                     response = forward.refusal(499, "nobody waits for the answer any more")
                 seen.status = response.status
@@ -163,17 +166,13 @@ class Proxy:
             return None
         limit = self.settings.body_limit if route else min(_SHORT, self.settings.body_limit)
         length = request.content_length
+        content = request.content
         if (route is None and length is None) or (length or 0) > limit:
-            return request.content.iter_any()
-        if length is not None:
-            return request.content.read_nowait() if request.content.is_eof() else await request.read()
-        read = bytearray()
-        while len(read) <= limit:
-            chunk = await request.content.readany()
-            if not chunk:
-                return bytes(read)
-            read += chunk
-        return _resumed(bytes(read), request.content)
+            return read_on(content)
+        if content.is_eof():
+            return content.read_nowait()
+        body, is_whole = await read_held(content, limit)
+        return body if is_whole else read_on(content, body)
 
     async def _healthz(self, _request: web.Request) -> web.Response:
         return web.json_response({"status": "ok"})
@@ -199,12 +198,6 @@ def _tracing(settings: Settings) -> Tracing:
     from .tracing import Tracing  # an extra of its own
 
     return Tracing(dry_run=settings.dry_run)
-
-
-async def _resumed(begun: bytes, rest: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    yield begun
-    async for chunk in rest.iter_any():
-        yield chunk
 
 
 def note_event(live: Live, event: SessionEvent, settings: Settings) -> None:

@@ -31,7 +31,7 @@ _HARMLESS = re.compile(
     r"|audio/[\w.+-]+|video/[\w.+-]+|image/(?!svg)[\w.+-]+)\s*(?:;[^,]*)?",
     re.IGNORECASE,
 )
-"""Content types that a browser never runs as a page. Where there is none it guesses, and of several it takes the last."""
+"""Content types that a browser never runs as a page. Without one it guesses, and of several it takes the last."""
 _KEYS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 
 
