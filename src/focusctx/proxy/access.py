@@ -72,8 +72,7 @@ class Access:
 
     async def log_in(self, request: web.BaseRequest, shown: str) -> str | Refusal:
         """Return the value of a cookie that opens the dashboard, for whoever shows the admin token."""
-        if self._admin_token is None:
-            return Refusal(403, _NO_ADMIN_TOKEN)
+        assert self._admin_token is not None, "without one there is nothing to log in to"
         refusal = await self._refuses(request, [shown, shown.strip()], self._admin_token, "admin")
         return refusal or self._logins.begin()
 

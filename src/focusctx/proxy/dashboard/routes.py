@@ -96,9 +96,8 @@ class _Dashboard:
             return answers.page("page.html")
         if is_foreign(request):
             return answers.door(_ELSEWHERE, form=False)
-        settings = self._proxy.settings
-        if settings.admin_token is None:
-            hint = "" if settings.token else f" {_AS_LOCALHOST}"
+        if self._proxy.settings.admin_token is None:
+            hint = "" if self._proxy.settings.token else f" {_AS_LOCALHOST}"
             return answers.door(f"The dashboard is {refusal.why}.{hint}", form=False)
         return answers.door("The dashboard needs the admin token. Whoever started the proxy knows it.", form=True)
 
@@ -112,6 +111,8 @@ class _Dashboard:
             return answers.refusal(refused.status, str(refused))
         if is_foreign(request):
             return answers.door(_ELSEWHERE, form=False)
+        if self._proxy.settings.admin_token is None:
+            return await self.page(request)  # which says that it is open, or why it is not
         shown = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0]
         login = await self._proxy.access.log_in(request, shown)
         if isinstance(login, Refusal):
