@@ -169,7 +169,7 @@ class Proxy:
         content = request.content
         if (route is None and length is None) or (length or 0) > limit:
             return read_on(content)
-        if content.is_eof():
+        if length is not None and content.is_eof():
             return content.read_nowait()
         body, is_whole = await read_held(content, limit)
         return body if is_whole else read_on(content, body)
