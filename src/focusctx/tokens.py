@@ -4,6 +4,8 @@ tiktoken does the counting with the vocabularies this package carries; left alon
 text is counted in chunks, cut where both encodings begin a new piece anyway, so the sum is the exact count.
 Only where 2048 characters in a row offer no such place (an endless `====`, a block of blanks) is a cut
 arbitrary; in the texts measured that put the count off by at most one token per such cut, on average.
+A text of more than four million characters, which no context window holds, is counted up to there, and the rest is
+estimated by that.
 """
 
 from __future__ import annotations
@@ -56,6 +58,9 @@ CHUNK = 2048
 """Characters given to tiktoken at once. It panics on a million blanks, and before 0.13 its time grows with
 the square of the longest piece."""
 
+_LONGEST = 4_000_000
+"""Characters of one text that are counted."""
+
 # Places where a piece ends in both encodings, whatever stands further left or right: before a blank that
 # follows a sign or letter; at a line's start (but o200k draws a slash to the line end before it); between a
 # letter or digit and a sign (but an apostrophe may belong to the word); between a letter and a digit. Only
@@ -86,6 +91,8 @@ def counter(tokens: str | TokenCounter) -> TokenCounter:
 
 def _count(name: str, text: str) -> int:
     # Ordinary encoding: a special token's text, say in a tool's output, is text like any other.
+    if len(text) > _LONGEST:
+        return round(_count(name, text[:_LONGEST]) * len(text) / _LONGEST)
     encode = encoding(name).encode_ordinary
     return len(encode(text)) if len(text) <= CHUNK else sum(len(encode(chunk)) for chunk in _chunks(text))
 

@@ -261,7 +261,7 @@ async def test_the_oldest_of_clients_can_tell_an_end_from_a_break(breaks: bool) 
         return True
 
     async with raw_upstream(answer) as up, proxy(up.url) as (_, url), await connect(url) as line:
-        await line.send(b"GET / HTTP/1.0\r\n\r\n")
+        await line.send(b"GET /v1/models HTTP/1.0\r\n\r\n")
         head = await line.head()
         assert "transfer-encoding" not in head
         assert await line.reader.readexactly(9) == b"data: 1\n\n"

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from focusctx.proxy.body import read_fields, read_list
 from focusctx.proxy.growing import Bodies, Body
+from focusctx.proxy.limits import weight
 
 texts = st.text(max_size=8)
 values = st.recursive(
@@ -129,4 +130,4 @@ def test_memory_is_bounded() -> None:
         check(bodies, spelled({"messages": ["y" * 1000, number]}, (",", ":")))
     kept = [body for known in bodies._recent.values() for _, _, body in known]
     assert len(kept) <= 64 + 64
-    assert bodies._held == sum(len(body.start) for body in kept)
+    assert bodies._held == sum(len(body.start) + weight(body.spelled) for body in kept)

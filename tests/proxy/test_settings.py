@@ -222,6 +222,7 @@ def test_upstreams_are_upstreams() -> None:
 EVERYTHING = """
 listen = "0.0.0.0:9999"
 token = "env:TOKEN"
+admin_token = "env:ADMIN_TOKEN"
 store = "redis://127.0.0.1/0"
 recall = true
 dry_run = true
@@ -259,6 +260,7 @@ def read(tmp_path: Path, text: str) -> File:
 
 def test_a_file_with_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOKEN", TOKEN)
+    monkeypatch.setenv("ADMIN_TOKEN", TOKEN[::-1])
     monkeypatch.setenv("GATE", "sk-gate")
     file = read(tmp_path, EVERYTHING)
     settings = Settings(**file.serve)
@@ -267,6 +269,7 @@ def test_a_file_with_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         host="0.0.0.0",
         port=9999,
         token=TOKEN,
+        admin_token=TOKEN[::-1],
         store="redis://127.0.0.1/0",
         recall=True,
         dry_run=True,
@@ -290,12 +293,13 @@ def test_an_empty_file(tmp_path: Path) -> None:
     ("text", "says"),
     [
         ("listen = ", "Invalid value"),
-        ("lisen = 'x'", "unknown lisen; known: body_limit, compress, dry_run"),
+        ("lisen = 'x'", "unknown lisen; known: admin_token, body_limit, compress"),
         ("listen = 8400", "listen must be a text"),
         ("listen = 'x:y'", "HOST:PORT"),
         ("token = 'in the open'", "env:NAME"),
         ("token = 'env:NOT_SET'", "NOT_SET is not set"),
         ("token = 5", "token must be a text"),
+        ("admin_token = 'in the open'", "env:NAME"),
         ("recall = 'yes'", "recall must be true or false"),
         ("recall = 1", "recall must be true or false"),
         ("body_limit = 1.5", "body_limit must be a whole number"),

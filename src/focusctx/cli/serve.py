@@ -37,8 +37,10 @@ upstreams:
   x-focusctx-upstream: NAME choose another, /v1/messages goes to anthropic.
 
 {DRAFTS}
-The access token is read from FOCUSCTX_TOKEN. Without one, the proxy listens on
-this machine only.
+The access token that callers send (x-focusctx-token) is read from
+FOCUSCTX_TOKEN. Without one, the proxy listens on this machine only. The token
+that opens the dashboard and /metrics is another one, FOCUSCTX_ADMIN_TOKEN; with
+an access token and no admin token they are closed.
 """
 
 
@@ -99,7 +101,8 @@ def run(arguments: argparse.Namespace) -> int:
         say(f"focusctx listens on {address} for {', '.join(upstream.name for upstream in settings.upstreams)}\n")
         here = _from_elsewhere(address)
         bases = "".join(f"{name}={here}{path}   " for name, path in base_urls(settings.upstreams).items())
-        say(f"  {bases}dashboard: {here}/ui\n")
+        closed = settings.token and not settings.admin_token
+        say(f"  {bases}dashboard: {'closed, set FOCUSCTX_ADMIN_TOKEN to open it' if closed else f'{here}/ui'}\n")
         say(f"  draft {focus.draft.name}, budget {focus.config.budget:,} tokens, store {_without_password(store)}\n")
         say(f"  {settings.rule}\n")
         if settings.dry_run:
@@ -132,8 +135,9 @@ def _settings(arguments: argparse.Namespace, file: File) -> Settings:
         told["host"], told["port"] = address(arguments.listen)
     if arguments.upstream:
         told["upstreams"] = tuple(map(Upstream.named, arguments.upstream))
-    if token := os.environ.get("FOCUSCTX_TOKEN"):
-        told["token"] = token
+    for name in ("token", "admin_token"):
+        if token := os.environ.get(f"FOCUSCTX_{name.upper()}"):
+            told[name] = token
     if not told.get("upstreams"):
         raise Problem("say where requests go: --upstream openai, --upstream anthropic, --upstream NAME=URL")
     return Settings(**told)

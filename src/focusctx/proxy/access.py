@@ -1,68 +1,140 @@
-"""Who may come in: everyone on this machine, or, with a token, whoever shows it. Never a page in a browser."""
+"""Who may come in, in two roles: callers, whose requests are forwarded, and whoever may see the dashboard.
+
+Each role has a token of its own, and neither token opens what the other does. Without tokens, everybody on this
+machine has both roles. Web pages of other sites have none.
+"""
 
 from __future__ import annotations
 
 import hmac
+import re
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import NamedTuple
 
 from aiohttp import web
 
+from .guesses import Guesses
 from .settings import is_loopback
 from .upstream import Upstream
 
 HEADER = "x-focusctx-token"
-COOKIE = "focusctx_token"
+COOKIE = "focusctx_login"
+
+_FOREIGN = "requests from web pages are not accepted"
+_NO_ADMIN_TOKEN = (
+    "closed, since there is an access token for callers but none for this: "
+    "set an admin token (FOCUSCTX_ADMIN_TOKEN) and start the proxy again"
+)
+_LOGIN = 12 * 3600.0
+"""Seconds that a login lasts."""
+_LOGINS = 100
+"""Logins at the same time; with one more, the oldest ends."""
+
+
+class Refusal(NamedTuple):
+    status: int
+    why: str
 
 
 class Access:
-    def __init__(self, token: str | None) -> None:
-        self._token = token
+    """Decides by a request's token, login, origin and host."""
 
-    def refuses_call(self, request: web.BaseRequest, upstream: Upstream | None = None) -> str | None:
-        """Why this caller may not have a request forwarded; None if it may.
+    def __init__(self, token: str | None, admin_token: str | None) -> None:
+        self._token = token
+        self._admin_token = admin_token
+        self._guesses = Guesses()
+        self._logins = Logins()
+
+    async def refuses_call(self, request: web.BaseRequest, upstream: Upstream) -> Refusal | None:
+        """Say why this caller may not have a request forwarded; None if it may.
 
         Where the proxy holds the provider's key, the token may come in the place of one.
         """
-        if self._from_elsewhere(request):
-            return "requests from web pages are not accepted"
+        if is_foreign(request):
+            return Refusal(403, _FOREIGN)
         if self._token is None:
-            holds_key = upstream is not None and upstream.key is not None
-            return _not_here(request) if holds_key or "origin" in request.headers else None
-        shown = [request.headers.get(HEADER, "")]
-        if upstream is None or upstream.key:
-            shown += [_bearer(request), request.headers.get("x-api-key", "")]
-        return None if any(map(self.opens, shown)) else f"the access token is missing or wrong (header {HEADER})"
+            return _elsewhere(request) if upstream.key is not None or "origin" in request.headers else None
+        shown = _shown(request) if upstream.key else [request.headers.get(HEADER, "")]
+        return await self._refuses(request, shown, self._token, "access")
 
-    def refuses_admin(self, request: web.BaseRequest) -> str | None:
-        """The same for the dashboard, its API and the metrics."""
-        if self._token is None:
-            if why := _not_here(request):
-                return why
-        elif self.opens(request.cookies.get(COOKIE, "")):
-            return "requests from web pages are not accepted" if self._from_elsewhere(request) else None
-        return self.refuses_call(request)
+    async def refuses_admin(self, request: web.BaseRequest) -> Refusal | None:
+        """Say why this request may not have the dashboard, its API or the metrics; None if it may."""
+        if is_foreign(request):
+            return Refusal(403, _FOREIGN)
+        if self._admin_token is not None:
+            if self._logins.has(request.cookies.get(COOKIE, "")):
+                return None
+            return await self._refuses(request, _shown(request), self._admin_token, "admin")
+        return _elsewhere(request) if self._token is None else Refusal(403, _NO_ADMIN_TOKEN)
 
-    def opens(self, shown: str) -> bool:
-        return self._token is not None and hmac.compare_digest(_bytes(shown), _bytes(self._token))
+    async def log_in(self, request: web.BaseRequest, shown: str) -> str | Refusal:
+        """Return the value of a cookie that opens the dashboard, for whoever shows the admin token."""
+        assert self._admin_token is not None, "without one there is nothing to log in to"
+        refusal = await self._refuses(request, [shown, shown.strip()], self._admin_token, "admin")
+        return refusal or self._logins.begin()
 
-    def _from_elsewhere(self, request: web.BaseRequest) -> bool:
-        """Whether a browser sends this for a page that is not the dashboard."""
-        origin = request.headers.get("origin")
-        if origin is not None:
-            return origin.partition("://")[2] != request.host
-        return request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+    def log_out(self, request: web.BaseRequest) -> None:
+        self._logins.end(request.cookies.get(COOKIE, ""))
+
+    async def _refuses(self, request: web.BaseRequest, shown: list[str], token: str, kind: str) -> Refusal | None:
+        if any(hmac.compare_digest(_bytes(each), _bytes(token)) for each in shown):
+            return None
+        if any(shown) and not await self._guesses.wait(request.remote):
+            return Refusal(429, "too many wrong tokens from this address: wait before you try another")
+        return Refusal(403, f"the {kind} token is missing or wrong (header {HEADER})")
 
 
-def _bearer(request: web.BaseRequest) -> str:
-    kind, _, token = request.headers.get("authorization", "").partition(" ")
-    return token if kind.lower() == "bearer" else ""
+class Logins:
+    """Logins to the dashboard: random values, so that a stolen cookie is not the token and ends with the process."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._ends: OrderedDict[str, float] = OrderedDict()
+        """When each login ends, the oldest first."""
+
+    def begin(self) -> str:
+        login = secrets.token_urlsafe(32)
+        self._ends[login] = self._clock() + _LOGIN
+        if len(self._ends) > _LOGINS:
+            self._ends.popitem(last=False)
+        return login
+
+    def has(self, login: str) -> bool:
+        return self._ends.get(login, 0.0) > self._clock()
+
+    def end(self, login: str) -> None:
+        self._ends.pop(login, None)
 
 
-def _not_here(request: web.BaseRequest) -> str | None:
-    """Why not, for a request that names another host: a page elsewhere could have its name point to this machine, and
-    read what is served here, or use a key that is held here."""
+def is_foreign(request: web.BaseRequest) -> bool:
+    """True if a browser sends this for a page that is not the dashboard."""
+    origin = request.headers.get("origin")
+    if origin is not None:
+        return origin.partition("://")[2] != request.host
+    return request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+
+
+def _shown(request: web.BaseRequest) -> list[str]:
+    kind, _, bearer = request.headers.get("authorization", "").partition(" ")
+    headers = request.headers
+    return [headers.get(HEADER, ""), bearer if kind.lower() == "bearer" else "", headers.get("x-api-key", "")]
+
+
+_HOST = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[^:\[\]]*))(?::[0-9]*)?")
+
+
+def _elsewhere(request: web.BaseRequest) -> Refusal | None:
+    """Refuse a request that names another host than this machine.
+
+    A page elsewhere could have its name point here, and read what is served here or use a key that is held here.
+    """
     named = request.headers.get("host", "")
-    host = named.partition("]")[0].removeprefix("[") if named.startswith("[") else named.partition(":")[0]
-    return None if is_loopback(host) else f"served to this machine only, not as {host!r}"
+    parts = _HOST.fullmatch(named)
+    host = (parts["six"] or parts["name"]) if parts else ""
+    return None if is_loopback(host.lower()) else Refusal(403, f"served to this machine only, not as {named!r}")
 
 
 def _bytes(text: str) -> bytes:

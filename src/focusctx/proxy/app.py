@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-import aiohttp
 from aiohttp import web
 
 from ..compressor import Focus
@@ -25,6 +24,7 @@ from .connection import Body
 from .dashboard import add_dashboard
 from .headers import headers_up
 from .metrics import Metrics, Seen
+from .patience import TooSlow, note_request, read_held, read_on
 from .pool import Pool
 from .recalling import Recalling
 from .sessions import Key, Live, Sessions, Step
@@ -51,7 +51,7 @@ class Proxy:
         self.store = Guarded(store_from(settings.store_url))
         self.sessions = Sessions(self._session)
         self.metrics = Metrics(self.sessions, dry_run=settings.dry_run)
-        self.access = Access(settings.token)
+        self.access = Access(settings.token, settings.admin_token)
         self.watchers: set[asyncio.Event] = set()
         """Set whenever a session has moved on: what live pages wait for."""
         self.stopping = False
@@ -67,7 +67,7 @@ class Proxy:
         self._tracing = _tracing(settings) if settings.otel else None
 
     def app(self) -> web.Application:
-        app = web.Application(client_max_size=0)  # `_body` decides what is held
+        app = web.Application(client_max_size=0, middlewares=[note_request])  # `_body` decides what is held
         app.cleanup_ctx.append(self._run)
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
@@ -80,6 +80,7 @@ class Proxy:
     async def _run(self, _app: web.Application) -> AsyncIterator[None]:
         yield
         self._pool.close()
+        self._compression.close()
         await self.sessions.close()
         await asyncio.to_thread(self.store.close)
         if self._tracing is not None:
@@ -109,12 +110,14 @@ class Proxy:
     async def _forward(self, request: web.Request) -> web.StreamResponse:
         if not request.raw_path.startswith("/"):  # CONNECT, or a target with a host of its own
             return forward.refusal(400, "this is no forward proxy: set your agent's base URL instead")
+        if request.method == "GET" and request.raw_path == "/" and not is_websocket(request):
+            return web.Response(status=302, headers={"Location": "/ui"})
         chosen = self._upstreams.choose(request.raw_path, request.headers)
         if isinstance(chosen, str):
             return forward.refusal(404, chosen)
         upstream, path = chosen
-        if why := self.access.refuses_call(request, upstream):
-            return forward.refusal(403, why)
+        if refusal := await self.access.refuses_call(request, upstream):
+            return forward.refusal(*refusal)
         if request.method == "OPTIONS" and "access-control-request-method" in request.headers:
             return forward.refusal(403, "requests from web pages are not accepted")
         seen = self.metrics.begin()
@@ -125,6 +128,9 @@ class Proxy:
                 except NoAnswer as error:
                     _log.warning("%s: %s", upstream.name, error)
                     response = forward.refusal(error.status, f"{upstream.name} did not answer: {error}")
+                except TooSlow as error:
+                    response = forward.refusal(408, str(error))
+                    response.force_close()
                 except ConnectionResetError:  # aiohttp's word for an agent that left while it was written to
                     response = forward.refusal(499, "nobody waits for the answer any more")
                 seen.status = response.status
@@ -160,17 +166,13 @@ class Proxy:
             return None
         limit = self.settings.body_limit if route else min(_SHORT, self.settings.body_limit)
         length = request.content_length
+        content = request.content
         if (route is None and length is None) or (length or 0) > limit:
-            return request.content.iter_any()
-        if length is not None:
-            return request.content.read_nowait() if request.content.is_eof() else await request.read()
-        read = bytearray()
-        while len(read) <= limit:
-            chunk = await request.content.readany()
-            if not chunk:
-                return bytes(read)
-            read += chunk
-        return _resumed(bytes(read), request.content)
+            return read_on(content)
+        if length is not None and content.is_eof():
+            return content.read_nowait()
+        body, is_whole = await read_held(content, limit)
+        return body if is_whole else read_on(content, body)
 
     async def _healthz(self, _request: web.Request) -> web.Response:
         return web.json_response({"status": "ok"})
@@ -182,13 +184,13 @@ class Proxy:
         try:
             await asyncio.wait_for(asyncio.to_thread(self.store.version, "", ""), 2)
         except (StoreError, TimeoutError) as error:
-            why = "" if self.access.refuses_admin(request) else f": {error}"  # it may name hosts and files
+            why = "" if await self.access.refuses_admin(request) else f": {error}"  # it may name hosts and files
             return web.json_response({"status": "ok", "store": f"in trouble{why}"})
         return web.json_response({"status": "ok", "store": "ok"})
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        if why := self.access.refuses_admin(request):
-            return forward.refusal(403, why)
+        if refusal := await self.access.refuses_admin(request):
+            return forward.refusal(*refusal)
         return web.Response(body=self.metrics.text(), headers={"content-type": self.metrics.content_type})
 
 
@@ -196,12 +198,6 @@ def _tracing(settings: Settings) -> Tracing:
     from .tracing import Tracing  # an extra of its own
 
     return Tracing(dry_run=settings.dry_run)
-
-
-async def _resumed(begun: bytes, rest: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    yield begun
-    async for chunk in rest.iter_any():
-        yield chunk
 
 
 def note_event(live: Live, event: SessionEvent, settings: Settings) -> None:

@@ -16,6 +16,7 @@ import msgspec
 from ..errors import MessageError
 from ..session.store import Spelled
 from ..types import Message
+from .limits import weight
 
 Fields: TypeAlias = dict[str, bytes]
 """The values of a JSON object as they were spelled, by name."""
@@ -76,9 +77,9 @@ class Reading(NamedTuple):
     messages: list[Message]
     spelled: list[bytes]
     new: int = 0
-    """Bytes of those that the last one did not have."""
+    """Memory that those take which the last one did not have."""
     size: int = 0
-    """Bytes of all of them."""
+    """Memory that all of them take."""
 
     def spell(self, view: Sequence[Any]) -> list[bytes] | None:
         """The bytes of a view of them; None when it is all of them."""
@@ -98,8 +99,8 @@ class Known:
         last = self._last
         common = _common(last.spelled, spelled)
         new = spelled[common:]
-        more = sum(map(len, new))
-        size = more + (last.size if common == len(last.spelled) else sum(map(len, spelled[:common])))
+        more = weight(new)
+        size = more + (last.size if common == len(last.spelled) else weight(spelled[:common]))
         self._last = Reading(last.messages[:common] + list(map(_message, new)), spelled, more, size)
         return self._last
 

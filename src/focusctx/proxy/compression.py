@@ -5,7 +5,6 @@ Whatever goes wrong here, the request goes up as it came.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -14,14 +13,14 @@ from typing import NamedTuple
 
 from ..errors import FocusError, MessageError
 from ..once import Once
-from ..pipeline.split import read_history
 from ..session.events import SessionEvent
 from ..wire.held import HELD_BY, is_held
 from .body import Fields, read, spell, write_fields, write_list
 from .caller import tenant_of
 from .encoding import unpack
-from .growing import Bodies, Body
+from .growing import Bodies, Body, read_body
 from .last import MUCH
+from .limits import Work, unpacked_limit
 from .recall.request import offer
 from .sessions import Key, Live, Sessions, Step, root_of
 
@@ -83,19 +82,22 @@ class Compression:
         self._dry_run = dry_run
         self._aliases: dict[str, str] = {}
         self._bodies = Bodies()
+        self._work = Work()
+
+    def close(self) -> None:
+        self._work.close()
 
     async def shrink(self, route: Route, upstream: str, headers: Mapping[str, str], body: bytes) -> Shrunk | None:
         """The request to send instead; None for the one that came."""
         started = time.perf_counter()
         try:
-            encoding = headers.get("content-encoding")
-            plain = unpack(body, encoding, self._limit) if encoding else body
-            found = self._bodies.read(plain, route.field) if plain else None
+            plain = await self._unpacked(body, headers.get("content-encoding"))
+            found = await self._read(plain, route.field) if plain else None
             if found is None:
                 return None
             if not isinstance(found, Body) or not found.spelled or _is_elsewhere(found.fields):
                 return self._renamed(found)
-            model, root = _model(found.fields), root_of(found.spelled)
+            model, root = _model(found.fields), await self._work.run(len(body), partial(root_of, found.spelled))
             key = Key(tenant_of(headers, upstream), upstream, route.format, model, root)
             if route.counts:
                 return await self._count(key, route, found)
@@ -108,6 +110,20 @@ class Compression:
         except Exception:
             _log.exception("request passed on as it came")
         return None
+
+    async def _unpacked(self, body: bytes, encoding: str | None) -> bytes | None:
+        if not encoding:
+            return body
+        limit = unpacked_limit(len(body), self._limit)
+        return await self._work.run(limit, partial(unpack, body, encoding, limit))
+
+    async def _read(self, body: bytes, field: str) -> Body | Fields | None:
+        """Read the request by the last one. Only the reading is done on a thread: `Bodies` is not for several."""
+        last = self._bodies.take(body, field)
+        more = len(body) - len(last.start) if last else len(body)
+        found = await self._work.run(more, partial(read_body, body, field, last))
+        self._bodies.remember(body, found)
+        return found
 
     def heed(self, alias: tuple[str, str] | None) -> None:
         """An answer's id as the agent knows it, and as the provider does."""
@@ -125,11 +141,10 @@ class Compression:
         else:
             reading = last.begin(spelled)
             self._sessions.make_room(live)
-            if reading.new > MUCH:  # counted on a thread first: what was counted once is known
-                focus = live.session.focus
-                count = partial(read_history, reading.messages, focus.config, focus.count, format=route.format)
-                await asyncio.to_thread(count)
-            view = await live.session.aview(reading.messages, format=route.format, after=last.unseen)
+            on_thread = partial(self._work.on_thread, reading.new) if reading.new > MUCH else None
+            view = await live.session.aview(
+                reading.messages, format=route.format, after=last.unseen, on_thread=on_thread
+            )
             last.end(reading, view)
             self._note(live, Step(time.time(), *live.session.size, time.perf_counter() - started))
         return None if self._dry_run else last.view
@@ -160,7 +175,8 @@ class Compression:
         if live is None or not live.last.was_looked_at or self._dry_run:
             return None
         reading = live.last.begin(found.spelled)  # for the session it is the last one now, and nobody made that call
-        kept = reading.spell(await live.session.apeek(reading.messages, format=route.format))
+        on_thread = partial(self._work.on_thread, reading.new) if reading.new > MUCH else None
+        kept = reading.spell(await live.session.apeek(reading.messages, format=route.format, on_thread=on_thread))
         return None if kept is None else Shrunk(found.holding(kept))
 
 

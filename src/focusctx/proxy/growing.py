@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from .body import Fields, read_fields, read_list, spell, write_fields, write_list
+from .limits import MESSAGES, has_too_many_values, weight
 
 _HEAD = 128
 """Bytes at the beginning by which candidates are found."""
@@ -21,7 +22,7 @@ _TAIL = 32
 _MOST = 64
 """Candidates with the same head: conversations of one agent."""
 _MOST_HEADS = 64
-_MOST_BYTES = 64 * 1024 * 1024
+_MOST_BYTES = 128 * 1024 * 1024
 _SPACE = b" \t\r\n"
 
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -67,32 +68,51 @@ class Bodies:
         self._held = 0
 
     def read(self, body: bytes, field: str) -> Body | Fields | None:
-        """The request; its fields where there is no list of that name, None where it is no JSON object."""
-        head = field, body[:_HEAD]
-        known = self._recent.get(head, [])
-        last = None
+        """Read a request, by the last one where it goes on from it, and remember it."""
+        found = read_body(body, field, self.take(body, field))
+        self.remember(body, found)
+        return found
+
+    def take(self, body: bytes, field: str) -> Body | None:
+        """Hand out the request that this one goes on from, and forget it: `remember` puts the new one in its place."""
+        known = self._recent.get((field, body[:_HEAD]), [])
         for number, (place, tail, old) in enumerate(known):
             if body[place] == tail and body.startswith(old.start):
-                last = old
                 del known[number]
-                self._held -= len(last.start)
-                break
-        read = (last and (_longer(last, body) or _ended_otherwise(last, body))) or _whole(body, field)
-        if isinstance(read, Body) and read.start:
-            self._remember(head, read)
-        return read
+                self._held -= _held_by(old)
+                return old
+        return None
 
-    def _remember(self, head: tuple[str, bytes], body: Body) -> None:
-        known = self._recent.setdefault(head, [])
-        size = len(body.start)
+    def remember(self, body: bytes, found: Body | Fields | None) -> None:
+        """Keep a request that was read. One that was passed on unread is not kept."""
+        if not isinstance(found, Body) or not found.start:
+            return
+        known = self._recent.setdefault((found.field, body[:_HEAD]), [])
+        size = len(found.start)
         place = slice(max(size - _TAIL, 0), size)
-        known.insert(0, (place, body.start[place], body))
-        self._held += size
+        known.insert(0, (place, found.start[place], found))
+        self._held += _held_by(found)
         if len(known) > _MOST:
-            self._held -= len(known.pop()[-1].start)
+            self._held -= _held_by(known.pop()[-1])
         while len(self._recent) > _MOST_HEADS or self._held > _MOST_BYTES:
             oldest = next(iter(self._recent))
-            self._held -= sum(len(old.start) for _, _, old in self._recent.pop(oldest))
+            self._held -= sum(_held_by(old) for _, _, old in self._recent.pop(oldest))
+
+
+def read_body(body: bytes, field: str, last: Body | None = None) -> Body | Fields | None:
+    """Read a request. Returns its fields where it has no list of that name, None where it is no JSON object or holds
+    more than one request may (see `limits`).
+
+    Only what follows `last`, a request that this one begins with, is looked at, unless its end is an unusual one.
+    """
+    if last is not None and has_too_many_values(body[len(last.start) :]):
+        return None
+    found = (last and (_longer(last, body) or _ended_otherwise(last, body))) or _whole(body, field)
+    return None if isinstance(found, Body) and len(found.spelled) > MESSAGES else found
+
+
+def _held_by(body: Body) -> int:
+    return len(body.start) + weight(body.spelled)
 
 
 def _longer(last: Body, body: bytes) -> Body | None:
@@ -135,7 +155,7 @@ def _ended_otherwise(last: Body, body: bytes) -> Body | None:
 
 
 def _whole(body: bytes, field: str) -> Body | Fields | None:
-    fields = read_fields(body)
+    fields = None if has_too_many_values(body) else read_fields(body)
     if fields is None or field not in fields:
         return fields
     value = fields[field]

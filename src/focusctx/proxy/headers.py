@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from multidict import CIMultiDict, CIMultiDictProxy, MultiMapping
 
 from .access import COOKIE
@@ -24,6 +26,12 @@ _FOR_PAGES = tuple(
         *("expose-headers", "max-age"),
     )
 )
+_HARMLESS = re.compile(
+    r"(?:application/(?:[\w.-]+\+)?json|application/octet-stream|text/event-stream|text/plain"
+    r"|audio/[\w.+-]+|video/[\w.+-]+|image/(?!svg)[\w.+-]+)\s*(?:;[^,]*)?",
+    re.IGNORECASE,
+)
+"""Content types that a browser never runs as a page. Without one it guesses, and of several it takes the last."""
 _KEYS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 
 
@@ -38,11 +46,14 @@ def headers_up(headers: CIMultiDictProxy[str], upstream: Upstream) -> CIMultiDic
 
 
 def headers_down(answer: Answer) -> CIMultiDict[str]:
-    """The provider's headers; whether a page in a browser may read the answer is not for the provider to say."""
+    """Return the provider's headers. Whether a page may read the answer is not for the provider to say, and what a
+    browser would show as a page gets no access to the dashboard, which has the same origin."""
     kept = _end_to_end(answer.headers)
     kept.popall("content-length", None)
     for name in _FOR_PAGES:
         kept.popall(name, None)
+    if not _HARMLESS.fullmatch(", ".join(kept.getall("content-type", ()))):
+        kept.add("content-security-policy", "sandbox")
     return kept
 
 

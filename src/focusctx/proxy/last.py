@@ -15,6 +15,7 @@ from ..session.session import Session
 from ..types import Message
 from ..wire import wire_named
 from .body import Known, Reading
+from .limits import LARGE, weight
 
 MUCH = 128 * 1024
 """Bytes that take so long to count that other requests would notice."""
@@ -62,7 +63,7 @@ class Last:
         self._uncounted: list[bytes] = []
         """Of that, what nobody counted."""
         self.size = 0
-        """Bytes of its messages."""
+        """Memory that its messages take."""
         self.view: list[bytes] | None = None
         """What went up; None for all of them."""
         self.was_looked_at = False
@@ -93,7 +94,7 @@ class Last:
             self.unseen = Call(len(spelled), self._session.clock())
         self._spelled = spelled
         self._more, self._uncounted = grown
-        self.size += sum(map(len, new))
+        self.size += weight(new)
         if self.view is not None:
             self.view = self.view + new
         return True
@@ -120,6 +121,8 @@ class Last:
 
         The new messages are counted, with those before them that were not, only where their bytes say too little.
         """
+        if weight(new) > LARGE:
+            return None  # merely to look for media in it would take long: the session does that on a thread
         most, uncounted = most_tokens(new, self._format), self._uncounted + new
         if most is not None:
             more = Growth(self._more.tokens, self._more.most + most, step=most // BYTES_PER_TOKEN)

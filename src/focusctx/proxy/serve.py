@@ -17,6 +17,7 @@ from aiohttp.http import HttpProcessingError
 from ..compressor import Focus
 from ..errors import ConfigError, StoreError
 from .app import Proxy
+from .patience import KEEP_ALIVE, Connections
 from .settings import Settings
 
 _log = logging.getLogger("focusctx.proxy")
@@ -43,18 +44,26 @@ async def serving(focus: Focus, settings: Settings) -> AsyncIterator[tuple[Proxy
         logger=_log_of_http,
         auto_decompress=False,
         handler_cancellation=True,
+        keepalive_timeout=KEEP_ALIVE,
         shutdown_timeout=settings.grace / 2,  # aiohttp waits for it twice
         max_line_size=64 * 1024,
         max_field_size=64 * 1024,
     )
     await runner.setup()
+    assert runner.server is not None
+    connections = Connections(runner.server)
+    watch = asyncio.create_task(connections.cut_off())
+    server: asyncio.Server | None = None
     try:
-        await _listen(runner, settings.host, settings.port)
-        host, port = runner.addresses[0][:2]
+        server = await _listen(connections, settings.host, settings.port)
+        host, port = server.sockets[0].getsockname()[:2]
         yield proxy, f"http://{f'[{host}]' if ':' in host else host}:{port}"
     finally:
         proxy.stopping = True
+        if server is not None:
+            server.close()
         await runner.cleanup()
+        watch.cancel()
 
 
 async def serve(focus: Focus, settings: Settings, started: Callable[[str], None]) -> None:
@@ -77,9 +86,9 @@ async def serve(focus: Focus, settings: Settings, started: Callable[[str], None]
             signal.signal(number, signal.SIG_DFL)
 
 
-async def _listen(runner: web.AppRunner, host: str, port: int) -> None:
+async def _listen(connections: Connections, host: str, port: int) -> asyncio.Server:
     try:
-        await web.TCPSite(runner, host, port, backlog=1024).start()
+        return await asyncio.get_running_loop().create_server(connections, host, port, backlog=1024)
     except OSError as error:
         why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
         raise ConfigError(f"cannot listen on {host}:{port}: {why}; choose another address with --listen") from error

@@ -20,8 +20,10 @@ from .last import Last
 _MOST = 1000
 """Conversations held in memory. One that was let go of goes on from the store when it comes back."""
 _MOST_BYTES = 128 * 1024 * 1024
-"""Of their JSON; read, it takes several times that."""
+"""Memory that their messages take, as `weight` reckons it."""
 _STEPS = 2000
+_LONG = 64 * 1024
+"""Bytes of a first message that is not worth remembering: a cache of such would hold gigabytes."""
 
 
 class Key(NamedTuple):
@@ -132,16 +134,18 @@ def root_of(messages: list[bytes]) -> str:
     """How the conversation began: everything up to the user's first words, cache marks aside."""
     beginning = []
     for spelled in messages:
-        digest, is_user = _beginning(spelled)
+        digest, is_user = (_known_beginning if len(spelled) < _LONG else _beginning)(spelled)
         beginning.append(digest)
         if is_user:
             break
     return blake2b(b"".join(beginning), digest_size=16).hexdigest()
 
 
-@lru_cache(maxsize=256)
 def _beginning(spelled: bytes) -> tuple[bytes, bool]:
     message = read(spelled)
     is_message = isinstance(message, dict)
     content = canonical(message) if is_message else spelled
     return blake2b(content, digest_size=16).digest(), is_message and message.get("role") == "user"
+
+
+_known_beginning = lru_cache(maxsize=256)(_beginning)

@@ -28,7 +28,9 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = PORT
     token: str | None = None
-    """What callers and the dashboard must show; needed to listen anywhere but on loopback."""
+    """What callers must show; needed to listen anywhere but on loopback."""
+    admin_token: str | None = None
+    """What opens the dashboard, its API and the metrics. Where callers have a token, those are closed without it."""
     store: str = ""
     """Where decisions last; empty for a file of the user's."""
     recall: bool = False
@@ -55,8 +57,11 @@ class Settings:
                 f"listening on {self.host} lets others in: set an access token first (FOCUSCTX_TOKEN), "
                 "or listen on 127.0.0.1"
             )
-        if self.token is not None and len(self.token) < 16:
-            raise ConfigError("the access token is shorter than 16 characters")
+        for name, token in (("access", self.token), ("admin", self.admin_token)):
+            if token is not None and len(token) < 16:
+                raise ConfigError(f"the {name} token is shorter than 16 characters")
+        if self.token is not None and self.token == self.admin_token:
+            raise ConfigError("the admin token is the access token: with it every caller could open the dashboard")
         if not 0 <= self.port < 65536:
             raise ConfigError(f"port must be between 0 and 65535, got {self.port}")
         for name in ("body_limit", "grace"):
@@ -91,6 +96,7 @@ class Settings:
 _IN_FILE: dict[str, type] = {
     "listen": str,
     "token": str,
+    "admin_token": str,
     "store": str,
     "recall": bool,
     "dry_run": bool,
@@ -120,8 +126,7 @@ class File:
             compress = serve.pop("compress", {})
             if "listen" in serve:
                 serve["host"], serve["port"] = address(serve.pop("listen"))
-            if "token" in serve:
-                serve["token"] = _secret(serve["token"])
+            serve |= {name: _secret(serve[name]) for name in ("token", "admin_token") if name in serve}
             if upstreams := serve.pop("upstreams", {}):
                 serve["upstreams"] = tuple(_upstream(name, table) for name, table in upstreams.items())
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, ConfigError) as error:

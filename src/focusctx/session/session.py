@@ -12,10 +12,10 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..compressor import Focus
 from ..errors import ConfigError, StoreError
@@ -44,6 +44,9 @@ _REMEMBERED_CONVERSATIONS = 8
 _LOOKED_AT = 64
 _FOLLOWED = Judgement(True, "followed", "decided by another session on the same conversation")
 _RESTORED = Judgement(True, "restored", "steps that were left out came back")
+
+OnThread: TypeAlias = Callable[[Callable[[], object]], Awaitable[object]]
+"""Calls a function on a thread, and returns when it has returned."""
 
 
 class Session:
@@ -106,20 +109,32 @@ class Session:
             return world.drive(self._steps(messages, format, world))
 
     async def aview(
-        self, messages: Sequence[Message], *, format: str | None = None, after: Call | None = None
+        self,
+        messages: Sequence[Message],
+        *,
+        format: str | None = None,
+        after: Call | None = None,
+        on_thread: OnThread | None = None,
     ) -> list[Message]:
         """`view` for async programs. What blocks, a file or a server, is asked on a thread.
 
-        `after` is the call before it, where that was made without this session.
+        `after` is the call before it, where that was made without this session. `on_thread` reads and counts the
+        messages on a thread, where there are very many new ones; it must not return before the thread is done.
         """
         world = Tasks(self._on_a_thread)
         async with self._async_lock:
+            if on_thread is not None:
+                await on_thread(partial(self._read, messages, format))
             return await world.drive(self._steps(messages, format, world, after))
 
-    async def apeek(self, messages: Sequence[Message], *, format: str | None = None) -> list[Message]:
-        """What `aview` would send as things stand: no event, no call, nothing is counted."""
+    async def apeek(
+        self, messages: Sequence[Message], *, format: str | None = None, on_thread: OnThread | None = None
+    ) -> list[Message]:
+        """Return what `aview` would send as things stand: no event, no call, nothing is counted."""
         world = Tasks(self._on_a_thread)
         async with self._async_lock:
+            if on_thread is not None:
+                await on_thread(partial(self._read, messages, format))
             return await world.drive(self._peek(messages, format, world))
 
     @property

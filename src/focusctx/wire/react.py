@@ -31,10 +31,16 @@ _TOOL_OUTPUT = re.compile(
     re.DOTALL,
 )
 
+_TASK = 1_000_000
+"""Characters of a task that are searched for an action."""
+
 
 def asks_for_text_actions(task: str) -> bool:
-    """Whether a system prompt or task shows the agent how to write an action as text."""
-    return _TEXT_ACTION.search(task) is not None
+    """True if a system prompt or task shows the agent how to write an action as text.
+
+    It does so near its beginning: a search through many megabytes would keep all other threads waiting.
+    """
+    return _TEXT_ACTION.search(task, 0, _TASK) is not None
 
 
 def looks_like_tool_output(text: str) -> bool:

@@ -73,7 +73,7 @@ async def test_a_host_name_in_the_page_is_escaped(staging):
 
 async def test_with_a_token_the_door_opens_to_whoever_shows_it(staging, caplog):
     caplog.set_level(logging.DEBUG)
-    async with staging(token=TOKEN) as stage:
+    async with staging(admin_token=TOKEN) as stage:
         async with stage.http.get(f"{stage.url}/ui") as answer:
             assert answer.status == 403
             assert '<form method="post" action="/ui/login">' in await answer.text()
@@ -88,7 +88,7 @@ async def test_with_a_token_the_door_opens_to_whoever_shows_it(staging, caplog):
 
         async with stage.http.post(f"{stage.url}/ui/login", data={"token": "a guess"}) as answer:
             assert answer.status == 403
-            assert "not the access token" in await answer.text()
+            assert "not the admin token" in await answer.text()
             assert not answer.cookies
         shown = {"data": {"token": f" {TOKEN}"}, "allow_redirects": False}
         async with stage.http.post(
@@ -98,19 +98,20 @@ async def test_with_a_token_the_door_opens_to_whoever_shows_it(staging, caplog):
             assert not answer.cookies
         async with stage.http.post(f"{stage.url}/ui/login", **shown) as answer:
             assert (answer.status, answer.headers["Location"]) == (303, "/ui")
-            cookie = answer.cookies["focusctx_token"]
+            cookie = answer.cookies["focusctx_login"]
             assert (cookie["path"], cookie["httponly"], cookie["samesite"]) == ("/ui", True, "Strict")
+            assert TOKEN not in cookie.value
             assert not cookie["secure"], "this is no TLS"
         forwarded = {"X-Forwarded-Proto": "https"}
         async with stage.http.post(f"{stage.url}/ui/login", headers=forwarded, **shown) as answer:
-            assert answer.cookies["focusctx_token"]["secure"]
+            assert answer.cookies["focusctx_login"]["secure"]
     assert TOKEN not in caplog.text
     assert "a guess" not in caplog.text
 
 
 @pytest.mark.parametrize("token", [TOKEN, "0123456789abcdef", "+/=" * 8, "ключ от прокси 🗝", "spaces  within  it"])
-async def test_a_cookie_holds_any_token_until_somebody_logs_out(staging, token):
-    async with staging(token=token) as stage:
+async def test_any_token_opens_the_dashboard_until_somebody_logs_out(staging, token):
+    async with staging(admin_token=token) as stage:
         login = {"data": {"token": token}, "allow_redirects": False}
         async with stage.http.post(f"{stage.url}/ui/login", **login) as answer:
             pair = answer.headers["Set-Cookie"].partition(";")[0]
@@ -118,14 +119,16 @@ async def test_a_cookie_holds_any_token_until_somebody_logs_out(staging, token):
             assert answer.status == 200
         async with stage.http.post(f"{stage.url}/ui/logout", headers={"Origin": "https://evil.example"}) as answer:
             assert answer.status == 403
-        async with stage.http.post(f"{stage.url}/ui/logout") as answer:
+        async with stage.http.post(f"{stage.url}/ui/logout", headers={"Cookie": pair}) as answer:
             assert answer.status == 204
-            gone = answer.cookies["focusctx_token"]
+            gone = answer.cookies["focusctx_login"]
             assert (gone.value, gone["path"], gone["max-age"]) == ("", "/ui", "0")
+        async with stage.http.get(f"{stage.url}/ui/api/sessions", headers={"Cookie": pair}) as answer:
+            assert answer.status == 403, "the cookie is worth nothing any more"
 
 
 async def test_a_cookie_does_not_let_other_sites_in(staging):
-    async with staging(token=TOKEN) as stage:
+    async with staging(admin_token=TOKEN) as stage:
         login = {"data": {"token": TOKEN}, "allow_redirects": False}
         async with stage.http.post(f"{stage.url}/ui/login", **login) as answer:
             pair = answer.headers["Set-Cookie"].partition(";")[0]
@@ -135,7 +138,7 @@ async def test_a_cookie_does_not_let_other_sites_in(staging):
 
 
 async def test_a_login_is_a_small_form(staging):
-    async with staging(token=TOKEN) as stage:
+    async with staging(admin_token=TOKEN) as stage:
         async with stage.http.post(f"{stage.url}/ui/login", json={"token": TOKEN}) as answer:
             assert answer.status == 415
         async with stage.http.post(f"{stage.url}/ui/login", data={"token": "x" * 10_000}) as answer:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import task
+from raw_http import proxy, raw_upstream
 
 expect = pytest.importorskip("playwright.async_api", reason="playwright is not installed").expect
 axe = pytest.importorskip("axe_playwright_python.async_playwright", reason="axe-playwright-python is not installed")
@@ -90,16 +91,16 @@ async def test_hostile_text_stays_text(staging, window):
 
 
 async def test_with_a_token_there_is_a_door(staging, window):
-    token = "open, sesame & more"
-    async with staging(token=token) as stage:
-        await stage.agent(headers={"x-focusctx-token": token}).step(2)
+    token, callers = "open, sesame & more", "a token for the agents"
+    async with staging(token=callers, admin_token=token) as stage:
+        await stage.agent(headers={"x-focusctx-token": callers}).step(2)
         page = window.page
         await page.goto(f"{stage.url}/ui")
-        field, button = page.get_by_label("Access token"), page.get_by_role("button", name="Open the dashboard")
+        field, button = page.get_by_label("Admin token"), page.get_by_role("button", name="Open the dashboard")
         await check_accessibility(page)
-        await field.fill("something else, that long")
+        await field.fill(callers)
         await button.click()
-        await expect(page.get_by_text("That is not the access token.")).to_be_visible()
+        await expect(page.get_by_text("That is not the admin token.")).to_be_visible()
         await field.fill(token)
         await button.click()
         await expect(page.get_by_role("link", name="scripted")).to_be_visible()
@@ -113,6 +114,24 @@ async def test_with_a_token_there_is_a_door(staging, window):
         await expect(field).to_be_visible()
         assert {"403" in line for line in window.complaints} <= {True}
         window.complaints.clear()
+
+
+_HOSTILE = b"""<!doctype html><title>quiet</title><script>
+document.title = "it runs";
+fetch("/ui/api/sessions").then((answer) => answer.text()).then((text) => { document.title = text; });
+</script>"""
+
+
+async def test_a_forwarded_page_cannot_read_the_dashboard(browser):
+    """It has the dashboard's origin, and without its sandbox it would run as a page of it."""
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: %d\r\n\r\n" % len(_HOSTILE)
+    async with raw_upstream(head + _HOSTILE) as up, proxy(up.url) as (_, url):
+        page = await browser.new_page()
+        answer = await page.goto(f"{url}/v1/page")
+        assert answer.status == 200
+        await asyncio.sleep(0.5)
+        assert await page.title() == "quiet", "its script did not run"
+        await page.close()
 
 
 async def check_accessibility(page: Any) -> None:

@@ -47,6 +47,7 @@ async def test_the_list_says_what_each_session_saves_and_no_word_of_what_was_sai
         "rule": stage.proxy.settings.rule,
         "base_urls": {"OPENAI_BASE_URL": "/v1", "ANTHROPIC_BASE_URL": ""},
         "token": None,
+        "login": False,
     }
     second, first = told["sessions"]
     assert (second["model"], second["upstream"], second["requests"]) == ("scripted", "local", 14)

@@ -28,7 +28,7 @@ HEADERS = {
 _KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _FORM = """\
 <form method="post" action="/ui/login">
-<label for="token">Access token</label>
+<label for="token">Admin token</label>
 <input id="token" name="token" type="password" autocomplete="current-password" required autofocus>
 <button>Open the dashboard</button>
 </form>"""

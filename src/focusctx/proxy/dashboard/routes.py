@@ -12,7 +12,7 @@ from aiohttp import web
 from ... import __version__
 from ...errors import StoreError
 from ...types import History
-from ..access import COOKIE, HEADER, Access
+from ..access import COOKIE, HEADER, Refusal, is_foreign
 from ..sessions import Live
 from ..upstream import base_urls
 from . import answers
@@ -28,9 +28,7 @@ _SESSION = "/ui/api/sessions/{id}"
 _EVENT = _SESSION + r"/events/{event:\d{1,9}}"
 _LONGEST_BODY = 4096
 _ELSEWHERE = "Type the address into the browser, or open it from a bookmark: links on other sites do not lead here."
-_AS_LOCALHOST = "Open it as http://127.0.0.1, or set an access token (FOCUSCTX_TOKEN) to use it by another name."
-_ANYBODY = Access(None)
-"""Asks for no token: refuses only what comes from other pages."""
+_AS_LOCALHOST = "Open it as http://127.0.0.1, or set an admin token (FOCUSCTX_ADMIN_TOKEN) to use it by another name."
 _Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -78,13 +76,14 @@ class _Dashboard:
             "rule": proxy.settings.rule,
             "base_urls": base_urls(proxy.settings.upstreams),
             "token": HEADER if proxy.settings.token else None,
+            "login": proxy.settings.admin_token is not None,
         }
         self.updates = Updates(proxy.sessions, proxy.watchers, self._about, line=self._line, stamp=self._stamp)
 
     def behind_the_door(self, handler: _Handler) -> _Handler:
         async def guarded(request: web.Request) -> web.StreamResponse:
-            if why := self._proxy.access.refuses_admin(request):
-                return answers.refusal(403, why)
+            if refusal := await self._proxy.access.refuses_admin(request):
+                return answers.refusal(*refusal)
             try:
                 return await handler(request)
             except _Refused as refused:
@@ -93,14 +92,15 @@ class _Dashboard:
         return guarded
 
     async def page(self, request: web.Request) -> web.Response:
-        why = self._proxy.access.refuses_admin(request)
-        if why is None:
+        refusal = await self._proxy.access.refuses_admin(request)
+        if refusal is None:
             return answers.page("page.html")
-        if _ANYBODY.refuses_call(request):
+        if is_foreign(request):
             return answers.door(_ELSEWHERE, form=False)
-        if self._proxy.settings.token is None:
-            return answers.door(f"The dashboard is {why}. {_AS_LOCALHOST}", form=False)
-        return answers.door("This proxy has an access token. Whoever started it knows it.", form=True)
+        if self._proxy.settings.admin_token is None:
+            hint = "" if self._proxy.settings.token else f" {_AS_LOCALHOST}"
+            return answers.door(f"The dashboard is {refusal.why}.{hint}", form=False)
+        return answers.door("The dashboard needs the admin token. Whoever started the proxy knows it.", form=True)
 
     async def file(self, request: web.Request) -> web.Response:
         return answers.page(request.path.rpartition("/")[2])
@@ -110,21 +110,23 @@ class _Dashboard:
             body = await _small_body(request, "application/x-www-form-urlencoded")
         except _Refused as refused:
             return answers.refusal(refused.status, str(refused))
-        if _ANYBODY.refuses_call(request):
+        if is_foreign(request):
             return answers.door(_ELSEWHERE, form=False)
+        if self._proxy.settings.admin_token is None:
+            return await self.page(request)  # which says that it is open, or why it is not
         shown = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0]
-        access = self._proxy.access
-        token = next((form for form in (shown, shown.strip()) if access.opens(form)), None)
-        if token is None:
-            return answers.door("That is not the access token.", form=True)
+        login = await self._proxy.access.log_in(request, shown)
+        if isinstance(login, Refusal):
+            return answers.door("That is not the admin token.", form=True)
         response = web.Response(status=303, headers={**answers.HEADERS, "Location": "/ui"})
         over_tls = request.secure or request.headers.get("x-forwarded-proto") == "https"
-        response.set_cookie(COOKIE, token, path="/ui", httponly=True, samesite="Strict", secure=over_tls)
+        response.set_cookie(COOKIE, login, path="/ui", httponly=True, samesite="Strict", secure=over_tls)
         return response
 
     async def log_out(self, request: web.Request) -> web.Response:
-        if why := _ANYBODY.refuses_call(request):
-            return answers.refusal(403, why)
+        if is_foreign(request):
+            return answers.refusal(403, "requests from web pages are not accepted")
+        self._proxy.access.log_out(request)
         response = web.Response(status=204, headers=answers.HEADERS)
         response.del_cookie(COOKIE, path="/ui", httponly=True, samesite="Strict")
         return response

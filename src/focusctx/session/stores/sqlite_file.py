@@ -6,6 +6,7 @@ layouts are converted when they are opened; programs that only know those layout
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import time
@@ -129,7 +130,14 @@ class Connection(ForkSafe):
                 db.close()
 
 
+def _create(path: Path) -> None:
+    """Create the file, for its owner only. SQLite gives the files that it puts beside it the same permissions."""
+    with suppress(OSError):  # it is there already, or SQLite will say what is wrong
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
 def _connect(path: Path) -> sqlite3.Connection:
+    _create(path)
     # Transactions are begun by hand, and `Connection` lets only one thread in at a time.
     db = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
     try:

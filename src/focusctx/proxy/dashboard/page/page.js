@@ -38,7 +38,7 @@ function onNews(news) {
 }
 
 function introduce(about) {
-  place("logout").hidden = !about.token;
+  place("logout").hidden = !about.login;
   say(place("about"), `focusctx ${about.version}, draft ${about.draft}, budget ${count(about.budget)} tokens; ${about.rule}.`);
   document.querySelector(".dry-run")?.remove();
   if (about.dry_run) {
