@@ -14,9 +14,10 @@ from typing import NamedTuple
 from ..errors import FocusError, MessageError
 from ..once import Once
 from ..session.events import SessionEvent
+from ..session.session import OnThread
 from ..wire.held import HELD_BY, is_held
-from .body import Fields, read, spell, write_fields, write_list
-from .caller import tenant_of
+from .body import Fields, Reading, read, spell, write_fields, write_list
+from .caller import run_of, tenant_of
 from .encoding import unpack
 from .growing import Bodies, Body, read_body
 from .last import MUCH
@@ -92,16 +93,17 @@ class Compression:
         started = time.perf_counter()
         try:
             plain = await self._unpacked(body, headers.get("content-encoding"))
-            found = await self._read(plain, route.field) if plain else None
+            tenant = tenant_of(headers, upstream)
+            found = await self._read(plain, route.field, tenant) if plain else None
             if found is None:
                 return None
             if not isinstance(found, Body) or not found.spelled or _is_elsewhere(found.fields):
                 return self._renamed(found)
-            model, root = _model(found.fields), await self._work.run(len(body), partial(root_of, found.spelled))
-            key = Key(tenant_of(headers, upstream), upstream, route.format, model, root)
+            key = Key(tenant, upstream, route.format, _model(found.fields), run_of(headers))
+            root = await self._work.run(len(body), partial(root_of, found.spelled))
             if route.counts:
-                return await self._count(key, route, found)
-            live = self._sessions.open(key)
+                return await self._count(key, root, route, found)
+            live = self._sessions.open(key, root, found.spelled)
             return self._put_together(live, route, found, await self._view(live, route, found.spelled, started))
         except MessageError as error:
             self._once.warning(f"request passed on as it came: {error}")
@@ -117,13 +119,17 @@ class Compression:
         limit = unpacked_limit(len(body), self._limit)
         return await self._work.run(limit, partial(unpack, body, encoding, limit))
 
-    async def _read(self, body: bytes, field: str) -> Body | Fields | None:
-        """Read the request by the last one. Only the reading is done on a thread: `Bodies` is not for several."""
-        last = self._bodies.take(body, field)
+    async def _read(self, body: bytes, field: str, tenant: str) -> Body | Fields | None:
+        """Read the request by the tenant's last one. Only reading is done on a thread: `Bodies` is not for several."""
+        last = self._bodies.take(body, field, tenant)
         more = len(body) - len(last.start) if last else len(body)
         found = await self._work.run(more, partial(read_body, body, field, last))
-        self._bodies.remember(body, found)
+        self._bodies.remember(body, found, tenant)
         return found
+
+    def _thread_for(self, reading: Reading) -> OnThread | None:
+        """A thread to read and count many new messages on; None where there are few."""
+        return partial(self._work.on_thread, reading.new) if reading.new > MUCH else None
 
     def heed(self, alias: tuple[str, str] | None) -> None:
         """An answer's id as the agent knows it, and as the provider does."""
@@ -139,14 +145,20 @@ class Compression:
             self._sessions.make_room(live)
             self._note(live, Step(time.time(), *last.tokens, time.perf_counter() - started, exact=False))
         else:
-            reading = last.begin(spelled)
-            self._sessions.make_room(live)
-            on_thread = partial(self._work.on_thread, reading.new) if reading.new > MUCH else None
-            view = await live.session.aview(
-                reading.messages, format=route.format, after=last.unseen, on_thread=on_thread
-            )
-            last.end(reading, view)
-            self._note(live, Step(time.time(), *live.session.size, time.perf_counter() - started))
+            with live.using():
+                reading = last.begin(spelled)
+                self._sessions.make_room(live)
+                view = await live.session.aview(
+                    reading.messages,
+                    format=route.format,
+                    id=live.key.id,
+                    after=last.unseen,
+                    of=live.conversation,
+                    name=live.id,
+                    on_thread=self._thread_for(reading),
+                )
+                last.end(reading, view)
+            self._note(live, Step(time.time(), *view.conversation.size, time.perf_counter() - started))
         return None if self._dry_run else last.view
 
     def _note(self, live: Live, step: Step) -> None:
@@ -169,14 +181,23 @@ class Compression:
         named = {"previous_response_id": spell(self._aliases[shown])}
         return Shrunk(found.holding(found.spelled, named) if isinstance(found, Body) else write_fields(found | named))
 
-    async def _count(self, key: Key, route: Route, found: Body) -> Shrunk | None:
+    async def _count(self, key: Key, root: str, route: Route, found: Body) -> Shrunk | None:
         """How many tokens would go up, for a conversation that is known."""
-        live = self._sessions.find(key)
+        live = self._sessions.find(key, root, found.spelled)
         if live is None or not live.last.was_looked_at or self._dry_run:
             return None
-        reading = live.last.begin(found.spelled)  # for the session it is the last one now, and nobody made that call
-        on_thread = partial(self._work.on_thread, reading.new) if reading.new > MUCH else None
-        kept = reading.spell(await live.session.apeek(reading.messages, format=route.format, on_thread=on_thread))
+        with live.using():
+            reading = live.last.begin(found.spelled)  # read by the session as its last one, and nobody made that call
+            view = await live.session.apeek(
+                reading.messages,
+                format=route.format,
+                id=key.id,
+                of=live.conversation,
+                name=live.id,
+                on_thread=self._thread_for(reading),
+            )
+            live.last.conversation = view.conversation
+        kept = reading.spell(view)
         return None if kept is None else Shrunk(found.holding(kept))
 
 

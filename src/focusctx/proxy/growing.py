@@ -64,18 +64,18 @@ class Bodies:
     """The requests seen last, to read the next ones by."""
 
     def __init__(self) -> None:
-        self._recent: dict[tuple[str, bytes], list[_Candidate]] = {}
+        self._recent: dict[tuple[str, str, bytes], list[_Candidate]] = {}
         self._held = 0
 
-    def read(self, body: bytes, field: str) -> Body | Fields | None:
-        """Read a request, by the last one where it goes on from it, and remember it."""
-        found = read_body(body, field, self.take(body, field))
-        self.remember(body, found)
+    def read(self, body: bytes, field: str, tenant: str = "") -> Body | Fields | None:
+        """Read a request, by the tenant's last one where it goes on from it, and remember it."""
+        found = read_body(body, field, self.take(body, field, tenant))
+        self.remember(body, found, tenant)
         return found
 
-    def take(self, body: bytes, field: str) -> Body | None:
+    def take(self, body: bytes, field: str, tenant: str) -> Body | None:
         """Hand out the request that this one goes on from, and forget it: `remember` puts the new one in its place."""
-        known = self._recent.get((field, body[:_HEAD]), [])
+        known = self._recent.get((tenant, field, body[:_HEAD]), [])
         for number, (place, tail, old) in enumerate(known):
             if body[place] == tail and body.startswith(old.start):
                 del known[number]
@@ -83,11 +83,11 @@ class Bodies:
                 return old
         return None
 
-    def remember(self, body: bytes, found: Body | Fields | None) -> None:
+    def remember(self, body: bytes, found: Body | Fields | None, tenant: str) -> None:
         """Keep a request that was read. One that was passed on unread is not kept."""
         if not isinstance(found, Body) or not found.start:
             return
-        known = self._recent.setdefault((found.field, body[:_HEAD]), [])
+        known = self._recent.setdefault((tenant, found.field, body[:_HEAD]), [])
         size = len(found.start)
         place = slice(max(size - _TAIL, 0), size)
         known.insert(0, (place, found.start[place], found))

@@ -36,6 +36,7 @@ class MemoryStore(ForkSafe):
     """Everything is keyed by tenant and root, or by tenant and chain key."""
 
     quick = True
+    lasting = False
 
     def __init__(self, limits: Limits = DEFAULTS, clock: Callable[[], float] = time.time) -> None:
         super().__init__()
