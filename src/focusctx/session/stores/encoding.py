@@ -71,15 +71,6 @@ def unpack_all(data: bytes, event: str) -> list[Archived]:
         raise StoreError(f"stored originals cannot be read: {error!r}") from error
 
 
-def unpack_old(data: bytes) -> Archived:
-    """One original by itself, as the first layout of the SQLite file had it."""
-    try:
-        values = _decode(data)
-        return Archived(**{**{name: values[name] for name in Archived._fields}, "messages": tuple(values["messages"])})
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise StoreError(f"a stored original cannot be read: {error!r}") from error
-
-
 @lru_cache(maxsize=1024)
 def scope(tenant: str) -> str:
     """What stands for the tenant in files and on servers: always short, and it gives no name or key away."""
