@@ -57,21 +57,14 @@ def tiny(kind, end, room):
 
 
 class Watched:
-    """A draft whose model is loaded and notes the shape of each batch that goes through it."""
+    """A draft whose model is loaded and records the shape of each batch that goes through it."""
 
     def __init__(self, path, **options):
         self.draft = TransformersDraft(path, device="cpu", **options)
         self.shapes = []
-        self.inside = self.most_inside = 0
-        loaded = self.draft._engine.prepare().model
+        loaded = self.draft.submit(lambda model: model).result()
         self.model, self.tokenizer = loaded.model, loaded.tokenizer
-        self.model.register_forward_pre_hook(self._enter, with_kwargs=True)
-        self.model.register_forward_hook(self._leave)
+        self.model.register_forward_pre_hook(self._note, with_kwargs=True)
 
-    def _enter(self, _, __, named):
-        self.inside += 1
-        self.most_inside = max(self.most_inside, self.inside)
+    def _note(self, _, __, named):
         self.shapes.append(tuple(named["input_ids"].shape))
-
-    def _leave(self, *_):
-        self.inside -= 1

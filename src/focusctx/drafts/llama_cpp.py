@@ -27,8 +27,6 @@ from typing import IO, TYPE_CHECKING, Any
 from ..errors import ConfigError, DraftError, DraftRefused, DraftUnavailable, MissingExtraError
 from ..types import Prompt, Reply, Usage
 from .answer import count
-from .grammar import PlanGrammar
-from .small_prompt import for_small_models
 
 if TYPE_CHECKING:
     import aiohttp
@@ -41,9 +39,7 @@ class LlamaCppDraft:
     """A GGUF file. Loaded at the first sketch, once, and kept until `close` or the end of the program.
 
     `context` is the number of tokens that the prompt and all N sketches may take together; memory for them
-    is set aside when the model is loaded. `threads` is what llama.cpp thinks best unless given. With `grammar`
-    nothing but the two line forms can be written; with `small_prompt` the question is asked in the words of
-    `small_prompt.py`.
+    is set aside when the model is loaded. `threads` is what llama.cpp thinks best unless given.
     """
 
     def __init__(
@@ -52,8 +48,6 @@ class LlamaCppDraft:
         *,
         context: int = 16_384,
         threads: int | None = None,
-        grammar: bool = False,
-        small_prompt: bool = False,
     ) -> None:
         self.path = Path(path).expanduser()
         if not self.path.is_file():
@@ -66,8 +60,6 @@ class LlamaCppDraft:
             raise MissingExtraError("the llama.cpp draft", "llama-cpp")
         self.context = context
         self.threads = threads
-        self.grammar = grammar
-        self.small_prompt = small_prompt
         self._server: _Server | None = None
         self._starting = threading.Lock()
         self._busy = threading.Lock()
@@ -86,7 +78,6 @@ class LlamaCppDraft:
     async def sample(self, prompt: Prompt, n: int) -> AsyncIterator[Reply]:
         import aiohttp
 
-        prompt = for_small_models(prompt) if self.small_prompt else prompt
         async with _turn(self._busy):
             address = await self._running().address()
             # No time limit and no proxy: the caller has a deadline, and the server is on this machine.
@@ -95,9 +86,8 @@ class LlamaCppDraft:
             ) as session:
                 try:
                     await self._check_room(session, prompt, min(n, _SLOTS))
-                    grammar = PlanGrammar.of(prompt).gbnf() if self.grammar else None
                     for start in range(0, n, _SLOTS):
-                        async for reply in _ask(session, prompt, start, min(n - start, _SLOTS), grammar):
+                        async for reply in _ask(session, prompt, start, min(n - start, _SLOTS)):
                             yield reply
                 except (aiohttp.ClientError, OSError) as error:
                     self.close()  # it may still be dying: the next event must not ask it again
@@ -222,9 +212,7 @@ def serve() -> None:
     os._exit(0)
 
 
-async def _ask(
-    session: aiohttp.ClientSession, prompt: Prompt, start: int, n: int, grammar: str | None
-) -> AsyncIterator[Reply]:
+async def _ask(session: aiohttp.ClientSession, prompt: Prompt, start: int, n: int) -> AsyncIterator[Reply]:
     """`n` replies to one request, each as soon as it ends. The first carries the request and its input."""
     body: dict[str, Any] = {
         "messages": prompt.messages,
@@ -235,8 +223,6 @@ async def _ask(
         "chat_template_kwargs": {"enable_thinking": False},
         "stream": True,
     }
-    if grammar is not None:
-        body["grammar"] = grammar
     texts = [""] * n
     missing = n
     async with session.post("/v1/chat/completions", json=body) as response:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.replay.logs import long_run
+from focusctx.bench.local_models.likelihood import Scored
 from focusctx.bench.replay.evidence import Evidence
 from focusctx.bench.replay.points import Point, points_of
 from focusctx.bench.replay.study.divergence import action_divergence, hindsight
@@ -14,7 +15,6 @@ from focusctx.bench.replay.study.elicit import plan_prompt, read_actions, vocabu
 from focusctx.bench.replay.study.events import at_stake, choose, place_of
 from focusctx.bench.replay.study.likelihoods import Kind, read_likelihoods
 from focusctx.bench.replay.study.scoring import Amounts, score_points
-from focusctx.drafts.likelihood import Scored
 from focusctx.errors import DraftError
 from focusctx.types import Prompt, Reply
 

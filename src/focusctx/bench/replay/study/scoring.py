@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ....config import FocusConfig
-from ....drafts.likelihood import ScoringDraft, without_span
 from ....errors import BenchError, FocusError
 from ....types import Prompt
+from ...local_models.likelihood import ScoringDraft, without_span
 from ..files import short_name
 from ..points import Point
 from ..record import end_the_last_line
@@ -23,7 +23,7 @@ from .events import at_stake, place_of
 from .likelihoods import Kind, Likelihoods, Text, read_likelihoods, to_line
 
 _AT_ONCE = 8
-"""Events in the making: enough to fill the model's batches, few enough to lose little when stopped."""
+"""Events in the making at a time: few enough to lose little when stopped."""
 _LEAST_ACTIONS = 2
 
 
