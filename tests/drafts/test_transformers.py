@@ -144,7 +144,7 @@ async def test_a_prompt_longer_than_the_context_is_refused(folder, prompt, colle
 
 @pytest.mark.parametrize("reading", [True, False])
 async def test_closing_early_stops_the_work_and_the_loop_runs_on_meanwhile(folder, prompt, reading):
-    watched = Watched(folder(room=8192))
+    watched = Watched(folder(end=None, room=8192))
     watched.model.register_forward_hook(lambda *_: time.sleep(0.05))
     prompt = replace(prompt, user="x" * 7000) if reading else replace(prompt, max_tokens=200)
     with pytest.raises(TimeoutError):
@@ -181,7 +181,7 @@ async def test_events_at_the_same_time_get_what_each_gets_alone(folder, prompt, 
 async def test_a_draft_that_is_dropped_takes_its_thread_with_it(folder, prompt, collect):
     draft = TransformersDraft(folder(), device="cpu")
     await collect(draft, prompt, 1)
-    thread = draft.submit(lambda _: threading.current_thread()).result()
+    thread = draft.submit(lambda *_: threading.current_thread(), threading.Event()).result()
     assert thread.is_alive()
     del draft
     gc.collect()
@@ -229,20 +229,32 @@ async def test_a_model_that_breaks_is_a_failed_draft(folder, prompt, collect):
     assert (len(replies), error) == (1, None)
 
 
-def test_a_program_may_end_in_the_middle_of_a_sketch(folder):
+@pytest.mark.parametrize(
+    "work",
+    [
+        pytest.param("asyncio.run(leave())", id="in the loop of the program"),
+        pytest.param("blocking.Background(first()); wait(); raise SystemExit(0)", id="on a daemon thread"),
+    ],
+)
+def test_a_program_may_end_in_the_middle_of_a_sketch(folder, work):
     program = f"""
-import asyncio
+import asyncio, time
+from focusctx import blocking
 from focusctx.drafts import TransformersDraft
 from focusctx.types import History, Prompt
-draft = TransformersDraft({str(folder(room=65536))!r}, device="cpu")
-async def leave():
-    draft.submit(lambda model: None).result()
-    replies = draft.sample(Prompt("", "", History("", ()), max_tokens=60000), 3)
-    waiting = asyncio.ensure_future(anext(replies))
-    await asyncio.sleep(0.2)
+draft = TransformersDraft({str(folder(end=None, room=65536))!r}, device="cpu")
+async def first():
+    return await anext(draft.sample(Prompt("", "", History("", ()), max_tokens=60000), 3))
+def wait():
+    while draft._model is None:
+        time.sleep(0.01)
+    time.sleep(0.3)
     print("leaving", flush=True)
+async def leave():
+    waiting = asyncio.ensure_future(first())
+    await asyncio.to_thread(wait)
     raise SystemExit(0)
-asyncio.run(leave())
+{work}
 """
     done = subprocess.run(
         [sys.executable, "-c", program],

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import weakref
 from collections.abc import AsyncIterator, Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from ..errors import ConfigError, DraftError, FocusError, MissingExtraError
@@ -48,7 +50,8 @@ class TransformersDraft:
         self._source = Source(self._name, folder, gguf, device, dtype, dict(load or {}))
         self._min_p = min_p
         self._model: LoadedModel | None = None
-        self._thread = ThreadPoolExecutor(1, "focusctx-draft")
+        self._worker = _Worker()
+        weakref.finalize(self, self._worker.end)
 
     @property
     def name(self) -> str:
@@ -63,7 +66,7 @@ class TransformersDraft:
             with suppress(RuntimeError):  # the event loop is closed
                 loop.call_soon_threadsafe(arrived.put_nowait, reply)
 
-        job = self.submit(lambda model: self._write(model, prompt, n, hand_over, stop.is_set))
+        job = self.submit(lambda model, stopped: self._write(model, prompt, n, hand_over, stopped), stop)
         job.add_done_callback(lambda _: hand_over(None))
         try:
             while (reply := await arrived.get()) is not None:
@@ -73,15 +76,18 @@ class TransformersDraft:
             stop.set()
             job.cancel()
 
-    def submit(self, work: Callable[[LoadedModel], T]) -> Future[T]:
-        """Run `work` on the model's thread, after what was submitted before. The first job loads the model."""
-        return self._thread.submit(self._run, work)
+    def submit(self, work: Callable[[LoadedModel, Callable[[], bool]], T], stop: threading.Event) -> Future[T]:
+        """Run `work` on the model's thread, after what was submitted before. The first job loads the model.
 
-    def _run(self, work: Callable[[LoadedModel], T]) -> T:
+        `work` gets the model, and a function that says whether to stop: `stop` was set, or the program ends.
+        """
+        return self._worker.submit(lambda: self._run(work, stop))
+
+    def _run(self, work: Callable[[LoadedModel, Callable[[], bool]], T], stop: threading.Event) -> T:
         try:
             self._model = self._model or self._source.load()
-            with self._model.torch.inference_mode():
-                return work(self._model)
+            with self._model.in_use():
+                return work(self._model, lambda: stop.is_set() or self._worker.ending)
         except FocusError:
             raise
         except Exception as error:  # out of memory, a model that cannot do this: the agent goes on
@@ -170,6 +176,49 @@ class _Progress:
         if not self._done:  # the first reply carries the request and its input
             usage += Usage(requests=1, input_tokens=self._prompt_tokens)
         return Reply(self._model.decode(tokens), usage, truncated)
+
+
+class _Worker:
+    """A thread that runs one job after the other, started by the first one.
+
+    A daemon, unlike a thread of an executor: at its exit Python would wait for the job at work, however long that
+    takes. But Python stops daemons wherever they are, and torch then aborts the process, hence `end`.
+    """
+
+    def __init__(self) -> None:
+        self.ending = False
+        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+
+    def submit(self, work: Callable[[], T]) -> Future[T]:
+        future: Future[T] = Future()
+
+        def job() -> None:
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(work())
+                except BaseException as error:
+                    future.set_exception(error)
+
+        self._jobs.put(job)
+        with self._starting:
+            if self._thread is None or not self._thread.is_alive():  # a forked process has no thread yet
+                self._thread = threading.Thread(target=self._run, name="focusctx-draft", daemon=True)
+                self._thread.start()
+        return future
+
+    def end(self) -> None:
+        """Stop the thread: at once if it is idle, else after one step of the model."""
+        self.ending = True
+        self._jobs.put(None)
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout=30)
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None and not self.ending:
+            job()
+            del job  # and with it the draft, which may have no other user
 
 
 def _need(*packages: str) -> None:

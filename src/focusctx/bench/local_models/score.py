@@ -38,7 +38,7 @@ class TransformersScorer:
     async def score(self, prompts: Sequence[Prompt], continuations: Sequence[str]) -> list[list[Scored]]:
         """Score every continuation after every prompt; `likelihood.ScoringDraft` says more."""
         stop = threading.Event()
-        job = self._draft.submit(lambda model: list(_score(model, prompts, continuations, stop.is_set)))
+        job = self._draft.submit(lambda model, stopped: list(_score(model, prompts, continuations, stopped)), stop)
         try:
             return await asyncio.wrap_future(job)
         finally:
