@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from ...types import DraftModel, Prompt, Reply
+from focusctx.types import DraftModel, Prompt, Reply
 
 _PLANNER = """\
 You plan ahead for an agent that is part-way through a task. You are shown the task and a trace of the agent's \

@@ -9,10 +9,11 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
-from ...drafts.local_model import LoadedModel
-from ...drafts.transformers import TransformersDraft
-from ...errors import DraftRefused
-from ...types import Prompt, Reply
+from focusctx.drafts.local_model import LoadedModel
+from focusctx.drafts.transformers import TransformersDraft
+from focusctx.errors import DraftRefused
+from focusctx.types import Prompt, Reply
+
 from .likelihood import Scored
 
 _Text: TypeAlias = tuple[list[int], tuple[int, ...]]
