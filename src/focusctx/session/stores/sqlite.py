@@ -11,6 +11,7 @@ import json
 import sqlite3
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import asdict
 from pathlib import Path
 
 from ...errors import ConfigError
@@ -94,12 +95,12 @@ class SQLiteStore:
 
     def add(self, tenant: str, totals: Totals) -> None:
         owner = scope(tenant)
-        rows = [(owner, name, value) for name, value in totals._asdict().items()]
+        rows = [(owner, name, value) for name, value in asdict(totals).items()]
         self._writer.transaction(lambda db: db.executemany(_ADD, rows))
 
     def totals(self, tenant: str) -> Totals:
         found = dict(self._reader.rows("SELECT name, value FROM totals WHERE tenant = ?", scope(tenant)))
-        return Totals()._replace(**{name: found[name] for name in Totals._fields if name in found})
+        return Totals(**{name: found.get(name, zero) for name, zero in asdict(Totals()).items()})
 
     def close(self) -> None:
         """The file is let go of until the store is used again."""
