@@ -25,18 +25,18 @@ from typing import Any
 
 from focusctx import Focus, FocusConfig
 from focusctx.baselines.embedders import embedder_from
-from focusctx.bench.local_models.likelihood import ScoringDraft, losses, write_plans
-from focusctx.bench.local_models.score import TransformersScorer
-from focusctx.bench.replay.ablations.outcomes import Outcome
-from focusctx.bench.replay.ablations.outcomes import judge as judge_variant
-from focusctx.bench.replay.ablations.variants import Variant
-from focusctx.bench.replay.evidence import Evidence
-from focusctx.bench.replay.files import read_text
-from focusctx.bench.replay.points import Point
-from focusctx.bench.replay.runs import read_runs
-from focusctx.bench.replay.sketches import Place, Recorded, Sketches, points_recorded
 from focusctx.drafts import ScriptedDraft, TransformersDraft, draft_from
 from focusctx.pipeline.draft import build_prompt
+from focusctx.replay.evidence import Evidence
+from focusctx.replay.files import read_text
+from focusctx.replay.points import Point
+from focusctx.replay.runs import read_runs
+from focusctx.replay.sketches import Place, Recorded, Sketches, points_recorded
+from focusctx_bench.local_models.likelihood import ScoringDraft, losses, write_plans
+from focusctx_bench.local_models.score import TransformersScorer
+from focusctx_bench.replay.ablations.outcomes import Outcome
+from focusctx_bench.replay.ablations.outcomes import judge as judge_variant
+from focusctx_bench.replay.ablations.variants import Variant
 
 SHARED = Path(__file__).parents[2] / "shared"
 THRESHOLDS = (0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)

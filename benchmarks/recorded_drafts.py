@@ -16,14 +16,14 @@ from pathlib import Path
 from statistics import fmean
 
 from focusctx.baselines.embedders import embedder_from
-from focusctx.bench.replay.ablations.outcomes import Outcome, judge
-from focusctx.bench.replay.ablations.variants import Variant
-from focusctx.bench.replay.evidence import Evidence
-from focusctx.bench.replay.points import Point
-from focusctx.bench.replay.runs import read_runs
-from focusctx.bench.replay.sketches import Place, Recorded, Sketches, points_recorded
 from focusctx.config import FocusConfig
 from focusctx.pipeline.cite import read_sketch
+from focusctx.replay.evidence import Evidence
+from focusctx.replay.points import Point
+from focusctx.replay.runs import read_runs
+from focusctx.replay.sketches import Place, Recorded, Sketches, points_recorded
+from focusctx_bench.replay.ablations.outcomes import Outcome, judge
+from focusctx_bench.replay.ablations.variants import Variant
 
 SHARED = Path(__file__).parents[2] / "shared"
 PAPER = Variant("", "FOCUS-D", FocusConfig.paper())

@@ -36,9 +36,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from focusctx import Focus
-from focusctx.bench.replay.money import Call, Draw, calls_of, event_costs, message_size
 from focusctx.drafts.offline import OfflineDraft
 from focusctx.prices import Price, price_of
+from focusctx.replay.money import Call, Draw, calls_of, event_costs, message_size
 from focusctx.tokens import Counter
 from focusctx.types import Message, Prompt, Reply, Usage
 

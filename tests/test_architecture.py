@@ -1,8 +1,9 @@
-"""The map of the code, enforced: which part may import which, what is public, what an import costs."""
+"""The map of the code, enforced: imports, public names, what an import costs, what the two wheels hold."""
 
 import ast
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -10,15 +11,19 @@ import pytest
 import focusctx
 
 ROOT = Path(focusctx.__file__).parent
+PROJECT = Path(__file__).parents[1]
 
 LAYERS = [
-    {"types", "errors", "config", "theory", "prices", "tokens", "vocabulary", "breaker", "blocking"},
+    {
+        *("types", "errors", "config", "theory", "knapsack", "prices", "tokens", "vocabulary", "breaker", "blocking"),
+        "plugins",
+    },
     {"wire", "invariants", "drafts", "explain", "serialise"},
     {"pipeline"},
     {"compressor"},
     {"session"},
     {"proxy", "integrations", "baselines"},
-    {"bench"},
+    {"replay"},
     {"cli", "__main__"},
 ]
 """Lowest first. A part may import from its own layer and from those below. Methods that only lead the way up
@@ -92,3 +97,42 @@ def test_importing_brings_in_nothing_heavy(statement: str) -> None:
     code = f"import sys; {statement}; print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not HEAVY & {module.split(".")[0] for module in modules}
+
+
+@pytest.mark.parametrize("folder", ["src", "tests"])
+def test_the_product_never_imports_the_bench(folder: str) -> None:
+    found = [path for path in (PROJECT / folder).rglob("*.py") if "focusctx_bench" in modules_imported(path)]
+    assert not found
+
+
+def modules_imported(path: Path) -> set[str]:
+    """Return the top-level names of everything that a file imports."""
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    plain = {alias.name.split(".")[0] for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    return plain | {
+        node.module.split(".")[0]
+        for node in nodes
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level
+    }
+
+
+@pytest.mark.parametrize(
+    ("folder", "package", "needed", "foreign"),
+    [
+        (".", "focusctx", {"py.typed", "look.css", "prices.toml", "cli/demo_trace.json"}, "focusctx_bench"),
+        ("bench", "focusctx_bench", {"py.typed", "report/page.css", "report/paper.toml"}, "focusctx"),
+    ],
+)
+def test_a_wheel_holds_its_package_and_no_other(
+    tmp_path: Path, folder: str, package: str, needed: set[str], foreign: str
+) -> None:
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=PROJECT / folder, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    source = PROJECT / folder / "src" / package
+    files = {path for path in source.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+    assert {f"{package}/{path.relative_to(source).as_posix()}" for path in files} <= names
+    assert {f"{package}/{name}" for name in needed} <= names
+    assert not any(name.startswith((f"{foreign}/", "tests/")) for name in names)

@@ -3,24 +3,34 @@
 import doctest
 import math
 import random
-import time
-from fractions import Fraction
-from itertools import chain, combinations
+from collections import Counter
+from itertools import chain, combinations, product
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from focusctx.errors import ConfigError
+from focusctx.knapsack import select_under_budget
 from focusctx.theory import (
     binary_kl,
+    bottleneck,
+    bottleneck_selection,
+    budget_multiplier,
     certificate,
     confidence_radius,
+    interaction_bound,
+    missed_span_bound,
+    pinsker,
+    proportional_utility,
     recovery_probability,
     rollouts_needed,
-    select_under_budget,
+    selection_gap,
+    selection_loss,
     set_utility,
+    surely_ranks_above,
     threshold_bound,
     uniform_radius,
     utility_bounds,
@@ -252,104 +262,150 @@ class TestUtilityBounds:
         assert low <= exact <= high
 
 
-def best_by_trying_all(values, tokens, budget, required=()):
-    """The definition of the answer: every subset, by utility, then fewer tokens, then newer spans."""
-    room = budget - sum(tokens[span] for span in required)
-    if room < 0:
-        return frozenset(required)
-    optional = sorted(set(values) - set(required), reverse=True)
-    subsets = chain.from_iterable(combinations(optional, size) for size in range(len(optional) + 1))
-    fitting = (subset for subset in subsets if sum(tokens[span] for span in subset) <= room)
-    best = max(fitting, key=lambda s: (sum(values[i] for i in s), -sum(tokens[i] for i in s), s))
-    return frozenset(best) | frozenset(required)
+class TestRanking:
+    @given(st.floats(0.01, 0.99), st.floats(0.01, 0.99), st.floats(0.01, 0.99))
+    def test_under_one_leak_citations_rank_spans(self, first, second, leak):
+        assume(abs(first - second) > 1e-6)
+        utilities = [proportional_utility(score, leak) for score in sorted((first, second))]
+        assert utilities[0] < utilities[1]
+
+    @given(st.floats(0.01, 0.99), st.floats(0.01, 0.99))
+    def test_proportional_removal_on_explicit_futures(self, score, leak):
+        """Rescale two futures that use the span by 1 - ρ and the others to make up for it: U is the closed form."""
+        with_span = [0.3 * score, 0.7 * score, 0.4 * (1 - score), 0.6 * (1 - score)]
+        factor = (1 - (1 - leak) * score) / (1 - score)
+        without = [p * ((1 - leak) if place < 2 else factor) for place, p in enumerate(with_span)]
+        utility = sum(p * math.log(p / q) for p, q in zip(with_span, without, strict=True))
+        assert proportional_utility(score, leak) == pytest.approx(utility, abs=1e-9)
+
+    def test_scores_rank_only_beyond_the_spread_of_impacts(self):
+        assert surely_ranks_above(0.9, 0.1, impact=(0.5, 2.0))
+        assert not surely_ranks_above(0.9, 0.3, impact=(0.5, 2.0))
+        assert not surely_ranks_above(0.9, 0.1, impact=(0.5, 2.0), remainder=0.3)
+
+    @given(st.floats(0.6, 1), st.floats(0, 0.3), st.floats(1, 2), st.floats(1, 2), st.floats(0, 0.2), st.data())
+    def test_what_is_called_sure_holds_for_every_utility_allowed(self, high, low, one, two, remainder, data):
+        impact = (min(one, two), max(one, two))
+        assume(surely_ranks_above(high, low, impact=impact, remainder=remainder))
+        utility = high * data.draw(st.floats(*impact)) - data.draw(st.floats(0, remainder))
+        other = low * data.draw(st.floats(*impact)) - data.draw(st.floats(0, remainder))
+        assert utility > other - 1e-12
 
 
-@st.composite
-def shares_of_sketches(draw):
-    sketches = draw(st.integers(1, 12))
-    counts = dict(enumerate(draw(st.lists(st.integers(0, sketches), max_size=12)), start=1))
-    sizes = draw(st.sampled_from([st.integers(0, 6), st.integers(0, 300), st.sampled_from([0, 10, 11])]))
-    tokens = {span: draw(sizes) for span in counts}
-    required = draw(st.frozensets(st.sampled_from(sorted(counts)), max_size=3)) if counts else frozenset()
-    return sketches, counts, tokens, draw(st.integers(0, sum(tokens.values()) + 5)), required
+class TestBottleneck:
+    UTILITIES: ClassVar = {1: 2.0, 2: 1.0, 3: 0.5, 4: 0.0}
+    LENGTHS: ClassVar = {1: 4.0, 2: 1.0, 3: 2.0, 4: 1.0}
+
+    @given(st.floats(0.01, 20))
+    def test_no_other_trace_has_a_lower_objective(self, beta):
+        def objective(spans):
+            kept, told = (sum(values[span] for span in spans) for values in (self.LENGTHS, self.UTILITIES))
+            return bottleneck(kept, told, beta)
+
+        chosen = bottleneck_selection(self.UTILITIES, self.LENGTHS, beta)
+        best = min(objective(subset) for subset in subsets(self.UTILITIES))
+        assert objective(chosen) == pytest.approx(best)
+
+    @given(st.floats(0, 10))
+    def test_the_multiplier_is_the_smallest_that_fits(self, budget):
+        multiplier = budget_multiplier(self.UTILITIES, self.LENGTHS, budget)
+
+        def kept(at):
+            spans = [i for i, utility in self.UTILITIES.items() if utility > at * self.LENGTHS[i]]
+            return sum(self.LENGTHS[i] for i in spans)
+
+        assert kept(multiplier) <= budget
+        assert multiplier == 0 or kept(multiplier * (1 - 1e-9)) > budget
+
+    def test_one_over_the_multiplier_is_beta(self):
+        multiplier = budget_multiplier(self.UTILITIES, self.LENGTHS, 1)
+        assert multiplier == 0.5  # span 1 has the ratio 2/4 and goes; span 2, with 1/1, stays
+        assert bottleneck_selection(self.UTILITIES, self.LENGTHS, 1 / multiplier) == {2}
+
+    def test_spans_are_lumps(self):
+        """Of 5 tokens the multiplier can use 1; the knapsack uses all: the duality gap."""
+        multiplier = budget_multiplier({1: 2.0, 2: 1.0, 3: 1.5}, {1: 4, 2: 1, 3: 4}, 5)
+        assert bottleneck_selection({1: 2.0, 2: 1.0, 3: 1.5}, {1: 4, 2: 1, 3: 4}, 1 / multiplier) == {1, 2}
+        multiplier = budget_multiplier({1: 2.0, 2: 1.0}, {1: 4, 2: 1}, 4)
+        assert bottleneck_selection({1: 2.0, 2: 1.0}, {1: 4, 2: 1}, 1 / multiplier) == {2}
+        assert select_under_budget({1: 2.0, 2: 1.0}, {1: 4, 2: 1}, 4) == {1}
 
 
-class TestSelectUnderBudget:
-    @settings(max_examples=150)
-    @given(shares_of_sketches())
-    def test_shares_of_sketches_match_brute_force(self, case):
-        sketches, counts, tokens, budget, required = case
-        utilities = {span: count / sketches for span, count in counts.items()}
-        chosen = select_under_budget(utilities, tokens, budget, required)
-        assert chosen == best_by_trying_all(counts, tokens, budget, required)
+class TestGap:
+    @given(st.lists(st.tuples(st.floats(0, 5), st.floats(-1, 1)), min_size=2, max_size=6))
+    def test_choosing_by_estimates_within_epsilon_loses_at_most_twice_that(self, traces):
+        """`f` is the information of a trace, `u` its total utility, at most ε̄ from it: the choice by u loses 2ε̄."""
+        epsilon = max(abs(error) for _, error in traces)
+        information = [value for value, _ in traces]
+        chosen = max(range(len(traces)), key=lambda place: sum(traces[place]))
+        assert max(information) - information[chosen] <= selection_gap(epsilon) + 1e-12
 
-    @settings(max_examples=100)
-    @given(st.lists(st.tuples(st.integers(0, 2**20), st.integers(0, 50)), max_size=12), st.integers(0, 300))
-    def test_any_floats_match_brute_force(self, pairs, budget):
-        utilities = {span: numerator / 2**18 for span, (numerator, _) in enumerate(pairs)}
-        tokens = {span: size for span, (_, size) in enumerate(pairs)}
-        exact = {span: Fraction(utility) for span, utility in utilities.items()}
-        assert select_under_budget(utilities, tokens, budget) == best_by_trying_all(exact, tokens, budget)
+    @given(st.lists(st.floats(0.01, 1), min_size=2, max_size=5), st.data())
+    def test_pinsker_holds_for_explicit_distributions(self, weights, data):
+        others = data.draw(st.lists(st.floats(0.01, 1), min_size=len(weights), max_size=len(weights)))
+        p = [weight / sum(weights) for weight in weights]
+        q = [weight / sum(others) for weight in others]
+        divergence = max(sum(a * math.log(a / b) for a, b in zip(p, q, strict=True)), 0.0)
+        assert sum(abs(a - b) for a, b in zip(p, q, strict=True)) / 2 <= pinsker(divergence) + 1e-9
 
-    @settings(max_examples=50)
-    @given(st.lists(st.integers(1, 40), max_size=11), st.integers(0, 200))
-    def test_utility_in_proportion_to_tokens_matches_brute_force(self, sizes, budget):
-        tokens = dict(enumerate(sizes, start=1))
-        utilities = {span: size / 100 for span, size in tokens.items()}
-        assert select_under_budget(utilities, tokens, budget) == best_by_trying_all(tokens, tokens, budget)
+    def test_by_hand(self):
+        assert interaction_bound(kept=10, fan_in=2, event_entropy=0.5, redundancy=0.1) == pytest.approx(11)
+        assert selection_loss(0.1, 0.02) == pytest.approx((0.14, math.sqrt(0.07)))
+        assert pinsker(8.0) == 1.0
+        assert missed_span_bound([0.2, 0.05], residual=0.1) == pytest.approx(0.35)
+        assert missed_span_bound([]) == 0.0
 
-    def test_better_than_greedy(self):
-        utilities, tokens = {1: 2 / 3, 2: 2 / 3, 3: 1 / 3}, {1: 500, 2: 500, 3: 200}
-        assert select_under_budget(utilities, tokens, 1000) == {1, 2}
+    def test_utilities_add_up_to_the_information_where_spans_do_not_interact(self):
+        """Two independent coins, two future events, each a noisy copy of one: Σ E[U] is I(Z; Y) and ε̄ is 0."""
+        flip = 0.1
+        joint = {
+            (a, b, x, y): 0.25 * (1 - flip if x == a else flip) * (1 - flip if y == b else flip)
+            for a, b, x, y in product((0, 1), repeat=4)
+        }
+        one = information(joint, (0,), (2, 3), given=(1,))
+        other = information(joint, (1,), (2, 3), given=(0,))
+        assert one + other == pytest.approx(information(joint, (0, 1), (2, 3)))
 
-    def test_thirds_add_up(self):
-        """Three spans of 1/3 tie with one of 1; as floats, seven of 1/7 would not."""
-        utilities = {**dict.fromkeys(range(1, 8), 1 / 7), 8: 1.0}
-        tokens = {**dict.fromkeys(range(1, 8), 10), 8: 70}
-        assert select_under_budget(utilities, tokens, 70) == {8}  # same utility, same tokens: the newer
-        assert select_under_budget(utilities, tokens | {8: 71}, 71) == set(range(1, 8))  # fewer tokens
 
-    def test_required_come_first_even_when_too_large(self):
-        utilities, tokens = {1: 1.0, 2: 1.0}, {1: 10, 2: 10, 3: 500}
-        assert select_under_budget(utilities, tokens, 100, required={3}) == {3}
-        assert select_under_budget(utilities, tokens, 510, required={3}) == {2, 3}
-        assert select_under_budget(utilities, tokens, -5) == set()
+def information(joint, first, second, given=()):
+    """I(first; second | given) in nats, for a joint distribution over tuples."""
 
-    def test_useless_spans_stay_out_unless_free(self):
-        assert select_under_budget({1: 0.0, 2: 0.0}, {1: 5, 2: 0}, 100) == {2}
+    def marginal(places):
+        found = Counter()
+        for outcome, p in joint.items():
+            found[tuple(outcome[place] for place in places)] += p
+        return found
 
-    def test_the_order_of_the_input_does_not_matter(self):
-        rng = random.Random(42)
-        pairs = [(span, rng.randint(0, 3) / 3, rng.randint(1, 30)) for span in range(60)]
-        answers = set()
-        for _ in range(5):
-            rng.shuffle(pairs)
-            answers.add(select_under_budget({s: u for s, u, _ in pairs}, {s: t for s, _, t in pairs}, 300))
-        assert len(answers) == 1
+    def entropy(places):
+        return -sum(p * math.log(p) for p in marginal(places).values() if p)
 
-    @pytest.mark.parametrize("sketches", [3, 20])
-    def test_a_thousand_spans_take_no_time(self, sketches):
-        rng = random.Random(42)
-        tokens = {span: max(1, int(rng.lognormvariate(5.5, 1))) for span in range(1000)}
-        utilities = {span: rng.randint(0, sketches) / sketches for span in tokens}
-        start = time.perf_counter()
-        chosen = select_under_budget(utilities, tokens, 100_000)
-        assert time.perf_counter() - start < 2  # some hundredths of a second on an idle machine
-        assert sum(tokens[span] for span in chosen) <= 100_000
+    return entropy(first + given) + entropy(second + given) - entropy(first + second + given) - entropy(given)
 
+
+class TestRefused:
     @pytest.mark.parametrize(
-        ("utilities", "tokens", "required"),
+        "call",
         [
-            ({1: 0.5}, {}, ()),
-            ({}, {}, (1,)),
-            ({1: -0.1}, {1: 5}, ()),
-            ({1: math.nan}, {1: 5}, ()),
-            ({1: 1}, {1: -5}, ()),
+            lambda: certificate([{1}], {2}, kappa=-1),
+            lambda: certificate([{1}], {2}, epsilon=math.inf),
+            lambda: proportional_utility(0.5, 1.0),
+            lambda: surely_ranks_above(0.5, 0.1, impact=(2, 1)),
+            lambda: missed_span_bound([-1.0]),
+            lambda: pinsker(math.nan),
+            lambda: interaction_bound(-1, 1, 1, 1),
+            lambda: selection_gap(-0.1),
+            lambda: bottleneck(1, 1, 0),
+            lambda: bottleneck_selection({1: 1.0}, {1: -1.0}, 1.0),
+            lambda: budget_multiplier({1: 1.0}, {1: 1.0}, -1),
         ],
     )
-    def test_nonsense_is_refused(self, utilities, tokens, required):
+    def test_nonsense(self, call):
         with pytest.raises(ConfigError):
-            select_under_budget(utilities, tokens, 10, required)
+            call()
+
+
+def subsets(items):
+    return chain.from_iterable(combinations(list(items), size) for size in range(len(items) + 1))
 
 
 def test_the_examples_in_the_docs():

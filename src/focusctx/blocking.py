@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The coroutine's result."""
+    """Run the coroutine to its end and return its result."""
     return Background(coroutine).result()
 
 
@@ -38,7 +38,7 @@ class Background(Generic[T]):
         return self._outcome.result()
 
     def cancel(self) -> None:
-        """Stop soon; nobody waits for the result any more."""
+        """Stop soon; the result is no longer wanted."""
         if not self._outcome.done():
             self._loop.call_soon_threadsafe(self._task.cancel)
 

@@ -57,7 +57,7 @@ class Focus:
         self.draft = draft_from(draft)
         self._price = price_of(self.draft.name)
         self.count = Counter(self.config.tokens).count
-        """How this object counts tokens; every text once."""
+        """Counts the tokens of a text; each text once."""
         self._recent = RecentHistories(self.config, self.count)
         self._reading = threading.Lock()
         self._breaker = Breaker(self.config.breaker_failures, self.config.breaker_pause)
@@ -134,7 +134,7 @@ class Focus:
         """Everything after the draft: cite, score, keep, rebuild."""
         history = event.history
         event.usage = drafted.usage
-        event.sketches = drafted.sketches
+        event.sketches, event.prompt = drafted.sketches, self.config.prompt
         plans = [sketch for sketch in event.sketches if sketch.problem is None]
         if len(plans) <= self.config.rollouts // 2:
             self._breaker.failed()
@@ -188,7 +188,7 @@ class Focus:
         return history.tokens - gone + outlines
 
     async def _offers(self, history: History, sketches: Sequence[Sketch]) -> Offers | None:
-        """What could fill the room that the sketches leave, if they leave any."""
+        """Value the spans that could fill the room left by the sketches, if there is any."""
         if not self.config.fill:
             return None
         kept = select(history, score(sketches), {}, self.config).kept
@@ -212,21 +212,21 @@ class Focus:
 
 @dataclass(frozen=True, slots=True)
 class Drafted:
-    """What came back from the draft."""
+    """The draft's sketches and what they cost."""
 
     sketches: tuple[Sketch, ...]
     problem: str | None
     seen: frozenset[int]
     """The spans the draft was shown: it can only judge those."""
     offers: Offers | None
-    """What may fill the room that the sketches leave."""
+    """Spans that may fill the room that the sketches leave."""
     seconds: float
     usage: Usage
 
 
 @dataclass(slots=True)
 class _Event:
-    """What one call has gathered so far."""
+    """Values gathered during one call."""
 
     history: History
     original: Sequence[Message]
@@ -235,6 +235,7 @@ class _Event:
     pinned: dict[int, str]
     started: float
     sketches: tuple[Sketch, ...] = ()
+    prompt: str | None = None
     usage: Usage = Usage()
 
     def untouched(self, **more: Any) -> Result:
@@ -244,6 +245,7 @@ class _Event:
             history=self.history,
             pinned=tuple(self.pinned),
             sketches=self.sketches,
+            prompt=self.prompt,
             usage=self.usage,
             **more,
         )
@@ -262,7 +264,7 @@ def untouched(messages: Sequence[Message], spans: Iterable[int], tokens: int, st
 
 
 def _warnings(sketches: Sequence[Sketch], problem: str | None, tokens: int, limit: int | None) -> tuple[str, ...]:
-    """What a careful user wants to know although the event went well."""
+    """Problems worth knowing although the event went well."""
     found = [problem] if problem else []
     if limit is not None and tokens > limit:
         found.append(f"{tokens} tokens are left, above the limit of {limit}: what may never be dropped stays")

@@ -25,6 +25,7 @@ class Settings(TypedDict, total=False):
     threshold: float
     defensive: bool
     temperature: float
+    prompt: Literal["focusctx", "paper"]
     dropped: Literal["remove", "skeleton"]
     fill: float
     limit: int | None
@@ -73,6 +74,11 @@ class FocusConfig:
 
     temperature: float = 0.7
     """Of the draft. Above 0, or the sketches do not differ."""
+
+    prompt: Literal["focusctx", "paper"] = "focusctx"
+    """The words in which the draft is asked. `paper` asks for what the paper's prompt asks for. Ours adds what stays in
+    any case, that finished work is no step, that steps listing members of a set are needed, and that a trace is data.
+    """
 
     dropped: Literal["remove", "skeleton"] = "remove"
     """What becomes of a dropped span: `remove` takes it out whole (the paper's rule); `skeleton` keeps its
@@ -135,6 +141,7 @@ class FocusConfig:
             "rollouts must be 1 or more": self.rollouts < 1,
             "threshold must be above 0 and at most 1": not 0 < self.threshold <= 1,
             "temperature must be 0 or more": self.temperature < 0,
+            "prompt must be 'focusctx' or 'paper'": self.prompt not in ("focusctx", "paper"),
             "dropped must be 'remove' or 'skeleton'": self.dropped not in ("remove", "skeleton"),
             "fill must be between 0 and 1": not 0 <= self.fill <= 1,
             "limit must be None or 1 or more": self.limit is not None and self.limit < 1,
@@ -162,7 +169,7 @@ class FocusConfig:
     @classmethod
     def paper(cls, **changes: Any) -> FocusConfig:
         """The paper's settings with everything beyond the paper switched off."""
-        return cls(dropped="remove", fill=0.0, limit=None).with_changes(**changes)
+        return cls(prompt="paper", dropped="remove", fill=0.0, limit=None).with_changes(**changes)
 
     def with_changes(self, **changes: Any) -> FocusConfig:
         """The same settings with some changed; an unknown name is an error that lists the known ones."""

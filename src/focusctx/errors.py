@@ -13,8 +13,7 @@ FocusError
     └── DraftUnavailable  the server is down, overloaded or unreachable, after all retries
 
 `Focus.compress` lets only MessageError, ConfigError and MissingExtraError out: they mean the program is
-wrong. A draft that fails is the world being the world: the history comes back as it was, and the Result says
-why.
+wrong. A failing draft is not the program's fault: the history comes back unchanged, and the Result says why.
 """
 
 from __future__ import annotations
@@ -40,8 +39,8 @@ class ConfigError(FocusError, ValueError):
 class MissingExtraError(FocusError, ImportError):
     """A feature needs an optional dependency."""
 
-    def __init__(self, feature: str, extra: str) -> None:
-        super().__init__(f"{feature} needs an extra: pip install 'focusctx[{extra}]'")
+    def __init__(self, feature: str, extra: str, package: str = "focusctx") -> None:
+        super().__init__(f"{feature} needs an extra: pip install '{package}[{extra}]'")
 
 
 class StoreError(FocusError):

@@ -6,7 +6,7 @@ from .types import Decision, Result
 
 
 def explain(result: Result) -> str:
-    """What was kept, dropped, rescued and pinned, by which sketch and for which reason."""
+    """Say which spans were kept, dropped, rescued or pinned, by which sketch and why."""
     lines = [summary(result)]
     lines += [f"warning: {warning}" for warning in result.warnings]
     lines += [_decision(decision, len(result.sketches)) for decision in result.decisions]

@@ -1,4 +1,4 @@
-"""What models cost: the figures stand in prices.toml beside this file, and FOCUSCTX_PRICES can name one of yours.
+"""Model prices, from prices.toml beside this file and from your own file if FOCUSCTX_PRICES names one.
 
 A model without an entry has no price: the answer is None, never a guess from a name that looks alike.
 """
@@ -28,7 +28,7 @@ class Price:
     cache_write: float = 1.0
     """Writing a token to the cache; 1 means no surcharge."""
     cache_write_hour: float | None = None
-    """The same for a one-hour entry, where the vendor sells one."""
+    """Writing a token to a one-hour cache entry, where the vendor sells one."""
     cache_ttl: float | None = None
     """Seconds an unused cache entry lives; None where nothing firm is documented."""
     context: int | None = None

@@ -1,15 +1,15 @@
-"""What the paper proves, as functions: how many sketches are enough, what a drop can cost, what fits a budget.
+"""The paper's statements as functions: how many sketches are enough, what a drop can cost, how far a choice by
+utility lies from the best one.
 
 Pure functions of numbers, no model needed. Letters as in the paper: m spans, N rollouts, margin γ,
-threshold τ, dependency score u, counterfactual utility U. docs/theory.md has a worked example.
+threshold τ, dependency score u, counterfactual utility U. docs/theory.md has worked examples.
+The exact choice under a token limit is in `knapsack.py`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from fractions import Fraction
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from .errors import ConfigError
 from .types import Certificate
@@ -73,12 +73,18 @@ def certificate(
     *,
     confidence: float = 0.95,
     m_max: float = 1.0,
+    kappa: float = 1.0,
+    epsilon: float = 0.0,
 ) -> Certificate:
-    """The bound on what dropping the set can change: `m_max · min(1, û_S + radius)`, with what it rests on.
+    """The bound on what dropping the set can change: `m_max · min(1, κ·(û_S + radius) + ε)`, with its assumptions.
 
-    For a bound without the remark on selection, pass fresh sketches, sampled after the set was chosen.
+    `kappa` and `epsilon` say how well the draft covers the agent's needs: `u^π <= κ·u^q + ε`. The defaults take the
+    draft at its word. For a bound without the remark on selection, pass fresh sketches, sampled after the set was
+    chosen.
     """
     _check_impact(m_max)
+    _check_amount("kappa", kappa)
+    _check_amount("epsilon", epsilon)
     utility = set_utility(cited, dropped)
     rollouts = len(cited)
     # No future can miss the empty set: its score is 0 and not an estimate.
@@ -89,13 +95,15 @@ def certificate(
         confidence=confidence,
         rollouts=rollouts,
         m_max=m_max,
-        bound=m_max * min(1.0, utility + radius),
-        assumptions=_assumptions(rollouts, radius, m_max) if dropped else ("Nothing was dropped.",),
+        bound=m_max * min(1.0, kappa * (utility + radius) + epsilon) if dropped else 0.0,
+        assumptions=_assumptions(rollouts, radius, m_max, kappa, epsilon) if dropped else ("Nothing was dropped.",),
+        kappa=kappa,
+        epsilon=epsilon,
     )
 
 
 def threshold_bound(dropped: int, threshold: float, m_max: float = 1.0) -> float:
-    """What is known of a drop by threshold alone: `m_max · min(1, τ·|S|)`. Weaker than any good certificate."""
+    """The bound that the threshold alone gives: `m_max · min(1, τ·|S|)`. Weaker than any good certificate."""
     _check_impact(m_max)
     if dropped < 0:
         raise ConfigError(f"dropped must be 0 or more, got {dropped}")
@@ -131,128 +139,116 @@ def utility_bounds(score: float, score_without: float, impact: float) -> tuple[f
     return lower, max(lower, score * impact)
 
 
-def select_under_budget(
-    utilities: Mapping[int, float],
-    tokens: Mapping[int, int],
-    budget: int,
-    required: Collection[int] = (),
-) -> frozenset[int]:
-    """The spans with the highest total utility that fit: an exact 0/1 knapsack, not a greedy guess.
+def proportional_utility(score: float, leak: float) -> float:
+    """The exact U where removal makes every future that uses the span less likely by one share: `d(u || (1-ρ)u)`.
 
-    Keys are span indices. `required` spans are in even if they alone exceed the budget; what they leave is
-    shared among the rest. Equal totals are settled by fewer tokens, then by newer spans (the set that holds
-    the newest span in which two sets differ), so the answer is unique. A span without use is kept only when
-    it costs nothing.
+    `leak` is ρ. Under one ρ for all spans U grows with u, so ranking by citations is ranking by utility.
     """
-    _check_knapsack(utilities, tokens, required)
-    chosen = frozenset(required)
-    room = budget - sum(tokens[index] for index in chosen)
-    if room < 0:
-        return chosen
-    optional = [index for index in utilities if index not in chosen]
-    free = frozenset(index for index in optional if tokens[index] == 0)
-    worth = [index for index in optional if utilities[index] > 0 and 0 < tokens[index] <= room]
-    return chosen | free | _knapsack(_items(worth, utilities, tokens), room)
+    _check_share("score", score)
+    if not 0 < leak < 1:
+        raise ConfigError(f"leak must be between 0 and 1, got {leak}")
+    return binary_kl(score, (1 - leak) * score)
 
 
-class _Item(NamedTuple):
-    span: int
-    tokens: int
-    utility: int
-    bit: int
-    """Newer spans have higher bits: of two sets, the one with the larger sum of bits has the newer spans."""
+def surely_ranks_above(score: float, other: float, *, impact: tuple[float, float], remainder: float = 0.0) -> bool:
+    """True if a span of `score` certainly has more utility than one of score `other`: `u_i·m_min - ρ_max > u_j·m_max`.
 
-
-_State = tuple[int, int, int]
-"""(tokens, -utility, -bits) of a partial choice: smaller is better in each, and in this order when sorted."""
-
-
-def _items(indices: Collection[int], utilities: Mapping[int, float], tokens: Mapping[int, int]) -> list[_Item]:
-    """The spans with utilities as whole numbers, so that sums and ties are exact."""
-    shares = {index: _exact(utilities[index]) for index in indices}
-    scale = math.lcm(*(share.denominator for share in shares.values()))
-    return [
-        _Item(index, tokens[index], int(shares[index] * scale), 1 << place)
-        for place, index in enumerate(sorted(indices))
-    ]
-
-
-def _exact(utility: float) -> Fraction:
-    """The fraction k/N a float stands for: three times 1/3 must tie with 1. Other floats keep their own value."""
-    simple = Fraction(utility).limit_denominator(1000)
-    return simple if float(simple) == utility else Fraction(utility)
-
-
-def _knapsack(items: list[_Item], room: int) -> frozenset[int]:
-    """The best subset, by dynamic programming over the few items whose place is in doubt.
-
-    Filling by utility per token up to the first item that no longer fits (the break) is optimal but for the
-    room left over. Each item moved against that rule loses a known share, so only choices that lose less
-    than the best one found so far are followed; the others cannot win. Of two partial choices the one that
-    is no better in utility and no cheaper is given up. With utilities k/N the survivors are a handful.
+    `impact` holds m_min and m_max, `remainder` is ρ_max, the most that unaffected futures gain. False says nothing:
+    citation scores alone do not rank spans.
     """
-    ranked = sorted(items, key=lambda item: (Fraction(-item.utility, item.tokens), -item.span))
-    filled, cut = _fill(ranked, room)
-    if cut == len(ranked):
-        return frozenset(item.span for item in ranked)
-    slope = ranked[cut]
-    step = math.gcd(*(item.utility for item in ranked))
-
-    def value(state: _State) -> int:
-        """The most a state can still be worth with the room it leaves, in units of 1/slope.tokens."""
-        return -state[1] * slope.tokens + (room - state[0]) * slope.utility
-
-    def needed(best: _State) -> int:
-        """What a state must be worth to tie with the best: its utility at its tokens, or one step more at any."""
-        return min(value(best), (step - best[1]) * slope.tokens)
-
-    states = [filled]
-    best = _greedy(filled, ranked[cut:], room)
-    inside = {item.span for item in ranked[:cut]}
-    in_doubt = sorted((abs(i.utility * slope.tokens - i.tokens * slope.utility), i.span, i) for i in ranked)
-    for loss, _, item in in_doubt:
-        if value(filled) - loss < needed(best):
-            break  # moving this item, or any after it, costs more than the best choice leaves to gain
-        states = _undominated(states, _moved(states, item, -1 if item.span in inside else 1))
-        best = min([best, *(s for s in states if s[0] <= room)], key=lambda s: (s[1], s[0], s[2]))
-        floor = needed(best)
-        states = [state for state in states if value(state) >= floor]
-    return frozenset(item.span for item in items if -best[2] & item.bit)
+    _check_share("score", score)
+    _check_share("other", other)
+    least, most = impact
+    _check_amount("remainder", remainder)
+    if not 0 <= least <= most < math.inf:
+        raise ConfigError(f"impact must be two finite numbers, 0 or more, the smaller one first, got {impact}")
+    return score * least - remainder > other * most
 
 
-def _fill(ranked: list[_Item], room: int) -> tuple[_State, int]:
-    """The leading items that fit, and the place of the first that does not."""
-    state = (0, 0, 0)
-    for place, item in enumerate(ranked):
-        if state[0] + item.tokens > room:
-            return state, place
-        state = _add(state, item)
-    return state, len(ranked)
+def missed_span_bound(missed: Iterable[float], residual: float = 0.0) -> float:
+    """The most that missing needed spans can change: `δ_res + Σ U(s_i)` over their utilities.
+
+    `residual` is δ_res, what is lost although nothing was missed because draft and agent differ.
+    """
+    utilities = list(missed)
+    for utility in (*utilities, residual):
+        _check_amount("utilities and residual", utility)
+    return residual + sum(utilities)
 
 
-def _greedy(state: _State, rest: list[_Item], room: int) -> _State:
-    """A good choice to measure others against: whatever of the rest still fits, best first."""
-    for item in rest:
-        if state[0] + item.tokens <= room:
-            state = _add(state, item)
-    return state
+def pinsker(divergence: float) -> float:
+    """The total variation that a KL divergence in nats allows: `min(1, sqrt(D / 2))`."""
+    if not divergence >= 0:
+        raise ConfigError(f"divergence must be 0 or more, got {divergence}")
+    return min(1.0, math.sqrt(divergence / 2))
 
 
-def _add(state: _State, item: _Item, sign: int = 1) -> _State:
-    return state[0] + sign * item.tokens, state[1] - sign * item.utility, state[2] - sign * item.bit
+def interaction_bound(kept: int, fan_in: float, event_entropy: float, redundancy: float) -> float:
+    """Bound on ε̄, by which the sum of utilities can miss the information kept: `m·(f·h + ρ)` nats.
+
+    Each of the m kept spans is needed by at most f future events of entropy h, and shares at most ρ with the rest of
+    the history. It does not grow with the number of events to come, while the information kept does: over long
+    horizons it is a vanishing share.
+    """
+    if kept < 0:
+        raise ConfigError(f"kept must be 0 or more, got {kept}")
+    for name, value in (("fan_in", fan_in), ("event_entropy", event_entropy), ("redundancy", redundancy)):
+        _check_amount(name, value)
+    return kept * (fan_in * event_entropy + redundancy)
 
 
-def _moved(states: list[_State], item: _Item, sign: int) -> list[_State]:
-    return [_add(state, item, sign) for state in states]
+def selection_gap(interaction: float) -> float:
+    """The most information, in nats, by which the choice by total utility falls short of the best one: `2·ε̄`.
+
+    Where the best trace leads every other by more than this, both choices are the same.
+    """
+    _check_amount("interaction", interaction)
+    return 2 * interaction
 
 
-def _undominated(left: list[_State], right: list[_State]) -> list[_State]:
-    """Both lists in one, without any state that has no more utility than a cheaper one."""
-    front: list[_State] = []
-    for state in sorted(left + right):
-        if not front or state[1] < front[-1][1]:
-            front.append(state)
-    return front
+def selection_loss(best_loss: float, interaction: float) -> tuple[float, float]:
+    """What the choice by total utility can cost, given the loss of the best trace: in nats, and as total variation."""
+    _check_amount("best_loss", best_loss)
+    loss = best_loss + selection_gap(interaction)
+    return loss, pinsker(loss)
+
+
+def bottleneck(kept_nats: float, information: float, beta: float) -> float:
+    """The Information Bottleneck objective of a trace, to be minimised: `I(H; Z) - β·I(Z; Y)`."""
+    _check_amount("kept_nats", kept_nats)
+    _check_amount("information", information)
+    _check_beta(beta)
+    return kept_nats - beta * information
+
+
+def bottleneck_selection(utilities: Mapping[int, float], lengths: Mapping[int, float], beta: float) -> frozenset[int]:
+    """The spans that minimise the Information Bottleneck objective: each whose `β·U` exceeds its code length.
+
+    β is the inverse of the multiplier λ that a budget on the lengths has, so a span stays if `U / length > λ`.
+    """
+    _check_beta(beta)
+    for index, utility in utilities.items():
+        _check_amount(f"utility of span {index}", utility)
+        _check_amount(f"length of span {index}", lengths[index])
+    return frozenset(index for index, utility in utilities.items() if beta * utility > lengths[index])
+
+
+def budget_multiplier(utilities: Mapping[int, float], lengths: Mapping[int, float], budget: float) -> float:
+    """The smallest Lagrange multiplier λ = 1/β at which the Information Bottleneck's choice fits the budget.
+
+    0 where everything of use fits. Spans are lumps: between two multipliers the choice can jump over the budget, and
+    then an exact knapsack keeps more (the duality gap).
+    """
+    _check_amount("budget", budget)
+    ratios = {i: u / lengths[i] if lengths[i] else math.inf for i, u in utilities.items() if u > 0}
+    kept = sum(lengths[index] for index in ratios)
+    multiplier = 0.0
+    for ratio in sorted(set(ratios.values())):
+        if kept <= budget:
+            break
+        multiplier = ratio  # at λ equal to its ratio a span goes
+        kept -= sum(lengths[index] for index, own in ratios.items() if own == ratio)
+    return multiplier
 
 
 def _failure(spans: int, rollouts: int, margin: float) -> float:
@@ -265,31 +261,19 @@ def _kl_term(p: float, q: float) -> float:
     return p * math.log(p / q) if q > 0 else math.inf
 
 
-def _assumptions(rollouts: int, radius: float, m_max: float) -> tuple[str, ...]:
+def _assumptions(rollouts: int, radius: float, m_max: float, kappa: float, epsilon: float) -> tuple[str, ...]:
     return (
         "Dropping spans only makes futures that use them less likely and the others more likely.",
         f"Where a future needs a dropped span, the loss is at most m_max = {m_max:g}"
         " (1 is always enough when loss is measured as total variation).",
         f"The {rollouts} sketches are independent samples of the draft, and each cites all the spans its plan needs.",
-        "The bound speaks of the future as the draft sees it. It carries over to the agent only if the agent"
-        " needs the dropped set at most κ times as often as the draft says, plus ε: u^π <= κ·u^q + ε."
-        " Neither κ nor ε is measured here.",
+        f"The agent needs the dropped set at most κ = {kappa:g} times as often as the draft says, plus ε = {epsilon:g}:"
+        " u^π <= κ·u^q + ε. Neither is measured here; compare replays of your own runs.",
         "If the dropped set was chosen with these same sketches, its utility is an optimistic estimate;"
         " the confidence level is exact only for a set fixed beforehand or checked with fresh sketches.",
         "A low score bounds the loss; it does not rank spans: a span cited more often may still matter less.",
         f"With {rollouts} sketches the radius alone is {radius:.2f}, whatever they cite.",
     )
-
-
-def _check_knapsack(utilities: Mapping[int, float], tokens: Mapping[int, int], required: Collection[int]) -> None:
-    for index in (*utilities, *required):
-        if index not in tokens:
-            raise ConfigError(f"span {index} has no token count")
-        if tokens[index] < 0:
-            raise ConfigError(f"tokens must be 0 or more, got {tokens[index]} for span {index}")
-    for index, utility in utilities.items():
-        if not 0 <= utility < math.inf:
-            raise ConfigError(f"utilities must be 0 or more and finite, got {utility} for span {index}")
 
 
 def _check_spans(spans: int) -> None:
@@ -321,3 +305,13 @@ def _check_impact(m_max: float) -> None:
 def _check_share(name: str, share: float) -> None:
     if not 0 <= share <= 1:
         raise ConfigError(f"{name} must be between 0 and 1, got {share}")
+
+
+def _check_amount(name: str, value: float) -> None:
+    if not 0 <= value < math.inf:
+        raise ConfigError(f"{name} must be 0 or more and finite, got {value}")
+
+
+def _check_beta(beta: float) -> None:
+    if not 0 < beta < math.inf:
+        raise ConfigError(f"beta must be above 0 and finite, got {beta}")

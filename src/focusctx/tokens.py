@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     import tiktoken
 
 TokenCounter: TypeAlias = Callable[[str], int]
-"""From a text to its number of tokens."""
+"""A function from a text to its number of tokens."""
 
 _BLANKS = r"\s+(?!\S)|\s+"
-"""But for the one that goes with the next word."""
+"""Blanks, except the one that belongs to the next word."""
 
 
 def _pattern(*easy: str) -> str:
-    """No pattern of `easy` looks ahead. As one group they are left to the regex engine's fast half."""
+    """Join patterns; those of `easy` do not look ahead, so as one group the regex engine runs them fast."""
     return f"(?:{'|'.join(easy)})|{_BLANKS}"
 
 

@@ -19,8 +19,8 @@ Owner: TypeAlias = int | tuple[int, ...]
 Anthropic user message that holds tool results and the user's own words at once."""
 
 Fate: TypeAlias = Literal["kept", "rescued", "pinned", "dropped", "skeleton"]
-"""What became of a span: kept because plans cite it, because the defensive check rescued it, or because no
-method may drop it; dropped whole; or left as a skeleton, without its observation."""
+"""The outcome for a span: kept because plans cite it, rescued by the defensive check, pinned because no method may
+drop it, dropped whole, or left as a skeleton without its observation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a draft is asked, the same for each of the N sketches."""
+    """The question to a draft, the same for each of the N sketches."""
 
     system: str
     user: str
@@ -97,7 +97,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What drafting took. Adds up over replies; `cost` is None while any part of it has no known price."""
+    """Requests, tokens and USD spent on sketches. Adds up; `cost` is None if any part has no known price."""
 
     requests: int = 0
     input_tokens: int = 0
@@ -129,7 +129,7 @@ class DraftModel(Protocol):
 
     @property
     def name(self) -> str:
-        """What logs and reports call it, e.g. `openai:gpt-4.1-mini`."""
+        """The name used in logs and reports, e.g. `openai:gpt-4.1-mini`."""
 
     def sample(self, prompt: Prompt, n: int) -> AsyncIterator[Reply]:
         """Yield up to `n` independent replies, each as soon as it is there.
@@ -179,7 +179,7 @@ class Sketch:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What became of one span, and the evidence for it."""
+    """The outcome for one span, and the evidence for it."""
 
     index: int
     fate: Fate
@@ -201,7 +201,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """The bound on what dropping the set can change: `loss <= m_max * (set_utility + radius)`."""
+    """The bound on what dropping the set can change: `loss <= m_max * (kappa * (set_utility + radius) + epsilon)`."""
 
     set_utility: float
     """`û_S`: the share of sketches that cite any dropped span."""
@@ -211,6 +211,10 @@ class Certificate:
     m_max: float
     bound: float
     assumptions: tuple[str, ...]
+    kappa: float = 1.0
+    """How many times more often than the draft says the agent may need the set."""
+    epsilon: float = 0.0
+    """Added to that for needs that the draft never cites."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,20 +222,20 @@ class Result:
     """One event: the messages to send, and everything that led to them."""
 
     messages: Sequence[Message]
-    """What to send: the very list that came in unless `compressed`."""
+    """The messages to send: the very list that came in unless `compressed`."""
     compressed: bool
     kept: tuple[int, ...] = ()
     dropped: tuple[int, ...] = ()
-    """All that did not stay whole."""
+    """Spans that did not stay whole."""
     skeletons: tuple[int, ...] = ()
-    """Those of the dropped spans whose thought and action stay."""
+    """The dropped spans whose thought and action stay."""
     rescued: tuple[int, ...] = ()
     pinned: tuple[int, ...] = ()
     utilities: Mapping[int, float] = field(default_factory=dict)
     """`û_i` of every span, once sketches were drawn."""
     sketches: tuple[Sketch, ...] = ()
     decisions: Sequence[Decision] = ()
-    """One for every span, once sketches were drawn; worked out when somebody looks at them."""
+    """One for every span, once sketches were drawn; computed on first access."""
     certificate: Certificate | None = None
     tokens_before: int = 0
     tokens_after: int = 0
@@ -242,6 +246,8 @@ class Result:
     warnings: tuple[str, ...] = ()
     history: History | None = None
     """The history the decisions speak of; None when nothing was due."""
+    prompt: str | None = None
+    """The name of the prompt the sketches were asked with, `focusctx` or `paper`; None when none were."""
 
     def explain(self) -> str:
         """The event in words: which spans were kept, dropped, rescued or pinned, by whom and why."""

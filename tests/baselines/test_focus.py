@@ -3,9 +3,9 @@
 import asyncio
 
 from focusctx.baselines.focus import FocusMethod
-from focusctx.bench.sizes import size
 from focusctx.drafts import ScriptedDraft
 from focusctx.errors import DraftUnavailable
+from focusctx.replay.sizes import size
 from focusctx.types import Reply, Usage
 from histories import run
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from baselines.answers import SPENT, by_first_letter
+from answers import SPENT, by_first_letter
 from focusctx.baselines.embedders import Embed, Embedded, embedder_from
 from focusctx.baselines.retrieval import Retrieval
 from focusctx.errors import ConfigError, DraftUnavailable

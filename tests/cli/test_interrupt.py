@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.replay.logs import long_run, write
-from focusctx.bench.replay.record import run_records
-from focusctx.bench.replay.sketches import Sketches
+from focusctx.replay.record import run_records
+from focusctx.replay.sketches import Sketches
+from replay.logs import long_run, write
 
 ANSWERED = 3
 """Requests that the server answers, after the one question before the start; it leaves the others waiting."""

@@ -9,9 +9,7 @@ import pytest
 import histories
 from focusctx import __version__
 from focusctx.baselines.embedders import embedder_from
-from focusctx.baselines.registry import ALL
-from focusctx.bench.benchmarks.registry import benchmark_names
-from focusctx.bench.replay.methods import KNOWN
+from focusctx.baselines.registry import method_names
 from focusctx.cli import main
 from focusctx.cli.options import DRAFTS, EMBEDDERS, FORMATS
 from focusctx.drafts.registry import draft_from
@@ -90,11 +88,8 @@ def help_of(capsys, *command):
 
 
 def test_the_help_lists_what_can_be_named(capsys):
-    bench = help_of(capsys, "bench", "run")
-    for name in (*ALL, *benchmark_names()):
-        assert name in bench
     replay = help_of(capsys, "replay", "run")
-    for name in set(KNOWN) - {"acon-ut", "acon-utco"}:  # no guideline can be given there
+    for name in {*method_names(), "focus"} - {"acon-ut", "acon-utco"}:  # no guideline can be given there
         assert name in replay
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.replay.logs import SHOPPING, long_run, run_of, write
-from focusctx.bench.replay.record import point_records, run_records
-from focusctx.bench.replay.sketches import Sketches
+from focusctx.replay.record import point_records, run_records
+from focusctx.replay.sketches import Sketches
+from replay.logs import SHOPPING, long_run, run_of, write
 
 ANTHROPIC = [
     {"role": "user", "content": "Read all."},
@@ -43,13 +43,12 @@ def test_a_log_a_table_and_records(focusctx, log, tmp_path):
     assert next(record for record in records if record.method == "none").recall == 1
     about = json.loads((tmp_path / "out" / "replay.json").read_text())
     assert set(about["data"]["my-logs.jsonl"]) == {"a", "b", "c"}
-    assert f"tables and pictures: {tmp_path / 'out' / 'report' / 'report.html'}" in err
-    assert list((tmp_path / "out" / "report" / "figures").glob("*trade-off.png"))
+    assert f"`focusctx replay report {tmp_path / 'out'}` makes pages and pictures" in err
 
 
 def test_the_same_command_goes_on_and_more_can_be_added(focusctx, log, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    command = ("replay", "run", log, "--budget", 400, "--jobs", 1, "--no-report", "--no-matched")
+    command = ("replay", "run", log, "--budget", 400, "--jobs", 1, "--no-matched")
     assert focusctx(*command, "--methods", "none", "--limit", 2)[0] == 0
     path = tmp_path / "focusctx-replay" / "my-logs" / "runs.jsonl"
     first = path.read_text()
@@ -66,9 +65,7 @@ def test_the_same_command_goes_on_and_more_can_be_added(focusctx, log, tmp_path,
 
 
 def test_the_budget_that_was_chosen_is_said(focusctx, log, tmp_path):
-    code, out, err = focusctx(
-        "replay", "run", log, "--methods", "none", "--jobs", 1, "--no-report", "--out", tmp_path / "out"
-    )
+    code, out, err = focusctx("replay", "run", log, "--methods", "none", "--jobs", 1, "--out", tmp_path / "out")
     assert code == 0
     assert "budget δ, chosen by the length of the runs: my-logs.jsonl 4096" in err
     assert "No compression" in out
@@ -99,7 +96,6 @@ def test_sketches_are_recorded_and_played(focusctx, log, tmp_path):
         "oracle",
         "--jobs",
         1,
-        "--no-report",
     )
     code, out, _ = focusctx(*play, "--rollouts", 2, "--out", tmp_path / "out")
     assert code == 0
@@ -120,7 +116,7 @@ def test_sketches_of_another_file_are_refused(focusctx, log, tmp_path, command):
 
 
 def test_a_budget_of_nothing_is_over_at_once(focusctx, log, tmp_path):
-    options = ("--budget", 0, "--jobs", 1, "--no-report", "--no-matched", "--methods", "focus-d", "--out", tmp_path)
+    options = ("--budget", 0, "--jobs", 1, "--no-matched", "--methods", "focus-d", "--out", tmp_path)
     code, out, _ = focusctx("replay", "run", log, *options)
     assert code == 0
     assert "my-logs.jsonl, δ 0" in out
@@ -132,14 +128,12 @@ def test_a_budget_of_nothing_is_over_at_once(focusctx, log, tmp_path):
     [((), "at gpt-4.1's prices (--model;"), (("--model", "my-own"), "which my-own has no known price for (--model)")],
 )
 def test_the_table_says_at_whose_prices(focusctx, log, tmp_path, model, said):
-    options = ("--budget", 400, "--jobs", 1, "--no-report", "--methods", "none", "--out", tmp_path / "out")
+    options = ("--budget", 400, "--jobs", 1, "--methods", "none", "--out", tmp_path / "out")
     assert f"$: the agent's calls, a run, {said}" in focusctx("replay", "run", log, *options, *model)[1]
 
 
 def test_points_of_a_log(focusctx, log, tmp_path):
-    code, out, _ = focusctx(
-        "replay", "points", log, "--budget", 400, "--jobs", 1, "--no-report", "--out", tmp_path / "out"
-    )
+    code, out, _ = focusctx("replay", "points", log, "--budget", 400, "--jobs", 1, "--out", tmp_path / "out")
     assert code == 0
     oracle = [record for record in point_records(tmp_path / "out") if record.method == "oracle"]
     assert len(oracle) == 5
@@ -149,16 +143,12 @@ def test_points_of_a_log(focusctx, log, tmp_path):
 
 def test_logs_in_other_formats(focusctx, tmp_path):
     path = write(tmp_path / "claude.jsonl", run_of(ANTHROPIC))
-    assert (
-        focusctx("replay", "run", path, "--budget", 200, "--jobs", 1, "--no-report", "--out", tmp_path / "out")[0] == 0
-    )
+    assert focusctx("replay", "run", path, "--budget", 200, "--jobs", 1, "--out", tmp_path / "out")[0] == 0
     records = {record.method: record for record in run_records(tmp_path / "out")}
     assert set(records) == {"none", "focus-o", "focus-d", "focus"}
     assert records["focus"].events
     assert records["focus"].words_lost == 0
-    code, _, err = focusctx(
-        "replay", "run", path, "--methods", "fifo", "--jobs", 1, "--no-report", "--out", tmp_path / "other"
-    )
+    code, _, err = focusctx("replay", "run", path, "--methods", "fifo", "--jobs", 1, "--out", tmp_path / "other")
     assert code == 2
     assert "fifo reads Chat Completions only" in err
     assert "--methods none focus-o focus-d focus" in err
@@ -180,7 +170,7 @@ def test_logs_in_other_formats(focusctx, tmp_path):
     ],
 )
 def test_what_a_user_can_do_wrong(focusctx, log, tmp_path, more, said):
-    code, out, err = focusctx("replay", "run", log, "--jobs", 1, "--no-report", "--out", tmp_path / "out", *more)
+    code, out, err = focusctx("replay", "run", log, "--jobs", 1, "--out", tmp_path / "out", *more)
     assert (code, out) == (2, "")
     assert said in err
 

@@ -1,5 +1,7 @@
 """The prompt: what the draft sees, and what it cannot be made to see."""
 
+from typing import Literal
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,10 +31,11 @@ def test_later_words_of_the_user_stand_where_they_were_said() -> None:
     assert "the task" not in "".join(lines)
 
 
-def test_the_prompt_itself_is_no_plan() -> None:
+@pytest.mark.parametrize("name", ["focusctx", "paper"])
+def test_the_prompt_itself_is_no_plan(name: Literal["focusctx", "paper"]) -> None:
     """A draft that only echoes what it was asked must not count as one that cites nothing."""
     for defensive in (True, False):
-        prompt = build_prompt(history("a", "b", "c"), FocusConfig(defensive=defensive))
+        prompt = build_prompt(history("a", "b", "c"), FocusConfig(prompt=name, defensive=defensive))
         assert read_sketch(str(prompt), 3).problem is not None
         assert ("Rescued Spans" in prompt.system) is defensive
 

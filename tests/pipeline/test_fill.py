@@ -82,12 +82,27 @@ def test_bare_spans_come_back_whole_or_not_at_all() -> None:
     assert (result.kept, result.skeletons) == ((1, 3), ())
 
 
-def test_where_the_sketches_leave_no_room_no_data_flow_is_read() -> None:
-    messages = history(USED, EMPTY, SHOWN)
-    focus = Focus(ScriptedDraft(["Step: finish | Depends on: [s_1, s_2]"]), tokens=len, budget=600)
-    assert focus.compress(messages).kept == (1, 2, 4)
-    few = Focus(ScriptedDraft([PLAN]), tokens=len, budget=10)
-    assert few.compress(messages).kept == (4,)
+@pytest.mark.parametrize(
+    ("plan", "budget", "reads"),
+    [
+        (PLAN, 1000, True),
+        ("Step: finish | Depends on: [s_1, s_2]", 600, False),  # what is cited fills the budget
+        (PLAN, 10, False),
+        (PLAN, 1, False),
+    ],
+)
+async def test_data_flow_is_read_only_where_the_sketches_leave_room(plan: str, budget: int, reads: bool) -> None:
+    found = read_history(history(USED, EMPTY, SHOWN), FocusConfig(), len)
+    drafted = await Focus(ScriptedDraft([plan]), tokens=len, budget=budget).sketch(found)
+    assert (drafted.offers is not None) == reads
+
+
+def test_no_skeleton_is_offered_that_saves_next_to_nothing() -> None:
+    """A placeholder in the place of a short result would lose it for a token or two."""
+    found = read_history(history(('"x"', "w" * 18), ('"y"', "w" * 24)), FocusConfig(), len)
+    shares = [skeleton_of(span, found.format, len).tokens / span.tokens for span in found.spans[:2]]
+    assert 0.7 < shares[1] < 0.9 < shares[0] < 1
+    assert read_offers(found, len).skeletons.keys() == {2}
 
 
 def test_a_step_that_goes_on_from_dropped_reasoning_stays_away() -> None:

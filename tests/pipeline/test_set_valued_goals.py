@@ -2,7 +2,7 @@
 
 import json
 
-from focusctx import Focus, Prompt
+from focusctx import Focus, FocusConfig, Prompt
 from histories import Messages, call
 
 TASK = "Add all my friends and roommates as friends on Venmo, if they are not already."
@@ -35,3 +35,10 @@ def test_prompt_asks_for_the_steps_that_list_members() -> None:
     result = Focus(obedient, tokens=len, budget=10, fill=0).compress(history())
     assert result.kept == (2, 3, 4, 5)
     assert "Lea Marsh" in json.dumps(list(result.messages))
+
+
+def test_paper_mode_asks_for_no_more_than_the_paper() -> None:
+    result = Focus(obedient, config=FocusConfig.paper(), tokens=len, budget=10).compress(history())
+    assert result.kept == (4, 5), "the paper's own failure case fails in the paper's mode"
+    assert result.prompt == "paper"
+    assert Focus(obedient, tokens=len, budget=10).compress(history()).prompt == "focusctx"

@@ -25,7 +25,7 @@ def test_the_lines_of_the_readme():
         messages = session.view(history)
     assert len(messages) < len(run(12))
     assert session.recall("s_1")[0].messages == tuple(run(12)[2:4])
-    assert [event.happened for event in session.events]
+    assert any(event.happened for event in session.events)
     assert session.savings.tokens_saved > 0
     session.close()
 

@@ -8,8 +8,8 @@ from ..compressor import Focus
 from ..config import FocusConfig
 from ..session.session import Session
 from ..types import Message, Usage
-from .ask import Writer
 from .method import Compressed
+from .patience import Writer
 
 _FAILURES = frozenset({"draft", "illegal", "store"})
 

@@ -12,7 +12,7 @@ GOES_ON = "the same command goes on where it was"
 
 @contextmanager
 def interruptible(and_then: str = GOES_ON) -> Iterator[None]:
-    """Around work that may be stopped at any moment, by Ctrl-C or by SIGTERM: whatever is written is written whole."""
+    """Guard work that Ctrl-C or SIGTERM may stop at any moment; its files are written whole or not at all."""
     from asyncio import CancelledError  # not above: all commands are loaded for `--help`
 
     before = {number: signal.signal(number, _stop) for number in (signal.SIGINT, signal.SIGTERM)}

@@ -12,8 +12,10 @@ from typing import NoReturn
 
 from .. import __version__
 from ..errors import FocusError
-from . import bench, compress, demo, explain, replay, serve
+from . import compress, demo, explain, replay, serve
+from .parsers import commands_of
 from .problem import Problem
+from .research import add_research, not_installed
 
 _EPILOG = """\
 exit codes:
@@ -58,11 +60,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: Sequence[str] | None) -> int:
     parser = _parser()
     arguments, unknown = parser.parse_known_args(argv)
-    if unknown:
+    if unknown and arguments.run is not not_installed:
         raise Problem(f"unrecognized arguments: {' '.join(unknown)}; see `{arguments.command} --help`")
-    if arguments.run is None:
-        parser.print_help(sys.stderr)
-        return 2
     code: int = arguments.run(arguments)
     return code
 
@@ -76,10 +75,11 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"focusctx {__version__}")
-    parser.set_defaults(run=None, command=parser.prog)
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for command in (compress, explain, demo, serve, bench, replay):
+    parser.set_defaults(command=parser.prog)
+    commands = commands_of(parser)
+    for command in (compress, explain, demo, serve, replay):
         command.add_to(commands)
+    add_research(commands)
     return parser
 
 

@@ -32,8 +32,8 @@ methods:
   retrieval                    the 5 turns most like the newest, by --embedder
   masking-10, masking-5, masking-3
                                all turns, but only the newest observations
-  prompting                    a summary, written by --compressor
-  llmlingua                    fewer words, with focusctx[llmlingua]
+  prompting                    a summary, written by --compressor (focusctx-bench)
+  llmlingua                    fewer words, with focusctx-bench[llmlingua]
   focus-o, focus-d             the paper's FOCUS, optimistic and defensive
 """
 
@@ -57,12 +57,12 @@ DEFAULTS = {
     "limit": 0,
     "deadline": 30.0,
 }
-"""How to compress, where nobody says otherwise."""
+"""The default settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """How a result was made: what reports say about it."""
+    """The draft and settings behind a result, for reports."""
 
     draft: str
     budget: int

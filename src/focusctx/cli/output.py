@@ -14,7 +14,7 @@ from .problem import Problem
 
 
 def names_file(target: str | None) -> bool:
-    """Whether --out names a file; no --out, or `-`, is standard output."""
+    """True if --out names a file; no --out, or `-`, is standard output."""
     return target not in (None, "-")
 
 

@@ -24,7 +24,7 @@ def parser_for(parts: Commands, name: str, help: str, description: str, epilog: 
 
 
 def commands_of(parser: argparse.ArgumentParser) -> Commands:
-    """What the parser's own subcommands are added to; without one it shows its help."""
+    """The group that subcommands are added to; without a subcommand the parser shows its help."""
 
     def show_help(_: argparse.Namespace) -> int:
         parser.print_help(sys.stderr)

@@ -1,20 +1,18 @@
 """`focusctx replay`: recorded runs, compressed as they would have been, held against what then happened.
 
-Each subcommand is a file of its own, `replay_NAME.py`, with one function: `add_to(parts)` adds its parser, which sets
-`run`. Such a file imports nothing heavy before `run` is called.
+`run` is here, in `replay_run.py`; the other subcommands come with `focusctx-bench`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import replay_ablate, replay_agree, replay_points, replay_record, replay_report, replay_run, replay_study
+from . import replay_run
 from .parsers import commands_of, parser_for
+from .research import add_research
 
 if TYPE_CHECKING:
     from .parsers import Commands
-
-_PARTS = (replay_run, replay_points, replay_record, replay_report, replay_agree, replay_study, replay_ablate)
 
 _DESCRIPTION = """\
 Replay recorded runs: what would each method have left of the past, and did the
@@ -27,7 +25,7 @@ with no key, no model and no download:
 
 
 def add_to(commands: Commands) -> None:
-    told = "what compression would have kept of your recorded runs, and what they needed"
-    parts = commands_of(parser_for(commands, "replay", told, _DESCRIPTION))
-    for part in _PARTS:
-        part.add_to(parts)
+    summary = "what compression would have kept of your recorded runs, and what they needed"
+    parts = commands_of(parser_for(commands, "replay", summary, _DESCRIPTION))
+    replay_run.add_to(parts)
+    add_research(parts, "replay")

@@ -12,10 +12,10 @@ from .options import EMBEDDERS, METHODS, add_threshold
 from .problem import Problem, check_positive
 
 if TYPE_CHECKING:
-    from ..bench.replay.methods import Setup
-    from ..bench.replay.runner import Plan
-    from ..bench.replay.runs import Run
-    from ..bench.replay.sketches import Recorded
+    from ..replay.methods import Setup
+    from ..replay.runner import Plan
+    from ..replay.runs import Run
+    from ..replay.sketches import Recorded
 
 DATA = """\
 DATA is a JSONL file, or a folder of such files: each line a list of messages,
@@ -76,8 +76,7 @@ def add_running(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="processes (default: the cores), or, where a model is asked, runs at once (default: 64)",
     )
-    add("--engine", choices=("local", "ray"), default="local", help="ray: on a Ray cluster, with focusctx[ray]")
-    add("--no-report", action="store_true", help="the table only: no pages and pictures")
+    add("--engine", choices=("local", "ray"), default="local", help="ray: on a Ray cluster, with focusctx-bench[ray]")
     add(
         "--deadline",
         type=float,
@@ -88,7 +87,7 @@ def add_running(parser: argparse.ArgumentParser) -> None:
 
 
 def runs_of(arguments: argparse.Namespace) -> list[Run]:
-    from ..bench.replay.runs import read_runs
+    from ..replay.runs import read_runs
 
     check_positive(arguments, "limit", "jobs", "rollouts", "deadline")
     runs = read_runs(arguments.data, arguments.limit)
@@ -99,7 +98,7 @@ def runs_of(arguments: argparse.Namespace) -> list[Run]:
 
 def budgets_of(arguments: argparse.Namespace, runs: list[Run]) -> dict[str, int]:
     """δ for each file, said where it was chosen here."""
-    from ..bench.replay.budgets import budgets_for
+    from ..replay.budgets import budgets_for
     from .terminal import printable
 
     budgets = budgets_for(runs, arguments.budget)
@@ -113,8 +112,8 @@ def plan_of(
     arguments: argparse.Namespace, runs: list[Run], recorded: list[Recorded], more: tuple[str, ...] = ()
 ) -> Plan:
     """What the options ask for; `more` are methods that only this command has."""
-    from ..bench.replay.methods import ANY_FORMAT
-    from ..bench.replay.runner import Plan
+    from ..replay.methods import ANY_FORMAT
+    from ..replay.runner import Plan
 
     if not (arguments.methods or all(run.format == "chat_completions" for run in runs)):
         arguments.methods = ANY_FORMAT
@@ -124,7 +123,7 @@ def plan_of(
 
 
 def setup_of(arguments: argparse.Namespace, recorded: list[Recorded]) -> Setup:
-    from ..bench.replay.methods import Setup
+    from ..replay.methods import Setup
 
     return Setup(
         methods=tuple(dict.fromkeys(arguments.methods or arguments.usual_methods)),
@@ -147,7 +146,7 @@ def recorded_of(arguments: argparse.Namespace, runs: list[Run]) -> list[Recorded
 
 def sketches_in(path: Path, runs: list[Run]) -> list[Recorded]:
     """All that a file has, which must be of these runs, at least some."""
-    from ..bench.replay.sketches import Sketches
+    from ..replay.sketches import Sketches
 
     recorded = list(Sketches(path))
     known = {(run.file, run.id) for run in runs}

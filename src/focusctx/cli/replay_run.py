@@ -14,15 +14,15 @@ from .problem import INCOMPLETE
 from .replay_options import CHAT_ONLY, DATA, REPLAY_METHODS, USUAL_METHODS, add_data, add_methods, add_running
 
 if TYPE_CHECKING:
-    from ..bench.replay.folder import ReplayFolder
-    from ..bench.replay.runner import Plan, ReplayTally
+    from ..replay.folder import ReplayFolder
+    from ..replay.runner import Plan, ReplayTally
     from .parsers import Commands
 
 _DESCRIPTION = f"""\
 Walk through recorded runs under compression methods, as the agent would have
 gone, and say how much of what each action needed stood in what it would have
-been sent. Prints the table and writes records; tables and pictures of them go
-beside the records.
+been sent. Prints the table and writes records, of which `focusctx replay
+report` makes pages and pictures (with focusctx-bench).
 
 {DATA}{CHAT_ONLY}
 It can be killed at any time: the same command goes on where it was. Further
@@ -41,8 +41,8 @@ def add_to(parts: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from ..bench.replay.runner import walk_all
-    from .bench_progress import progress
+    from ..replay.runner import walk_all
+    from .progress import progress
     from .replay_table import print_walks
     from .terminal import console_on
 
@@ -51,12 +51,12 @@ def run(arguments: argparse.Namespace) -> int:
     with interruptible(), progress(sys.stderr) as watch:
         tally = walk_all(plan, folder.runs, watch)
     print_walks(console_on(sys.stdout), folder.runs, arguments.model)
-    return finish(folder.path, tally, arguments)
+    return finish(folder.path, tally)
 
 
 def prepared(arguments: argparse.Namespace, more: tuple[str, ...] = ()) -> tuple[Plan, ReplayFolder]:
     """What is to be replayed, and the folder that its records go to, which is said; `more` as for `plan_of`."""
-    from ..bench.replay.folder import ReplayFolder
+    from ..replay.folder import ReplayFolder
     from .replay_options import folder_of, plan_of, recorded_of, runs_of
     from .terminal import printable
 
@@ -68,20 +68,12 @@ def prepared(arguments: argparse.Namespace, more: tuple[str, ...] = ()) -> tuple
     return plan, folder
 
 
-def finish(folder: Path, tally: ReplayTally, arguments: argparse.Namespace) -> int:
-    """The report beside the records; the exit code, and on standard error why there is more to do."""
+def finish(folder: Path, tally: ReplayTally) -> int:
+    """Return the exit code, and say on standard error why there is more to do."""
     from .terminal import printable
 
     say = sys.stderr.write
-    if not arguments.no_report:
-        from ..bench.replay.report.document import document
-        from ..bench.replay.report.write import write
-        from ..bench.report.write import can_draw
-
-        write(document(folder), folder / "report", ("html", "markdown"))
-        say(f"tables{' and pictures' if can_draw() else ''}: {printable(str(folder / 'report' / 'report.html'))}\n")
-        if not can_draw():
-            say("pictures need an extra: pip install 'focusctx[bench]'\n")
+    say(f"`focusctx replay report {printable(str(folder))}` makes pages and pictures of the records\n")
     failed = sum(tally.failed.values())
     if failed:
         say(f"{failed} runs could not be replayed; the last: {printable(tally.last_problem)}\n")

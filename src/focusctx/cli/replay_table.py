@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from ..bench.replay.record import PointRecord, RunRecord
-from ..bench.replay.report import measures
-from ..bench.replay.report.lines import Line, Measure, by_file, lines_of
 from ..prices import price_of
+from ..replay import measures
+from ..replay.lines import Line, Measure, by_file, lines_of
+from ..replay.record import PointRecord, RunRecord
 from .terminal import printable
 
 if TYPE_CHECKING:

@@ -48,7 +48,7 @@ def print_events(console: Console, events: Sequence[tuple[str, Result]], budget:
 
 
 def _print_event(console: Console, result: Result) -> None:
-    """The table, if the event came to decisions, and below it what it all comes to."""
+    """Print the table, if the event has decisions, and a summary below it."""
     if result.decisions:
         console.print(_table(result, console.width))
         console.print()
@@ -58,7 +58,7 @@ def _print_event(console: Console, result: Result) -> None:
 
 
 def what(span: Span) -> str:
-    """What a step did, in one line: its action, or its words where it took none."""
+    """Describe a step in one line: its action, or its words if it took none."""
     return short(span.action or span.thought or span.observation, _LONGEST)
 
 

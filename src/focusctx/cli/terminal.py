@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _PIPE_WIDTH = 140
-"""Where nobody's window says how wide a line may be."""
+"""Width of a line when no window says otherwise."""
 
 
 def console_on(stream: TextIO) -> Console:

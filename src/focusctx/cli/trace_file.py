@@ -31,10 +31,10 @@ class Conversation:
 
     name: str
     text: str
-    """As it stands in the file."""
+    """The text in the file."""
     value: Any
     field: str | None
-    """Where in the object the list is; None when the value is the list itself."""
+    """The object's field that holds the list; None if the value is the list itself."""
 
     @property
     def messages(self) -> list[Message]:
@@ -51,7 +51,7 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class SavedResult:
-    """What `focusctx compress --json` printed."""
+    """Output of `focusctx compress --json`."""
 
     name: str
     result: Result

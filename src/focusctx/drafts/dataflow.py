@@ -1,4 +1,4 @@
-"""What a history's data flow says about its future: which names, paths and ids later steps will likely use.
+"""Estimate from a history's data flow which names, paths and ids later steps will use.
 
 No language model. A fact is a string an agent has to get right to the letter. Where it came up, who wrote it, how
 often it was used and how crowded the place is where it stands are small pieces of evidence; added up, they give
@@ -43,7 +43,7 @@ _FAILURES = {
     ): r"\A[\s*#>]*(?:error|failed|failure|invalid|cannot|unable|denied|rejected|unauthori[sz]ed|forbidden)\b",
     ('"success"', '"ok"'): r"\"(?:success|ok)\"\s*:\s*false",
 }
-"""What failures look like, by the words of which one is in each of them: those are looked for much faster."""
+"""Patterns of failures, grouped by words that each match contains: plain words are much faster to search for."""
 _FAILURE = [(words, re.compile(form, re.IGNORECASE | re.MULTILINE)) for words, form in _FAILURES.items()]
 
 _SHORTEST, _LONGEST = 4, 120
@@ -79,11 +79,11 @@ class Fact:
     text: str
     kind: Kind
     chance: float
-    """That a later action uses it."""
+    """Probability that a later action uses it."""
     holders: tuple[int, ...]
     """The spans that hold it, oldest first; never the newest span, which stays anyway."""
     written: tuple[int, ...]
-    """Those of them in which the agent wrote it, in its thought or action."""
+    """The holders in which the agent wrote it, in its thought or action."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _share_in(words: frozenset[str], fact: str) -> float:
-    """How much of a name the user's words speak of."""
+    """Share of a name's words that the user also used."""
     own = _words(fact)
     return len(own & words) / len(own) if own else 0.0
 
@@ -164,7 +164,7 @@ def _user_words(history: History) -> str:
 
 
 def _pinned_text(history: History) -> str:
-    """What stays whatever is dropped, but for the newest span."""
+    """Text that is never dropped, without the newest span."""
     frame = (
         message["content"]
         for message, owner in zip(history.messages, history.owners, strict=False)
@@ -197,7 +197,7 @@ class _Step:
         return self.done | self.said | self.shown
 
     def crowds(self) -> dict[Kind, float]:
-        """For each kind, the log of how many neighbours a fact of it shares the observation with."""
+        """Log of the number of neighbours in the observation, for a fact of each kind."""
         kinds = Counter(map(kind_of, self.shown))
         files = kinds[Kind.FILE]
         if files and files >= kinds[Kind.NAME] + kinds[Kind.ID]:  # a listing: everything in it is one of many
@@ -207,7 +207,7 @@ class _Step:
 
 @dataclass(slots=True)
 class _Trail:
-    """What became of one fact over the spans."""
+    """The history of one fact over the spans."""
 
     holders: list[int] = field(default_factory=list)
     uses: int = 0
@@ -288,5 +288,5 @@ def _tried(action: str) -> str:
 
 
 def _same_aim(earlier: frozenset[str], later: frozenset[str]) -> bool:
-    """Whether a later call of the same tool is about the same things; one that names nothing is a plain retry."""
+    """True if a later call of the same tool is about the same things; a call that names nothing is a plain retry."""
     return 2 * len(earlier & later) >= len(earlier)

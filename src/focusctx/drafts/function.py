@@ -48,7 +48,7 @@ class FunctionDraft:
         return Reply(text, Usage(requests=1, cost=None))
 
     async def _outcome(self, prompt: Prompt) -> Any:
-        """What the function returned, or the exception it raised."""
+        """Return the function's result, or the exception it raised."""
         try:
             result = self._fn(prompt) if _is_async(self._fn) else await _in_daemon_thread(self._fn, prompt)
             return await result if inspect.isawaitable(result) else result
@@ -61,7 +61,7 @@ def _is_async(fn: Callable[..., Any]) -> bool:
 
 
 async def _in_daemon_thread(fn: Callable[[Prompt], Any], prompt: Prompt) -> Any:
-    """What `fn` returned, or the exception it raised (a future does not take every exception).
+    """Return the result of `fn`, or the exception it raised (a future does not take every exception).
 
     Not the loop's executor: `asyncio.run` joins that on its way out, so one hung call would hold up the agent
     for ever, deadline or not.

@@ -1,7 +1,7 @@
 """Step 4, cite: read a draft's reply into steps, the spans they cite, and rescues.
 
 Models write the two line forms with numbers, bullets, bold type, code fences, other brackets or none; all of
-that is read. What is not done is guess: an id that names no span of this history is reported as unknown, and a
+that is read. Nothing is guessed: an id that names no span of this history is reported as unknown, and a
 reply in which no dependency list can be read is no plan and does not vote.
 """
 

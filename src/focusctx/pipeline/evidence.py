@@ -24,23 +24,23 @@ def decisions(history: History, sketches: Sequence[Sketch], scores: Scores, sele
 
 
 def with_earlier(decided: Sequence[Decision], skeletons: Collection[int]) -> Sequence[Decision]:
-    """The same where these spans, which stay, were skeletons before."""
+    """The decisions, with kept spans that were skeletons before marked as skeletons."""
     return _Later(partial(_with_earlier, decided, skeletons))
 
 
 def with_newer(decided: Sequence[Decision], spans: Sequence[Span]) -> Sequence[Decision]:
-    """The same for a history that has grown: what was its newest span, which may have grown too, and those after it."""
+    """The decisions for a grown history: `spans` are its former newest span, as it is now, and those after it."""
     return _Later(partial(_with_newer, decided, spans))
 
 
 def reasons(sketches: Sequence[Sketch], spans: Collection[int]) -> dict[int, tuple[str, ...]]:
-    """Those of the spans that some sketch names, with the steps that need them and the risks seen in dropping them."""
+    """For each span that a sketch names, the steps that need it and the risks of dropping it."""
     steps, rescues = _said(sketches, spans)
     return {index: _words(steps.get(index), rescues.get(index)) for index in {*steps, *rescues}}
 
 
 class _Later(Sequence[Decision]):
-    """Worked out when somebody looks: an agent waits for the messages and not for the evidence."""
+    """Decisions computed on first access: an agent waits for the messages, not for the evidence."""
 
     def __init__(self, work_out: Callable[[], tuple[Decision, ...]]) -> None:
         self._work_out = work_out
@@ -111,7 +111,7 @@ def _with_newer(decided: Sequence[Decision], spans: Sequence[Span]) -> tuple[Dec
 
 
 def _said(sketches: Sequence[Sketch], spans: Collection[int]) -> tuple[Said, Said]:
-    """What the plans among the sketches say of these spans, in their steps and where they rescue some."""
+    """The lines in which plans cite these spans, and the lines in which they rescue them."""
     asked = frozenset(spans)
     steps: Said = defaultdict(dict)
     rescues: Said = defaultdict(dict)

@@ -24,7 +24,7 @@ _SMALLER = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Offers:
-    """What every span, whole or as a skeleton, would bring."""
+    """The value of every span, whole or as a skeleton."""
 
     worth: Worth
     skeletons: Mapping[int, int]
@@ -32,7 +32,7 @@ class Offers:
 
 
 def read_offers(history: History, count: Count) -> Offers:
-    """Takes as long as reading the whole history does: done where the sketches are drawn."""
+    """Value all spans. As slow as reading the whole history, so it is done while sketches are drawn."""
     skeletons: dict[int, int] = {}
     if history.format != "spans":  # bare spans have no messages to put a placeholder into
         for span in history.spans:
@@ -43,10 +43,10 @@ def read_offers(history: History, count: Count) -> Offers:
 
 
 def spare_room(history: History, kept: Collection[int], config: FocusConfig) -> float:
-    """Tokens between what stays and the target: a share of the spans, as far as the budget, or the limit, goes.
+    """Tokens left between the kept spans and the target: a share of the spans, within the budget and the limit.
 
-    Of a history within the budget, as sketches drawn ahead of time have it, what will come until it is reached stays
-    whole and takes its part of the room.
+    Sketches drawn ahead of time see a history within the budget. The steps that will come until the budget is reached
+    stay whole, so they take their part of the room.
     """
     spans = sum(span.tokens for span in history.spans)
     coming = max(config.budget - history.tokens, 0)
@@ -56,7 +56,7 @@ def spare_room(history: History, kept: Collection[int], config: FocusConfig) -> 
 
 
 def fill(history: History, selection: Selection, offers: Offers | None, config: FocusConfig) -> Selection:
-    """The selection with what fits best into the spare room."""
+    """The selection, with the spare room filled by the most valuable offers."""
     if offers is None:
         return selection
     outlined = (span for span in history.spans if span.index in selection.skeletons)

@@ -22,7 +22,7 @@ class Selection:
     """`S_R` without `S_U`: kept only because the defensive check asked for them."""
     pinned: Mapping[int, str]
     skeletons: frozenset[int] = frozenset()
-    """Of the others, those that stay without their observation."""
+    """Spans that stay without their observation."""
     notes: Mapping[int, str] = field(default_factory=dict)
     """Why a span stays, whole or as a skeleton, that too few sketches ask for, or goes though enough of them do."""
 

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 
-from .. import theory
 from ..config import FocusConfig
+from ..knapsack import select_under_budget
 from ..types import History
 from .keep import Selection, with_companions
 from .score import Scores
@@ -31,7 +31,7 @@ def limit(
         asked = max(scores.utility.get(index, 0.0), scores.rescue.get(index, 0.0))
         return max(asked, config.threshold if index in selection.notes else 0.0)
 
-    chosen = theory.select_under_budget(
+    chosen = select_under_budget(
         {unit: sum(map(value, members)) for unit, members in units.items()},
         {unit: sum(tokens[index] for index in members) for unit, members in units.items()},
         room,

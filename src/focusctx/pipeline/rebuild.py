@@ -24,7 +24,7 @@ def rebuild(history: History, kept: Collection[int], skeletons: Collection[int] 
 def _remaining(
     message: Message, owner: Owner, whole: frozenset[int], outlined: frozenset[int], wire: Wire | None
 ) -> Message | None:
-    """What is left of one message."""
+    """The rest of one message, None if nothing stays."""
     if isinstance(owner, int):
         if owner in whole:
             return message

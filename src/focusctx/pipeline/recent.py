@@ -15,10 +15,10 @@ _REMEMBERED = 8
 
 
 class RecentHistories:
-    """Knows a conversation by its messages: comparing those is nearly free where they are the same objects.
+    """Finds the reader of a conversation by its messages; comparing is nearly free if they are the same objects.
 
-    Not for several threads at once: a reader that is handed out goes on growing. Its owner holds a lock.
-    Without `watched`, nobody may ask what is `current`.
+    Not thread-safe: a reader goes on growing after it was handed out, so the owner holds a lock.
+    `current` needs `watched`.
     """
 
     def __init__(self, config: FocusConfig, count: Count, *, watched: bool = True) -> None:
@@ -46,7 +46,7 @@ class RecentHistories:
     def current(self, reader: Reader, newest: int = 0) -> Reader:
         """The reader, or a new one over the same messages if some were edited in place since they were read.
 
-        Looks at the newest so many messages, at all of them by default.
+        Checks the `newest` messages, by default all of them.
         """
         if reader.is_current(newest):
             return reader
@@ -54,7 +54,7 @@ class RecentHistories:
         return self.read(reader.messages, asked)
 
     def _longest(self, messages: Sequence[Message], format: str | None) -> Reader | None:
-        """The reader that knows most of the list."""
+        """The reader that has read the longest beginning of the list."""
         if not isinstance(messages, list | tuple):
             return None
         asked = [reader for form, reader in self._readers if form == format]
@@ -64,7 +64,7 @@ class RecentHistories:
         )
 
     def _forget(self, reader: Reader) -> str | None:
-        """Take a reader off the shelf; the format it was asked to read."""
+        """Remove a reader; return the format it was asked to read."""
         asked = next((entry[0] for entry in self._readers if entry[1] is reader), reader.wire.name)
         self._readers = [entry for entry in self._readers if entry[1] is not reader]
         return asked

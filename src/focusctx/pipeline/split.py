@@ -22,7 +22,7 @@ from .plain import plain_message
 Count = Callable[[str], int]
 
 _MAPPINGS = (dict, Mapping)
-"""A dict is told from other things at once, a mapping slowly."""
+"""`dict` first: checking for it is fast, checking for `Mapping` is slow."""
 _LISTS = (list, tuple)
 
 
@@ -62,12 +62,12 @@ def measure(history: History, count: Count) -> History:
 
 
 def tokens_of(message: Message, wire: Wire, count: Count) -> int:
-    """What a message adds to the size of its history, whatever stands before it."""
+    """Tokens that a message adds to its history, independent of the messages before it."""
     return sum(_tokens(part, count) for part in wire.read(plain_message(message), 0) if not part.static)
 
 
 def check_list(messages: object, start: int = 0) -> None:
-    """Refuse what is no message list, with words that say what it is instead; look from `start` on."""
+    """Raise a MessageError that names what was passed unless it is a message list; check from `start` on."""
     if isinstance(messages, Mapping) and "messages" in messages:
         raise MessageError("got a whole request; pass its 'messages' (or 'input') list")
     if not isinstance(messages, list | tuple):
@@ -78,14 +78,14 @@ def check_list(messages: object, start: int = 0) -> None:
 
 
 class Reader:
-    """Reads a growing history, each message once. One that is `watched` can tell whether any was edited since."""
+    """Reads a growing history, each message once. A `watched` reader notices edits in place."""
 
     def __init__(self, wire: Wire, config: FocusConfig, count: Count, *, watched: bool = False) -> None:
         self.wire = wire
         self.messages: list[Message] = []
-        """What was read, as plain data."""
+        """The messages read so far, as plain data."""
         self.sizes: list[int] = []
-        """Tokens of each message, as far as they count against the budget."""
+        """Tokens of each message that count against the budget."""
         self._given: list[Message] = []  # the same as the caller gave it, SDK objects and all
         self._objects: dict[int, Message] = {}  # position → plain form, where the two differ
         self._values: list[list[object]] | None = [] if watched else None
@@ -106,7 +106,7 @@ class Reader:
         return len(self._spans) + (self._open is not None)
 
     def continues(self, messages: Sequence[Message]) -> bool:
-        """Whether `messages` starts with what was read so far. Cheap where they are the very same objects."""
+        """True if `messages` starts with what was read so far. Cheap if they are the same objects."""
         known = len(self._given)
         if len(messages) < known or list(messages[:known]) != self._given:
             return False
@@ -116,7 +116,7 @@ class Reader:
         return True
 
     def takes_marks(self, messages: Sequence[Message]) -> bool:
-        """Whether `messages` starts with what was read so far, but for cache marks: then those are read again."""
+        """True if `messages` starts with what was read so far apart from cache marks; changed marks are read again."""
         known = len(self._given)
         if len(messages) < known:
             return False
@@ -131,7 +131,7 @@ class Reader:
         return True
 
     def _go_back(self, place: int) -> int:
-        """Forget all messages from the beginning of the span at `place` on; how many are still known."""
+        """Forget all messages from the beginning of the span at `place` on; return how many are still known."""
         while self._begun and self._begun[-1].start > place:
             self._begun.pop()
         start = self._begun.pop().start if self._begun else 0
@@ -150,9 +150,9 @@ class Reader:
         return {id(plain): self._given[position] for position, plain in self._objects.items()}
 
     def is_current(self, newest: int = 0) -> bool:
-        """Whether no message was given another content since it was read; agents do edit them in place.
+        """True if no message was edited in place since it was read, as agents do.
 
-        Looks at the newest so many messages, at all of them by default.
+        Checks the `newest` messages, by default all of them.
         """
         assert self._values is not None, "this reader was not to watch"
         for message, then in zip(self.messages[-newest:], self._values[-newest:], strict=True):
@@ -163,7 +163,7 @@ class Reader:
         return True
 
     def fits(self, messages: Iterable[Message]) -> bool:
-        """Whether more messages are of the format this reader took the first ones for."""
+        """True if the messages have the format in which this reader read the first ones."""
         if self._settled:
             return True
         shown = next((wire for message in messages if (wire := claimed(plain_message(message)))), None)
@@ -199,13 +199,13 @@ class Reader:
         )
 
     def _goal(self) -> str:
-        """What the user asked for: the words before the first step, or the first words there are."""
+        """The user's words before the first step, or else their first words."""
         return join([turn.text for turn in self._turns if turn.after == 0]) or (
             self._turns[0].text if self._turns else ""
         )
 
     def _place(self, part: Part, message: Message) -> int:
-        """The span this part belongs to, 0 for none; spans begin and grow here."""
+        """Add a part to the span it belongs to, or begin one; return the span's index, 0 for none."""
         tokens = _tokens(part, self._count)
         if not part.static:
             self.tokens += tokens
@@ -237,7 +237,7 @@ class Reader:
         self._begun.append(self._open)
 
     def _is_observation(self, part: Part, message: Message) -> bool:
-        """Which of the two readings a user message has; see `wire/react.py`."""
+        """True if a user message is the environment's output rather than the user's words; see `wire/react.py`."""
         rule = self._config.observations
         span = self._open
         if rule == "never" or span is None or not span.just_spoke or span.calls or part.blocks is not None:
@@ -271,7 +271,7 @@ class _OpenSpan:
 
     @property
     def goes_on(self) -> bool:
-        """Whether what the model makes next is still this step."""
+        """True if the model's next output still belongs to this step."""
         return self.just_spoke or (bool(self._held) and not self._spoken_to)
 
     def awaits(self, part: Part) -> bool:
@@ -297,7 +297,7 @@ class _OpenSpan:
         self._hold(message, part, tokens)
 
     def interrupt(self, by_user: bool) -> None:
-        """Something that is no part of the step came after it."""
+        """Note that a message outside the step followed it."""
         self.just_spoke = False
         self._cut_off = self._cut_off or self._leads
         self._spoken_to = self._spoken_to or by_user
@@ -333,7 +333,7 @@ def _tokens(part: Part, count: Count) -> int:
 
 
 def _add_values(value: object, found: list[object]) -> None:
-    """All that stands in a message, however deep: a reminder slipped into a content list is the user's words too."""
+    """Collect every value in a message, at any depth: a reminder added to a content list is the user's words too."""
     if isinstance(value, _MAPPINGS):
         found.extend(value)
         inside: Iterable[object] = value.values()

@@ -13,7 +13,7 @@ SHA256 = {
     "cl100k_base": "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
     "o200k_base": "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
 }
-"""Of the published `.tiktoken` files."""
+"""Checksums of the published `.tiktoken` files."""
 
 
 def ranks(name: str) -> dict[bytes, int]:

@@ -8,19 +8,7 @@ from typing import Any
 from ..errors import MessageError
 from ..types import Message
 from . import react
-from .part import (
-    MEDIA_TOKENS,
-    Kind,
-    Part,
-    as_json,
-    blocks_of,
-    join,
-    omitted,
-    role_of,
-    text_of,
-    texts_of,
-    typed_blocks,
-)
+from .part import MEDIA_TOKENS, Kind, Part, as_json, blocks_of, join, omitted, role_of, text_of, texts_of, typed_blocks
 
 THINKING = frozenset({"thinking", "redacted_thinking"})
 _ONLY_HERE = THINKING | {

@@ -7,19 +7,7 @@ from collections.abc import Mapping
 from ..errors import MessageError
 from ..types import Message
 from . import react
-from .part import (
-    MEDIA_TOKENS,
-    Kind,
-    Part,
-    blocks_of,
-    join,
-    kind_of,
-    omitted,
-    role_of,
-    text_of,
-    texts_of,
-    typed_blocks,
-)
+from .part import MEDIA_TOKENS, Kind, Part, blocks_of, join, kind_of, omitted, role_of, text_of, texts_of, typed_blocks
 
 SYSTEM_ROLES = ("system", "developer")
 _ONLY_HERE = frozenset({"image_url", "file"})

@@ -51,7 +51,7 @@ def _asset(name: str, package: str = __package__) -> str:
 
 
 def _contents(entries: Sequence[Entry]) -> Markup:
-    """Where to find which conversation."""
+    """Links to the conversations on the page."""
     names = ("conversation", "tokens before", "after", "saved", "spans kept", "dropped")
     rows = [
         tag(

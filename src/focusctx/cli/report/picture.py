@@ -1,4 +1,4 @@
-"""The history as a bar: spans in order, as wide as they are long, in the colour of what became of them."""
+"""The history as a bar: spans in order, as wide as they are long, coloured by their outcome."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def picture(result: Result, key: str) -> Markup | None:
 
 
 def _frame(result: Result) -> _Segment:
-    """What belongs to no span: the task and the user's words."""
+    """Tokens that belong to no span: the task and the user's words."""
     tokens = result.tokens_before - sum(decision.tokens for decision in result.decisions)
     return _Segment("user", "user", max(tokens, 0), None)
 
 
 def _left(result: Result) -> dict[str, int]:
-    """What is left of the spans that did not stay whole: nothing, or the tokens of a skeleton."""
+    """Tokens left of each span that did not stay whole: none, or those of its skeleton."""
     left = {f"s_{index}": 0 for index in result.dropped}
     if not result.skeletons or result.history is None:
         return left

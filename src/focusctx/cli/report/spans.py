@@ -1,4 +1,4 @@
-"""Every span in its place: what became of it, on whose word, and all it says."""
+"""Every span in its place: its outcome, the evidence for it, and its full text."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _plans(sketches: Sequence[Sketch]) -> Iterator[tuple[int, Sketch]]:
 
 
 def _texts(span: Span) -> Markup:
-    """All the span says, word for word."""
+    """The span's full text."""
     named = (("thought", span.thought), ("action", span.action), ("observation", span.observation))
     present = [(name, text) for name, text in named if text]
     about = ", ".join(f"{name} ({len(text):,})" for name, text in present) or "no text"

@@ -1,0 +1,139 @@
+"""ACON's optimiser: from recorded runs to a better guideline, in words, by asking a strong model.
+
+`improve` (UT) looks at tasks that went well with the full history and failed with a compressed one: what did the
+summaries leave out? `shorten` (CO) looks at tasks that went well with summaries: what in them was never used? Each
+round asks for feedback on every run, then for a guideline that follows all of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from focusctx.errors import ConfigError, DraftError
+from focusctx.types import Reply, Usage
+
+from .acon_runs import Contrast, Run, run_as_text
+from .ask import Ask
+
+_log = logging.getLogger("focusctx")
+_AT_ONCE = 8
+
+_COMPARE = """\
+An agent works on tasks step by step. To save room, a program now and then replaces its older steps by a memory, \
+written by a guideline. You are shown the guideline and one task twice: a run with the whole history, which succeeded, \
+and a run with memories, which failed. Compare them. Say what the memories left out, blurred or got wrong that the \
+first run shows to be needed, at which step this led the second run astray, and what the guideline should ask for so \
+that this does not happen in any task of this kind. Be specific about kinds of information, not about this one task."""
+
+_USED = """\
+An agent works on tasks step by step. To save room, a program now and then replaces its older steps by a memory, \
+written by a guideline. You are shown the guideline and a run with memories that succeeded. Say which parts of the \
+memories the agent's later steps really used, which it never used, and what the guideline could do without, or ask for \
+in fewer words, in any task of this kind. Do not give up what the agent used."""
+
+_REWRITE = """\
+You improve the guideline by which a program writes the memory of an agent: what to keep of older steps, and in which \
+form. You are shown the guideline and feedback on several runs. Write the guideline anew so that it follows what the \
+feedback has in common. {aim} It must serve every task in this environment: no facts of single tasks. Keep its \
+headings unless the feedback asks otherwise. Answer with the whole new guideline, between <guideline> and \
+</guideline>."""
+
+
+class _Kind(NamedTuple):
+    """What a round asks about every run, and what the new guideline is to reach."""
+
+    analyse: str
+    aim: str
+
+
+_UT = _Kind(_COMPARE, "Nothing that the feedback found missing may get lost again.")
+_CO = _Kind(_USED, "Memories written by it must be shorter than before, without what the feedback found unused.")
+
+
+@dataclass(frozen=True, slots=True)
+class Optimised:
+    guideline: str
+    feedback: tuple[str, ...]
+    usage: Usage
+
+
+Trial: TypeAlias = Callable[[str], Awaitable[float]]
+"""How well a guideline does: say, the share of some training tasks solved under it."""
+
+
+async def improve(
+    ask: Ask, guideline: str, pairs: Sequence[Contrast], *, candidates: int = 1, trial: Trial | None = None
+) -> Optimised:
+    """The UT round."""
+    questions = [
+        f"{_guideline(guideline)}\n\nThe run that succeeded:\n{run_as_text(pair.full)}"
+        f"\n\nThe run that failed:\n{run_as_text(pair.compressed)}"
+        for pair in pairs
+    ]
+    return await _round(ask, guideline, questions, _UT, candidates=candidates, trial=trial)
+
+
+async def shorten(
+    ask: Ask, guideline: str, runs: Sequence[Run], *, candidates: int = 1, trial: Trial | None = None
+) -> Optimised:
+    """The CO round."""
+    questions = [f"{_guideline(guideline)}\n\nThe run:\n{run_as_text(run)}" for run in runs]
+    return await _round(ask, guideline, questions, _CO, candidates=candidates, trial=trial)
+
+
+async def _round(
+    ask: Ask, guideline: str, questions: Sequence[str], kind: _Kind, *, candidates: int, trial: Trial | None
+) -> Optimised:
+    if not questions:
+        raise ConfigError("there are no runs to learn from")
+    if candidates < 1 or (candidates > 1 and trial is None):
+        raise ConfigError("to choose among several candidates takes a trial; 1 or more of them")
+    feedback = await _answers([(kind.analyse, question) for question in questions], ask)
+    said = "\n\n".join(f"Feedback {number}:\n{reply.text}" for number, reply in enumerate(feedback, 1))
+    rewrite = (_REWRITE.format(aim=kind.aim), f"{_guideline(guideline)}\n\n{said}")
+    written = await _answers([rewrite] * candidates, ask)
+    texts = list(dict.fromkeys(text for reply in written if (text := _between_tags(reply.text))))
+    if not texts:
+        raise DraftError("the optimiser wrote no guideline between <guideline> and </guideline>")
+    usage = sum((reply.usage for reply in (*feedback, *written)), Usage())
+    return Optimised(await _best(texts, trial), tuple(reply.text for reply in feedback), usage)
+
+
+async def _answers(questions: Sequence[tuple[str, str]], ask: Ask) -> list[Reply]:
+    """All answers there are, in order; an error only where there is none."""
+    room = asyncio.Semaphore(_AT_ONCE)
+
+    async def answer(system: str, user: str) -> Reply | DraftError:
+        async with room:
+            try:
+                return await ask(system, user)
+            except DraftError as error:
+                _log.warning("the optimiser gave no answer: %s", error)
+                return error
+
+    outcomes = await asyncio.gather(*(answer(*question) for question in questions))
+    replies = [outcome for outcome in outcomes if isinstance(outcome, Reply)]
+    if not replies:
+        raise DraftError(f"the optimiser gave no answer at all: {outcomes[0]}")
+    return replies
+
+
+async def _best(texts: Sequence[str], trial: Trial | None) -> str:
+    if trial is None or len(texts) == 1:
+        return texts[0]
+    scores = [await trial(text) for text in texts]
+    return texts[scores.index(max(scores))]
+
+
+def _guideline(text: str) -> str:
+    return f"The guideline:\n{text.strip()}"
+
+
+def _between_tags(text: str) -> str:
+    found = re.search(r"<guideline>(.*)</guideline>", text, re.DOTALL)
+    return found[1].strip() if found else ""

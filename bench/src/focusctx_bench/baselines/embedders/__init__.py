@@ -1,0 +1,1 @@
+"""Embedders that need a model, which `focusctx.baselines.embedders` finds by entry point."""

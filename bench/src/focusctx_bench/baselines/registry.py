@@ -1,0 +1,78 @@
+"""Makers of this package's methods, which `focusctx.baselines.registry` finds by entry point."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from focusctx.baselines.method import Factory
+from focusctx.baselines.registry import MethodSettings
+from focusctx.errors import ConfigError
+
+from .acon import Acon, read_guideline
+from .ask import Ask, ask_from
+from .llmlingua import MODEL, LLMLingua, LLMLingua2
+from .prompting import Prompting
+
+ALL = (
+    "none",
+    "fifo",
+    "retrieval",
+    "llmlingua",
+    "prompting",
+    "masking-10",
+    "masking-5",
+    "masking-3",
+    "acon-ut",
+    "acon-utco",
+    "focus-o",
+    "focus-d",
+)
+"""Every method, in the order of the paper's tables."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchSettings(MethodSettings):
+    """Settings of all methods, those of this package included."""
+
+    llmlingua_model: str = MODEL
+    llmlingua_rate: float = 0.3
+    llmlingua_device: str = "cpu"
+    guideline_ut: str | Path | None = None
+    """File with the guideline of acon-ut. `acon_optimiser` makes one."""
+    guideline_utco: str | Path | None = None
+    """File with the guideline of acon-utco."""
+
+
+def llmlingua(settings: MethodSettings) -> Factory:
+    if isinstance(settings, BenchSettings):
+        shorten = LLMLingua2(settings.llmlingua_model, settings.llmlingua_rate, settings.llmlingua_device)
+    else:
+        shorten = LLMLingua2()
+    return partial(LLMLingua, shorten, settings.budget)
+
+
+def prompting(settings: MethodSettings) -> Factory:
+    return partial(Prompting, _compressor("prompting", settings), settings.budget)
+
+
+def acon_ut(settings: MethodSettings) -> Factory:
+    return _acon("acon-ut", settings.guideline_ut if isinstance(settings, BenchSettings) else None, settings)
+
+
+def acon_utco(settings: MethodSettings) -> Factory:
+    return _acon("acon-utco", settings.guideline_utco if isinstance(settings, BenchSettings) else None, settings)
+
+
+def _acon(name: str, path: str | Path | None, settings: MethodSettings) -> Factory:
+    if path is None:
+        raise ConfigError(f"{name} needs the file of a guideline optimised for the benchmark: see docs/baselines.md")
+    return partial(Acon, _compressor(name, settings), read_guideline(path), settings.budget, name=name)
+
+
+def _compressor(name: str, settings: MethodSettings) -> Ask:
+    writer = settings.draft if settings.compressor is None else settings.compressor
+    if writer is None or writer == "offline":
+        raise ConfigError(f"{name} needs a model that writes summaries: name a compressor")
+    return ask_from(writer)

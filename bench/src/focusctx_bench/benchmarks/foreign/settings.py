@@ -1,0 +1,14 @@
+"""A setting that a benchmark does not know is a mistake of the user's, to be said before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from focusctx.errors import ConfigError
+
+from ...seams import Options
+
+
+def check_settings(name: str, options: Options, known: Sequence[str]) -> None:
+    if unknown := sorted(options.more.keys() - set(known)):
+        raise ConfigError(f"{name} knows no setting {unknown[0]!r}; it knows {', '.join(known)}")

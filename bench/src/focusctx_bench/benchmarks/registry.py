@@ -1,0 +1,52 @@
+"""From a benchmark's name to the benchmark, and to the scripted agent and draft that need no model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from types import ModuleType
+
+from focusctx.errors import ConfigError
+from focusctx.types import DraftModel
+
+from ..seams import Benchmark, Model, Options
+
+_MODULES = {
+    "office": ".office",
+    "qa8": ".qa8",
+    "tau2": ".tau2",
+    "officebench": ".officebench",
+    "appworld": ".appworld",
+    "webvoyager": ".webvoyager",
+}
+"""Where each lives, below this package. A module has `benchmark(options) -> Benchmark`; `scripted() -> Model` if there
+is an agent that can do its tasks without a model; `scripted_draft() -> DraftModel` if there is a draft for it."""
+
+
+def benchmark_names() -> list[str]:
+    return list(_MODULES)
+
+
+def benchmark_from(name: str, options: Options | None = None) -> Benchmark:
+    make: Callable[[Options], Benchmark] = _module(name).benchmark
+    return make(options or Options())
+
+
+def scripted_model(name: str) -> Model:
+    make: Callable[[], Model] | None = getattr(_module(name), "scripted", None)
+    if make is None:
+        raise ConfigError(f"benchmark {name} has no scripted agent: name a model")
+    return make()
+
+
+def scripted_draft(name: str) -> DraftModel:
+    make: Callable[[], DraftModel] | None = getattr(_module(name), "scripted_draft", None)
+    if make is None:
+        raise ConfigError(f"benchmark {name} has no scripted draft: name one")
+    return make()
+
+
+def _module(name: str) -> ModuleType:
+    if name not in _MODULES:
+        raise ConfigError(f"unknown benchmark {name!r}; known: {', '.join(_MODULES)}")
+    return import_module(_MODULES[name], __package__)

@@ -1,0 +1,156 @@
+"""`focusctx bench`: run the benchmarks under every method, and make the paper's tables and figures of it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from focusctx.cli.options import DRAFTS, EMBEDDERS, METHODS, add_threshold
+from focusctx.cli.parsers import commands_of, parser_for
+
+from .reports import add_report_options, forms_of, report_folder, say_written
+
+if TYPE_CHECKING:
+    from focusctx.cli.parsers import Commands
+
+BENCHMARKS = ("office", "qa8", "tau2", "officebench", "appworld", "webvoyager")
+
+_RUN = """\
+Run an agent through benchmarks under compression methods, and print the table.
+
+It can be killed at any time: run the same command again, and it goes on where
+it was. Nothing is done twice. `focusctx bench run --out FOLDER` alone goes on
+with whatever FOLDER holds.
+"""
+_RUN_EPILOG = f"""\
+{METHODS}  acon-ut, acon-utco           a summary by a guideline, see --guideline-ut
+
+several values:
+  --draft, --budget and --rollouts take several values: each method runs at
+  every combination of those it looks at.
+
+{DRAFTS}  scripted                     the benchmark's own planner, where it has one (office)
+
+exit codes:
+  0    every task has its record
+  3    not all have: the spending limit was reached, or tasks failed; run the
+       same command again
+  others as for all commands, see `focusctx --help`
+
+with no key, no model and no download:
+  focusctx bench run --benchmark office --methods all --draft offline
+"""
+_REPORT = """\
+Make tables and figures of everything that was run into FOLDER or below it:
+main results, by difficulty, draft model, N and budget, latency and cost, with
+confidence intervals, and the paper's figures beside them where the setting is
+the same.
+"""
+
+
+def add_to(commands: Commands) -> None:
+    told = "rerun the paper: benchmarks, methods, tables and figures"
+    parts = commands_of(parser_for(commands, "bench", told, "Rerun the paper's experiments on any model."))
+    _add_run(parts)
+    _add_report(parts)
+    _add_tasks(parts)
+
+
+def _add_run(parts: Any) -> None:
+    parser = parser_for(parts, "run", "run benchmarks under methods", _RUN, _RUN_EPILOG)
+    _add_benchmarks(parser)
+    group = parser.add_argument_group("what to compare")
+    what = group.add_argument
+    what("--methods", nargs="+", metavar="NAME", help="see below (default: all that can run here)")
+    what("--model", help="the agent's model, named like a draft (default: the benchmark's scripted agent)")
+    what("--draft", nargs="+", metavar="DRAFT", help="who sketches plans, see below (default: MODEL, else offline)")
+    what("--compressor", metavar="DRAFT", help="who writes summaries for prompting and acon (default: the draft)")
+    what(
+        "--budget",
+        nargs="+",
+        type=int,
+        metavar="TOKENS",
+        help="δ: compress above this (default: the paper's for the benchmark)",
+    )
+    what("--rollouts", nargs="+", type=int, metavar="N", help="sketches per event (default: 3)")
+    add_threshold(group)
+    what("--embedder", help=EMBEDDERS)
+    what("--llmlingua-model", metavar="NAME", help="for llmlingua: a hub name or a folder (default: the paper's)")
+    what("--guideline-ut", metavar="FILE", help="the optimised guideline of acon-ut …")
+    what("--guideline-utco", metavar="FILE", help="… and of acon-utco")
+    which = parser.add_argument_group("which tasks").add_argument
+    which("--tasks", type=int, metavar="N", help="only the first N of each benchmark")
+    which("--task", nargs="+", metavar="ID", help="only these")
+    which("--step-limit", type=int, metavar="N", help="the most turns of a task (default: the task's own)")
+    how = parser.add_argument_group("how to run").add_argument
+    how("--out", type=Path, metavar="FOLDER", help="where records go (default: below focusctx-bench, by settings)")
+    how("--concurrency", type=int, metavar="N", help="tasks at once (default: 8; 1 where no model is asked)")
+    how("--max-cost", type=float, metavar="USD", help="start no task once the run has cost this much, in all")
+    how("--engine", choices=("local", "ray"), default="local", help="ray: on a Ray cluster, with focusctx-bench[ray]")
+    parser.set_defaults(run=run, threshold=None)
+
+
+def _add_report(parts: Any) -> None:
+    parser = parser_for(parts, "report", "tables and figures of what was run", _REPORT)
+    add_report_options(parser, "of a run, or of several")
+    parser.set_defaults(run=report)
+
+
+def _add_tasks(parts: Any) -> None:
+    parser = parser_for(parts, "tasks", "list the tasks of a benchmark", "List the tasks, with their difficulty.")
+    _add_benchmarks(parser)
+    parser.set_defaults(run=tasks)
+
+
+def _add_benchmarks(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("benchmarks").add_argument
+    add(
+        "--benchmark",
+        nargs="+",
+        metavar="NAME",
+        default=[],
+        help=f"{', '.join(BENCHMARKS)} (office, our testbed, needs nothing else)",
+    )
+    add("--data", nargs="+", metavar="[NAME=]PATH", default=[], help="what a benchmark reads: a checkout, a data set")
+    add(
+        "--split",
+        nargs="+",
+        metavar="[NAME=]SPLIT",
+        default=[],
+        help="as the benchmark names it (default: the paper's)",
+    )
+    add(
+        "--set",
+        nargs="+",
+        metavar="[NAME.]KEY=VALUE",
+        default=[],
+        help="what only one benchmark knows, as domain=retail",
+    )
+    add("--seed", type=int, help="of benchmarks and of the agent's model (default: 42)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from .bench_run import run_job
+
+    return run_job(arguments)
+
+
+def report(arguments: argparse.Namespace) -> int:
+    from ..report.document import document
+    from ..report.write import write_report
+
+    return say_written(write_report(document(arguments.folder), report_folder(arguments), forms_of(arguments)))
+
+
+def tasks(arguments: argparse.Namespace) -> int:
+    from focusctx.cli.terminal import printable
+
+    from ..benchmarks.registry import benchmark_from
+    from .bench_job import benchmarks_of
+
+    for name, options in benchmarks_of(arguments).items():
+        for task in benchmark_from(name, options).tasks():
+            sys.stdout.write("\t".join(map(printable, (name, task.id, task.difficulty))) + "\n")
+    return 0

@@ -1,0 +1,216 @@
+"""What a run is to do: benchmarks, methods with their settings, tasks. Two runs with equal jobs do the same work.
+
+How fast, how often again and for how much money it is done is no part of the job.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from focusctx.errors import BenchError, ConfigError
+
+from .agent import SEED
+from .baselines.llmlingua import MODEL as LLMLINGUA_MODEL
+from .baselines.registry import BenchSettings
+from .seams import Options, Task
+
+VERSION = 1
+
+BUDGETS = {"appworld": 4096, "officebench": 2048, "qa8": 2048}
+"""δ as the paper sets it per benchmark; 4096 for the others."""
+
+SCRIPTED = "scripted"
+"""As a draft: the benchmark's own, which needs no model."""
+
+_USED: dict[str, tuple[str, ...]] = {
+    "retrieval": ("budget", "embedder"),
+    "llmlingua": ("budget", "llmlingua_model"),
+    "prompting": ("budget", "compressor"),
+    "acon-ut": ("budget", "compressor", "guideline_ut"),
+    "acon-utco": ("budget", "compressor", "guideline_utco"),
+    "focus-o": ("budget", "draft", "rollouts", "threshold"),
+    "focus-d": ("budget", "draft", "rollouts", "threshold"),
+}
+"""The settings that each method looks at; the others have none. A sweep repeats a method only over its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A method with the settings it looks at."""
+
+    method: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> str:
+        """A folder name that no other variant has."""
+        told = (f"{name}={value}" for name, value in self.settings.items() if value is not None)
+        name = quote(" ".join([self.method, *told]), safe=" =:+,")
+        return name if len(name) < 200 else f"{name[:180]} {_digest(name)}"
+
+    @property
+    def models(self) -> list[str]:
+        """Whom the method asks, to plan or to write."""
+        named = (self.settings.get(name) for name in ("draft", "compressor"))
+        return [name for name in named if name not in (None, "offline", SCRIPTED)]
+
+    def method_settings(self) -> BenchSettings:
+        return BenchSettings(**self.settings)
+
+
+class Unit(NamedTuple):
+    """The smallest piece of work: one task of one benchmark under one method."""
+
+    benchmark: str
+    variant: Variant
+    task: Task
+
+    def __str__(self) -> str:
+        return f"{self.benchmark}, {self.variant.method}, {self.task.id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    benchmarks: Mapping[str, Options]
+    methods: tuple[str, ...]
+    model: str | None = None
+    """The agent's; None for each benchmark's scripted agent."""
+    drafts: tuple[str, ...] = ("offline",)
+    budgets: tuple[int, ...] = ()
+    """Empty for the paper's, which depends on the benchmark."""
+    rollouts: tuple[int, ...] = (3,)
+    threshold: float = 0.3
+    compressor: str | None = None
+    """Who writes summaries; None for each draft in turn."""
+    embedder: str = "words"
+    llmlingua_model: str = LLMLINGUA_MODEL
+    guideline_ut: str | None = None
+    guideline_utco: str | None = None
+    count: int | None = None
+    """Only the first so many tasks of each benchmark …"""
+    tasks: tuple[str, ...] = ()
+    """… or only those with these ids."""
+    seed: int = SEED
+    step_limit: int | None = None
+    """The most turns of a task; None for the task's own limit."""
+
+    @property
+    def waits_for_models(self) -> bool:
+        """Whether there is anything to do while a task waits: some model is asked."""
+        return self.model is not None or {*self.drafts, self.compressor} - {"offline", SCRIPTED, None} != set()
+
+    def variants(self, benchmark: str) -> list[Variant]:
+        """Every method with every combination of the settings that it looks at, each once."""
+        budget = BUDGETS.get(benchmark, 4096)
+        values: dict[str, Sequence[Any]] = {
+            "budget": self.budgets or (budget,),
+            "draft": self.drafts,
+            "rollouts": self.rollouts,
+            "threshold": (self.threshold,),
+            "compressor": (self.compressor,) if self.compressor else self.drafts,
+            "embedder": (self.embedder,),
+            "llmlingua_model": (self.llmlingua_model,),
+            "guideline_ut": (self.guideline_ut,),
+            "guideline_utco": (self.guideline_utco,),
+        }
+        return [
+            Variant(method, dict(zip(names, chosen, strict=True)))
+            for method in self.methods
+            for names in [_USED.get(method, ())]
+            for chosen in itertools.product(*(values[name] for name in names))
+        ]
+
+    def chosen(self, benchmark: str, tasks: Sequence[Task]) -> list[Task]:
+        """Of a benchmark's tasks, those to run, in its order."""
+        wanted = set(self.tasks)
+        if self.tasks:
+            return [task for task in tasks if task.id in wanted]
+        if not tasks:
+            raise BenchError(f"benchmark {benchmark} has no tasks in this split")
+        return list(tasks[: self.count])
+
+    def units(self, tasks: Mapping[str, Sequence[Task]]) -> Iterator[Unit]:
+        """All methods of one task after the other: a run that is cut short can still compare them task by task."""
+        for benchmark, some in tasks.items():
+            variants = self.variants(benchmark)
+            for task in some:
+                for variant in variants:
+                    yield Unit(benchmark, variant, task)
+
+    def settings(self, unit: Unit) -> dict[str, Any]:
+        """What a record says about how it was made."""
+        options = self.benchmarks[unit.benchmark]
+        return {
+            **unit.variant.settings,
+            "split": options.split,
+            **({"options": dict(options.more)} if options.more else {}),
+            "seed": self.seed,
+            "step_limit": self.step_limit,
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        told = json.loads(json.dumps(asdict(self), default=str))
+        return {"version": VERSION, **told}
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> Job:
+        if told.get("version") != VERSION:
+            raise BenchError(f"the settings of a run of version {told.get('version')!r}, this program reads {VERSION}")
+        try:
+            values = {name.name: _tuple(told[name.name]) for name in fields(cls)}
+            values["benchmarks"] = {name: _options(options) for name, options in told["benchmarks"].items()}
+            return cls(**values)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise BenchError(f"no settings of a run: {error!r}") from error
+
+    def differences(self, other: Job) -> list[str]:
+        """Where another job says otherwise, in words."""
+        ours, theirs = _flat(self.to_json()), _flat(other.to_json())
+        names = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
+        return [f"{name}: {_short(ours.get(name))} / {_short(theirs.get(name))}" for name in names]
+
+    @property
+    def digest(self) -> str:
+        return _digest(json.dumps(self.to_json(), sort_keys=True))
+
+    def check(self) -> None:
+        """What no run could do is said before it begins."""
+        if not self.benchmarks or not self.methods:
+            raise ConfigError("a run needs a benchmark and a method")
+        counts = {"budget": (0, self.budgets), "rollouts": (1, self.rollouts), "tasks": (1, (self.count or 1,))}
+        for name, (least, numbers) in counts.items():
+            if any(number < least for number in numbers):
+                raise ConfigError(f"{name} must be {least} or more, got {min(numbers)}")
+
+
+def _options(told: Mapping[str, Any]) -> Options:
+    data = told["data"]
+    return Options(**{**told, "data": None if data is None else Path(data)})
+
+
+def _flat(told: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of each benchmark by names of their own: `office.seed`."""
+    options = {
+        f"{benchmark}.{name}": value for benchmark, some in told["benchmarks"].items() for name, value in some.items()
+    }
+    return {**{name: value for name, value in told.items() if name != "benchmarks"}, **options}
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) < 60 else f"{text[:57]}…"

@@ -1,0 +1,191 @@
+"""The paper's metrics, from records: its appendix ("Evaluation Metrics"), and its tables on latency, tokens and runs.
+
+`of_task` reads one record into a few numbers, so a folder of any size can be read one record at a time; `summarise`
+averages them, with bootstrap confidence intervals over tasks. Token sizes are cl100k_base, system prompt excluded;
+agent and draft tokens are what the provider counted and bills.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from statistics import fmean
+
+from focusctx.replay.intervals import CONFIDENCE, SEED, Interval, Spread, bootstrap, spread
+from focusctx.types import Usage
+
+from .record import Ended, Record
+
+
+@dataclass(frozen=True, slots=True)
+class TaskMetrics:
+    """One task in numbers."""
+
+    task: str
+    difficulty: str
+    ended: Ended
+    success: float
+    details: Mapping[str, float]
+    """The numbers among what else the benchmark said: em, f1."""
+    steps: int
+    """Turns of the agent."""
+    peak: int
+    """`max n_i`: the largest input of any step."""
+    dependency: float
+    """`Σ (n_i + 2 n_o)·n_o / 2`."""
+    cumulative: int
+    """`Σ n_i`: all the input that was read."""
+    agent: Usage
+    cached_tokens: int
+    """Of the agent's input: read from the provider's cache."""
+    billed: float | None
+    """The agent's cost with cache prices; `agent.cost` is at list prices, as in the paper."""
+    draft: Usage
+    """Of whatever the method asked: a draft, a summariser, an embedder."""
+    seconds: float
+    events: int
+    """Compressions, those that found nothing to drop among them: their sketches were paid for, too."""
+    failures: int
+    """Compressions that were due and failed."""
+    event_seconds: float
+    """What all events together made the agent wait."""
+
+    @property
+    def cost(self) -> float | None:
+        return (self.agent + self.draft).cost
+
+
+def of_task(record: Record) -> TaskMetrics:
+    steps = record.steps
+    events = [step.event for step in steps if step.event is not None]
+    well = [event for event in events if event.failure is None]
+    bills = [step.billed for step in steps]
+    return TaskMetrics(
+        task=record.task,
+        difficulty=record.difficulty,
+        ended=record.ended,
+        success=record.score.success,
+        details=_numbers(record.score.details),
+        steps=len(steps),
+        peak=max((step.input_tokens for step in steps), default=0),
+        dependency=sum((step.input_tokens + 2 * step.output_tokens) * step.output_tokens / 2 for step in steps),
+        cumulative=sum(step.input_tokens for step in steps),
+        agent=sum((step.usage for step in steps), Usage()),
+        cached_tokens=sum(step.cached_tokens for step in steps),
+        billed=None if None in bills else sum(bill for bill in bills if bill is not None),
+        draft=sum((event.usage for event in events), Usage()),
+        seconds=record.seconds,
+        events=len(well),
+        failures=len(events) - len(well),
+        event_seconds=sum(event.seconds for event in well),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One row of the paper's tables. Means are per task; agent, draft and costs are totals."""
+
+    tasks: int
+    unanswered: int
+    """Tasks left out because the model gave no answer; they are to be run again."""
+    accuracy: Interval
+    details: Mapping[str, Interval]
+    steps: Interval
+    peak: Interval
+    dependency: Interval
+    trajectory: Mapping[str, Spread]
+    """Of steps, peak, cumulative tokens and dependency."""
+    agent: Usage
+    cached_tokens: int
+    billed: float | None
+    draft: Usage
+    cost: float | None
+    """Agent and draft together, at list prices."""
+    seconds: float
+    """Wall clock of all tasks, one after the other."""
+    seconds_per_task: float
+    events: int
+    failures: int
+    event_seconds: float | None
+    """Of one event, on average; None where there was none."""
+
+
+def summarise(tasks: Iterable[TaskMetrics], *, confidence: float = CONFIDENCE, seed: int = SEED) -> Summary:
+    every = list(tasks)
+    counted = [task for task in every if task.ended != "model"]
+    if not counted:
+        raise ValueError("no task to summarise")
+
+    def interval(number: Callable[[TaskMetrics], float]) -> Interval:
+        return bootstrap([number(task) for task in counted], confidence=confidence, seed=seed)
+
+    bills = [task.billed for task in counted]
+    agent = sum((task.agent for task in counted), Usage())
+    draft = sum((task.draft for task in counted), Usage())
+    events = sum(task.events for task in counted)
+    names = [name for name in counted[0].details if all(name in task.details for task in counted)]
+    return Summary(
+        tasks=len(counted),
+        unanswered=len(every) - len(counted),
+        accuracy=interval(lambda task: task.success),
+        details={
+            name: bootstrap([task.details[name] for task in counted], confidence=confidence, seed=seed)
+            for name in names
+        },
+        steps=interval(lambda task: task.steps),
+        peak=interval(lambda task: task.peak),
+        dependency=interval(lambda task: task.dependency),
+        trajectory={
+            "steps": spread([task.steps for task in counted]),
+            "peak": spread([task.peak for task in counted]),
+            "cumulative": spread([task.cumulative for task in counted]),
+            "dependency": spread([task.dependency for task in counted]),
+        },
+        agent=agent,
+        cached_tokens=sum(task.cached_tokens for task in counted),
+        billed=None if None in bills else sum(bill for bill in bills if bill is not None),
+        draft=draft,
+        cost=(agent + draft).cost,
+        seconds=sum(task.seconds for task in counted),
+        seconds_per_task=fmean(task.seconds for task in counted),
+        events=events,
+        failures=sum(task.failures for task in counted),
+        event_seconds=sum(task.event_seconds for task in counted) / events if events else None,
+    )
+
+
+def by_difficulty(tasks: Iterable[TaskMetrics]) -> dict[str, list[TaskMetrics]]:
+    """The tasks of each class, in the order the classes first occur."""
+    classes: dict[str, list[TaskMetrics]] = {}
+    for task in tasks:
+        classes.setdefault(task.difficulty, []).append(task)
+    return classes
+
+
+def events_by_step(records: Iterable[Record]) -> dict[int, tuple[int, int]]:
+    """For each step number, from 1: how many runs got that far, and how many of them had an event there."""
+    found: dict[int, tuple[int, int]] = {}
+    for record in records:
+        for number, step in enumerate(record.steps, 1):
+            runs, events = found.get(number, (0, 0))
+            found[number] = runs + 1, events + (step.event is not None and step.event.failure is None)
+    return found
+
+
+def difference(
+    ours: Iterable[TaskMetrics],
+    theirs: Iterable[TaskMetrics],
+    number: Callable[[TaskMetrics], float],
+    *,
+    seed: int = SEED,
+) -> Interval:
+    """Ours minus theirs over the tasks that both have run: paired, so much narrower than two intervals side by side."""
+    other = {task.task: number(task) for task in theirs if task.ended != "model"}
+    paired = [number(task) - other[task.task] for task in ours if task.ended != "model" and task.task in other]
+    if not paired:
+        raise ValueError("no task in common")
+    return bootstrap(paired, seed=seed)
+
+
+def _numbers(details: Mapping[str, object]) -> dict[str, float]:
+    return {name: float(value) for name, value in details.items() if isinstance(value, int | float)}

@@ -1,0 +1,52 @@
+"""Asking a model over HTTP: patience, parameters it does not take, and failures as `ModelError`.
+
+Connections, keys and retries are those of the drafts (`drafts/http.py`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from focusctx.drafts.http import BadRequest, Endpoint, open_session
+from focusctx.drafts.parameters import Rejected
+from focusctx.errors import DraftError, ModelError
+
+from ..seams import ContextTooLong
+
+TIMEOUT = 300.0
+"""Seconds one answer may take."""
+
+RETRIES = 10
+"""With their growing waits, over a minute: a rate limit that counts by the minute is over by then."""
+
+_TOO_LONG = re.compile(r"context.{0,3}(length|window)|prompt is too long|maximum.{0,20}tokens", re.IGNORECASE)
+
+
+class Server:
+    """One URL that answers an agent's requests."""
+
+    def __init__(self, endpoint: Endpoint, optional: Iterable[str]) -> None:
+        self.endpoint = replace(endpoint, timeout=TIMEOUT, retries=RETRIES)
+        self._rejected = Rejected(optional)
+
+    async def ask(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer, asked again without each optional parameter that the server refuses."""
+        try:
+            async with open_session() as session:
+                while True:
+                    sent = self._rejected.strip(body)
+                    try:
+                        return await self.endpoint.post(session, sent)
+                    except BadRequest as refusal:
+                        if _TOO_LONG.search(refusal.body):
+                            raise ContextTooLong(str(refusal)) from refusal
+                        if self._rejected.learn(refusal, sent) is None:
+                            raise
+        except DraftError as error:
+            raise ModelError(str(error)) from error
+
+    def malformed(self, what: str, sent: object) -> ModelError:
+        return ModelError(str(self.endpoint.malformed(what, sent)))

@@ -1,0 +1,1 @@
+"""Studies of recorded runs: single events at points, agreement, the estimator study, ablations, reports."""

@@ -1,0 +1,173 @@
+"""δ varied: how often histories are compressed, and what recall that leaves at which peak, from replayed runs.
+
+Recall here is over *all* actions of a run that need evidence, due or not: the smaller δ, the more steps are due, and
+budgets can only be compared over the same actions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from focusctx.replay.intervals import Interval, bootstrap
+from focusctx.replay.record import RunRecord
+
+from ...report.figures import Figure, Theme
+from ...report.table import Column, Number, Row, Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_GROUPS = 20
+"""Steps are drawn in at most so many groups."""
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """One method over one file at several budgets."""
+
+    file: str
+    method: str
+    draft: str
+    at: Mapping[int, Sequence[RunRecord]]
+    """The same runs at every budget."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.method}, {self.draft}" if self.draft else self.method
+
+
+def swept(records: Iterable[RunRecord]) -> list[Swept]:
+    """Methods that were replayed at several budgets, over the runs that all of them have."""
+    groups: dict[tuple[str, str, str, str], dict[int, dict[str, RunRecord]]] = {}
+    for record in records:
+        told = repr(sorted(record.settings.items()))
+        key = (record.file, record.method, record.draft, told)
+        groups.setdefault(key, {}).setdefault(record.budget, {})[record.run] = record
+    found = []
+    for (file, method, draft, _), budgets in sorted(groups.items()):
+        shared = set.intersection(*(set(runs) for runs in budgets.values()))
+        if len(budgets) > 1 and shared:
+            at = {budget: [runs[run] for run in sorted(shared)] for budget, runs in sorted(budgets.items())}
+            found.append(Swept(file, method, draft, at))
+    return found
+
+
+def recall(record: RunRecord) -> float | None:
+    """Of the facts that the run's actions needed, the share that stood in the view; None where none was."""
+    needed = sum(step.needed for step in record.steps)
+    return sum(step.there for step in record.steps) / needed if needed else None
+
+
+def tables(found: Sequence[Swept]) -> list[Table]:
+    return [_table(file, [one for one in found if one.file == file]) for file in dict.fromkeys(s.file for s in found)]
+
+
+def figures(found: Sequence[Swept]) -> list[Figure]:
+    files = list(dict.fromkeys(one.file for one in found))
+    made = []
+    for file in files:
+        own = [one for one in found if one.file == file]
+        made += [_front(file, own), _events(file, own[-1])]
+    return made
+
+
+def _table(file: str, found: Sequence[Swept]) -> Table:
+    rows = []
+    for one in found:
+        for budget, records in one.at.items():
+            kept, peak = _recall(records), bootstrap([record.peak for record in records])
+            rows.append(
+                Row(
+                    f"{one.name}, δ = {budget:,}",
+                    [
+                        None if kept is None else Number(kept.mean, 3, kept.low, kept.high),
+                        Number(peak.mean / 1000, 2, peak.low / 1000, peak.high / 1000),
+                        Number(fmean(record.dependency for record in records) / 1e6, 2),
+                        Number(fmean(record.events for record in records), 1),
+                        Number(100 * _events_per_step(records), 1),
+                        f"{len(records)}",
+                    ],
+                )
+            )
+    columns = [
+        Column("recall", "more"), Column("peak", "less"), Column("dependency", "less"), Column("events"),
+        Column("events per 100 steps"), Column("runs"),
+    ]  # fmt: skip
+    note = (
+        "Recall over all actions that need evidence; peak in thousand tokens, dependency in millions; events of a run. "
+        "In brackets: 95 % confidence, by bootstrap over runs."
+    )
+    return Table(f"budgets-{_plain(file)}", f"δ on {file}", note, columns, rows, stub="Method and δ")
+
+
+def _recall(records: Sequence[RunRecord]) -> Interval | None:
+    found = [share for record in records if (share := recall(record)) is not None]
+    return bootstrap(found) if found else None
+
+
+def _events_per_step(records: Sequence[RunRecord]) -> float:
+    return sum(record.events for record in records) / max(sum(len(record.steps) for record in records), 1)
+
+
+def _front(file: str, found: Sequence[Swept]) -> Figure:
+    def draw(axes: Axes, theme: Theme) -> None:
+        for number, one in enumerate(found):
+            kept = {budget: share for budget, records in one.at.items() if (share := _recall(records)) is not None}
+            peaks = [fmean(record.peak for record in one.at[budget]) / 1000 for budget in kept]
+            axes.errorbar(
+                peaks, [share.mean for share in kept.values()],
+                yerr=[[s.mean - s.low for s in kept.values()], [s.high - s.mean for s in kept.values()]],
+                color=theme.colours[number % len(theme.colours)], marker="oDs^vPX*"[number % 8], capsize=2.5,
+                linewidth=1.5, label=one.name,
+            )  # fmt: skip
+            for budget, peak in zip(kept, peaks, strict=True):
+                axes.annotate(
+                    f"{budget:,}", (peak, kept[budget].mean), xytext=(5, -11), textcoords="offset points",
+                    fontsize=8, color=theme.soft,
+                )  # fmt: skip
+        axes.margins(x=0.08)
+        axes.set_xlabel("peak tokens of a run, mean (thousands)")
+        axes.set_ylabel("evidence recall, all actions")
+        axes.legend(fontsize=8.5)
+
+    note = "Numbers: δ. Further left is cheaper, further up is better. Bars: 95 % confidence."
+    return Figure(f"front-{_plain(file)}", f"Recall against peak over δ, {file}", note, draw)
+
+
+def _events(file: str, one: Swept) -> Figure:
+    def draw(axes: Axes, theme: Theme) -> None:
+        for number, (budget, records) in enumerate(one.at.items()):
+            places, shares = _by_step(records)
+            axes.plot(
+                places, shares, color=theme.colours[number % len(theme.colours)], marker="oDs^vPX*"[number % 8],
+                markersize=5, label=f"δ = {budget:,}",
+            )  # fmt: skip
+        axes.set_xlabel("step")
+        axes.set_ylabel("events per 100 steps")
+        axes.set_xlim(left=0)
+        axes.set_ylim(bottom=0)
+        axes.legend(fontsize=9, loc="lower left", bbox_to_anchor=(0, 1), ncols=4)
+
+    note = "Over the runs that got that far, in groups of steps; not drawn where fewer than five or a tenth did."
+    return Figure(f"events-{_plain(file)}", f"Events by step, {one.name}, {file}", note, draw)
+
+
+def _by_step(records: Sequence[RunRecord]) -> tuple[list[float], list[float]]:
+    """The middle of each group of steps, and the events per 100 steps in it, as far as enough runs got."""
+    lengths = sorted((len(record.steps) for record in records), reverse=True)
+    reached = lengths[max(math.ceil(0.1 * len(records)), min(5, len(records))) - 1]
+    width = max(1, math.ceil(reached / _GROUPS))
+    places, shares = [], []
+    for first in range(0, reached, width):
+        seen = [step.event for record in records for step in record.steps[first : first + width]]
+        places.append(first + (width + 1) / 2)
+        shares.append(100 * sum(seen) / len(seen))
+    return places, shares
+
+
+def _plain(file: str) -> str:
+    return file.removesuffix(".jsonl")

@@ -1,0 +1,134 @@
+"""The report of a replay before it has a form: everything that a folder holds, walks, points and answers."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from focusctx import __version__
+from focusctx.errors import BenchError
+from focusctx.replay.folder import ABOUT, ReplayFolder
+from focusctx.replay.lines import Line, R, by_file, lines_of
+from focusctx.replay.record import PointRecord, RunRecord
+
+from ...report.document import Document, Section
+from ..agreement.answers import Answer, Answers
+from .agreement import agreement_against, agreement_figure, agreement_table, recorded_table
+from .figures import differences, events_by_step, trade_off
+from .reference import others_table, paper_table, prototype_table
+from .tables import against_by_file, against_table, points_table, sizes_table, walks_table
+from .verdicts import verdicts
+
+
+def document(folder: Path) -> Document:
+    replay = ReplayFolder(folder)
+    walks, points, answers = list(replay.runs), list(replay.points), list(Answers(folder))
+    sections = [*_walks(walks), *_points(points), *_answers(answers)]
+    if not sections:
+        raise BenchError(f"{folder} holds no record of a replay: make some with `focusctx replay run`")
+    return Document("focusctx replay", [f"Made by focusctx {__version__}."], sections, _commands(folder))
+
+
+def _walks(records: Sequence[RunRecord]) -> list[Section]:
+    files = by_file(records)
+    found = {file: lines_of(some) for file, some in files.items()}
+    if not found:
+        return []
+    together = lines_of(records, budgets=False)
+    sections = []
+    if len(found) > 1:
+        told = [against_by_file(found), walks_table(together), sizes_table(together), paper_table(found)]
+        pictures = [trade_off(together), differences(found, "steps")]
+        facts = f"{_counted(together)} In what is over all files, every run counts once."
+        sections.append(Section("walks", "Walks, all files", facts, _there(told), _there(pictures)))
+    for file, lines in found.items():
+        told = [against_table(lines, "steps"), walks_table(lines), sizes_table(lines), others_table(file, lines)]
+        if len(found) == 1:
+            told.append(paper_table(found))
+        pictures = [trade_off(lines), events_by_step(lines)]
+        facts = " ".join([_counted(lines), _budgets(lines), *verdicts(lines)])
+        sections.append(Section(_key("walks", file), f"Walks, {file}", facts, _there(told), _there(pictures)))
+    return sections
+
+
+def _points(records: Sequence[PointRecord]) -> list[Section]:
+    files = by_file(records)
+    found = {file: lines_of(some) for file, some in files.items()}
+    if not found:
+        return []
+    together = lines_of(records, budgets=False)
+    told = [against_table(together, "points"), points_table(together), prototype_table(together)]
+    pictures = [trade_off(together), differences(found, "points")]
+    facts = " ".join([_counted(together), *verdicts(together)])
+    sections = [Section("points", "Points, all files", facts, _there(told), _there(pictures))]
+    for file, lines in found.items() if len(found) > 1 else ():
+        facts = " ".join([_counted(lines), _budgets(lines), *verdicts(lines)])
+        tables = _there([against_table(lines, "points"), points_table(lines)])
+        sections.append(Section(_key("points", file), f"Points, {file}", facts, tables, _there([trade_off(lines)])))
+    return sections
+
+
+def _answers(answers: Iterable[Answer]) -> list[Section]:
+    models: defaultdict[str, list[Answer]] = defaultdict(list)
+    for answer in answers:
+        models[answer.model].append(answer)
+    sections = []
+    for model, some in models.items():
+        files: dict[str, list[Answer]] = {"all files": some}
+        names = sorted({answer.file for answer in some})
+        for name in names if len(names) > 1 else ():
+            files[name] = [answer for answer in some if answer.file == name]
+        for name, own in files.items():
+            tables = _there([agreement_table(own), agreement_against(own), recorded_table(own)])
+            if tables:
+                title = f"Next actions of {model}, {name}"
+                facts = f"Points of {_listed_files(own)}."
+                sections.append(
+                    Section(_key("agreement", f"{model} {name}"), title, facts, tables, _there([agreement_figure(own)]))
+                )
+    return sections
+
+
+def _commands(folder: Path) -> list[str]:
+    """What the records were made by."""
+    path = folder / ABOUT
+    if not path.exists():
+        return []
+    try:
+        told: Mapping[str, Sequence[Mapping[str, Sequence[str]]]] = json.loads(path.read_text(encoding="utf-8"))
+        return [f"focusctx {shlex.join(command['arguments'])}" for command in told["commands"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BenchError(f"{path} cannot be read: {error!r}") from error
+
+
+def _counted(lines: Sequence[Line[R]]) -> str:
+    most = max(lines, key=lambda line: len(line.records))
+    drafts = sorted({line.draft for line in lines if line.draft})
+    points = sum(isinstance(record, PointRecord) for record in most.records.values())
+    told = f"{points:,} points of {most.runs:,} runs." if points else f"{most.runs:,} runs."
+    return f"{told} Draft: {', '.join(drafts)}." if drafts else told
+
+
+def _budgets(lines: Sequence[Line[R]]) -> str:
+    budgets = sorted({line.budget for line in lines})
+    return f"δ = {', '.join(f'{budget:,}' for budget in budgets)}."
+
+
+def _listed_files(answers: Sequence[Answer]) -> str:
+    return ", ".join(sorted({answer.file for answer in answers}))
+
+
+def _key(kind: str, name: str) -> str:
+    return f"{kind}-{re.sub(r'[^a-z0-9]+', '-', name.lower().removesuffix('.jsonl'))}"[:80].strip("-")
+
+
+T = TypeVar("T")
+
+
+def _there(parts: Iterable[T | None]) -> list[T]:
+    return [part for part in parts if part is not None]

@@ -1,0 +1,140 @@
+"""ACON's optimiser: which runs it learns from, what it is shown, what comes out."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from answers import SPENT, Scripted
+from focusctx.errors import ConfigError, DraftError, DraftUnavailable
+from focusctx.types import Usage
+from focusctx_bench.baselines.acon_optimiser import improve, shorten
+from focusctx_bench.baselines.acon_runs import Contrast, Memory, Run, contrasts, run_as_text, successes
+from histories import Messages, run
+
+PAIR = Contrast(Run(run(2)), Run(run(3), (Memory("Completed: nothing.", reply=6),)))
+BETTER = "Sure.\n<guideline>\nKeep ids.\n</guideline>"
+
+
+@dataclass
+class Score:
+    success: float
+
+
+@dataclass
+class Step:
+    reply: int
+    sent: list[Any]
+
+
+@dataclass
+class Record:
+    task: str
+    score: Score
+    messages: Messages = field(default_factory=lambda: run(3))
+    made: Messages = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+
+    def sent(self, step: Step) -> list[Any]:
+        return step.sent
+
+
+def compressed(task: str, success: float) -> Record:
+    memories = [{"role": "user", "content": text} for text in ("one", "two")]
+    messages = run(4)
+    steps = [
+        Step(2, messages[:2]),
+        Step(4, [*messages[:2], memories[0], *messages[2:4]]),
+        Step(6, [*messages[:2], memories[0], *messages[2:6]]),
+        Step(8, [*messages[:2], memories[1], *messages[6:8]]),
+    ]
+    return Record(task, Score(success), messages, memories, steps)
+
+
+def test_a_contrast_is_a_task_that_only_the_full_history_solved() -> None:
+    full = [Record("a", Score(1.0)), Record("b", Score(1.0)), Record("c", Score(0.0))]
+    short = [compressed("a", 0.0), compressed("b", 1.0), compressed("c", 0.0), compressed("d", 0.0)]
+    (pair,) = contrasts(full, short)
+    assert pair.full == Run(run(3))
+    assert pair.compressed == Run(run(4), (Memory("one", 4), Memory("two", 8)))
+
+
+def test_successes_are_solved_tasks_with_something_compressed() -> None:
+    records = [compressed("a", 1.0), compressed("b", 0.5), Record("c", Score(1.0))]
+    assert successes(records) == [Run(run(4), (Memory("one", 4), Memory("two", 8)))]
+
+
+def test_a_run_is_told_with_each_memory_where_the_agent_first_had_it() -> None:
+    told = run_as_text(Run(run(2), (Memory("All is well.", reply=4),)))
+    assert told == (
+        "Task:\nDo the task.\n\n"
+        "Step 1\nThought: thought 1\nAction: look({})\nObservation: result 1\n\n"
+        "The memory from here on:\nAll is well.\n\n"
+        "Step 2\nThought: thought 2\nAction: look({})\nObservation: result 2"
+    )
+
+
+async def test_improving_asks_about_every_pair_then_for_the_guideline() -> None:
+    ask = Scripted("It lost the id.", "It lost the date.", BETTER)
+    optimised = await improve(ask, "Be brief.", [PAIR, PAIR])
+    assert optimised.guideline == "Keep ids."
+    assert optimised.feedback == ("It lost the id.", "It lost the date.")
+    assert optimised.usage == SPENT + SPENT + SPENT
+    first, second, last = ask.asked
+    assert first == second
+    assert "The guideline:\nBe brief.\n\nThe run that succeeded:\nTask:" in first[1]
+    assert "Completed: nothing." in first[1].partition("The run that failed:")[2]
+    assert "Feedback 1:\nIt lost the id.\n\nFeedback 2:\nIt lost the date." in last[1]
+    assert "may get lost" in last[0]
+
+
+async def test_shortening_looks_at_runs_that_went_well() -> None:
+    ask = Scripted("Nobody used the dates.", "<guideline>Ids.</guideline>")
+    optimised = await shorten(ask, "Keep ids and dates.", [PAIR.compressed])
+    assert optimised.guideline == "Ids."
+    assert "The run:\nTask:" in ask.asked[0][1]
+    assert "shorter" in ask.asked[1][0]
+
+
+async def test_of_several_candidates_the_one_that_does_best_in_a_trial() -> None:
+    ask = Scripted("It lost the id.", *(f"<guideline>{text}</guideline>" for text in ("one", "three", "two")))
+    tried: list[str] = []
+
+    async def trial(guideline: str) -> float:
+        tried.append(guideline)
+        return len(guideline)
+
+    assert (await improve(ask, "Be brief.", [PAIR], candidates=3, trial=trial)).guideline == "three"
+    assert tried == ["one", "three", "two"]
+
+
+async def test_one_answer_that_fails_does_not_lose_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    ask = Scripted(DraftUnavailable("busy"), "It lost the date.", BETTER)
+    optimised = await improve(ask, "Be brief.", [PAIR, PAIR])
+    assert optimised.feedback == ("It lost the date.",)
+    assert "busy" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("answers", "why"),
+    [
+        ([DraftUnavailable("busy")], "busy"),
+        (["It lost the id.", "Keep ids."], "no guideline"),
+        (["It lost the id.", "<guideline> </guideline>"], "no guideline"),
+    ],
+)
+async def test_no_guideline_is_an_error(answers: list[Any], why: str) -> None:
+    with pytest.raises(DraftError, match=why):
+        await improve(Scripted(*answers), "Be brief.", [PAIR])
+
+
+async def test_nothing_to_learn_from_is_an_error() -> None:
+    with pytest.raises(ConfigError, match="no runs"):
+        await improve(Scripted(BETTER), "Be brief.", [])
+    with pytest.raises(ConfigError, match="trial"):
+        await improve(Scripted(BETTER), "Be brief.", [PAIR], candidates=2)
+
+
+async def test_the_cost_of_answers_adds_up() -> None:
+    optimised = await improve(Scripted("It lost the id.", BETTER), "Be brief.", [PAIR])
+    assert optimised.usage == Usage(2, 20, 10, 0.5)

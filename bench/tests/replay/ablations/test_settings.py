@@ -1,0 +1,104 @@
+"""Settings at recorded points: what each keeps, against what can be told by hand."""
+
+from pathlib import Path
+
+import pytest
+
+from focusctx.baselines.embedders import embedder_from
+from focusctx.config import FocusConfig
+from focusctx.replay.evidence import Evidence
+from focusctx.replay.points import Point, points_of
+from focusctx.replay.runs import read_runs
+from focusctx.replay.sketches import Recorded, Sketches
+from focusctx_bench.replay.ablations.outcomes import judge
+from focusctx_bench.replay.ablations.settings import judge_all
+from focusctx_bench.replay.ablations.settings_report import by_group, figures, tables
+from focusctx_bench.replay.ablations.variants import GROUPS, Variant, variants
+from focusctx_bench.report.table import Number
+from replay.logs import long_run
+
+SHARED = Path(__file__).parents[5] / "shared"
+
+
+def recorded(point: Point, *cited: str) -> Recorded:
+    return Recorded.at(point, (f"Step: go on | Depends on: [{labels}]" for labels in cited))
+
+
+@pytest.fixture
+def point() -> Point:
+    return points_of(Evidence(long_run()), 400, (1,))[0]
+
+
+def test_every_group_has_the_row_it_is_held_against() -> None:
+    names = {(variant.group, variant.name) for variant in variants()}
+    assert set(GROUPS.items()) <= names
+    assert {group for group, _ in names} == set(GROUPS)
+
+
+async def test_one_variant_at_one_point(point: Point) -> None:
+    embed = embedder_from("words")
+    spans = len(point.history.spans)
+    needed = {fact for fact in point.needed if fact.startswith("key_")}
+    holders = sorted(int(fact.removeprefix("key_")) for fact in needed)
+    paper = FocusConfig.paper()
+    cites = ", ".join(f"s_{index}" for index in holders)
+    all_cited = await judge(Variant("N", "N = 3", paper), point, recorded(point, *[cites] * 3), embed)
+    assert all_cited is not None
+    assert (all_cited.needed, all_cited.recall, all_cited.complete) == (len(needed), 1.0, 1.0)
+    assert all_cited.left < 1
+    assert all_cited.sketches == 3
+    none_cited = await judge(Variant("N", "N = 3", paper), point, recorded(point, "", "", ""), embed)
+    assert none_cited is not None
+    assert none_cited.recall == (spans in holders) / len(needed)  # the newest span stays
+    assert none_cited.left == pytest.approx(point.history.spans[-1].tokens / point.span_tokens)
+
+
+async def test_groups_of_sketches_are_averaged_and_too_few_are_no_outcome(point: Point) -> None:
+    embed = embedder_from("words")
+    one = Variant("N", "N = 1", FocusConfig.paper(rollouts=1))
+    cited = ("", ", ".join(span.label for span in point.history.spans))
+    both = await judge(one, point, recorded(point, *cited), embed)
+    nothing, everything = [await judge(one, point, recorded(point, labels), embed) for labels in cited]
+    assert both is not None
+    assert nothing is not None
+    assert everything is not None
+    assert (everything.recall, everything.left) == (1.0, 1.0)
+    assert both.recall == pytest.approx((nothing.recall + 1) / 2)
+    assert both.left == pytest.approx((nothing.left + 1) / 2)
+    assert both.sketches == 1
+    five = Variant("N", "N = 5", FocusConfig.paper(rollouts=5))
+    assert await judge(five, point, recorded(point, *cited), embed) is None
+
+
+async def test_a_draft_that_fails_leaves_everything(point: Point) -> None:
+    nonsense = Recorded(
+        file=point.file, id=point.run, messages=point.messages, spans=1, budget=point.budget, replies=("no",) * 3
+    )
+    outcome = await judge(Variant("N", "N = 3", FocusConfig.paper()), point, nonsense, embedder_from("words"))
+    assert outcome is not None
+    assert (outcome.failed, outcome.recall, outcome.left) == (1.0, 1.0, 1.0)
+
+
+@pytest.mark.skipif(not (SHARED / "sketches").is_dir(), reason="the recorded sketches are not here")
+def test_the_recorded_sketches_give_the_known_figures() -> None:
+    sketches = list(Sketches(SHARED / "sketches" / "sketches.jsonl"))
+    small = [one for one in sketches if one.file.startswith("swebench_deepseek")]
+    runs = read_runs([SHARED / "trajectories" / "swebench_deepseek.jsonl"])
+    seen: list[tuple[int, int, str | None]] = []
+    judged = judge_all(runs, small, 1, lambda *told: seen.append(told))
+    assert seen[-1] == (len(small), len(small), None)
+    names = {(variant.group, variant.name): judged.get(number, []) for number, variant in enumerate(variants())}
+    paper = names["FOCUS-O against FOCUS-D", "FOCUS-D"]
+    assert len(paper) == len(small) == 8
+    assert names["N", "N = 10"] == []
+    assert names["N", "N = 3"] == paper == names["τ at N = 3", "τ = 0.3"]
+    assert all(outcome.failed == 0 for outcomes in names.values() for outcome in outcomes)
+    skeletons = names["Switches on top of the paper", "skeletons for all dropped"]
+    assert all(more.recall >= less.recall for more, less in zip(skeletons, paper, strict=True))
+    found = by_group({variant: judged.get(number, []) for number, variant in enumerate(variants())})
+    made = {table.key: table for table in tables(found)}
+    base = made["n"].rows[-1]
+    assert base.name == "N = 3"
+    assert isinstance(base.cells[0], Number)
+    assert base.cells[0].value == pytest.approx(sum(one.recall for one in paper) / 8)
+    assert [figure.key for figure in figures(found)] == ["front"]

@@ -1,0 +1,58 @@
+"""Folders of runs with records whose numbers are known, to make reports of."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from focusctx.types import Usage
+from focusctx_bench.folder import RunFolder
+from focusctx_bench.job import Job, Unit
+from focusctx_bench.record import Event, Record, Step
+from focusctx_bench.seams import Score, Task
+
+EVENT = Event(True, 2.0, Usage(3, 3000, 100, 0.002), 6000, 3000)
+
+
+def step(tokens: int, written: int = 100, event: Event | None = None) -> Step:
+    usage = Usage(1, tokens + 500, written, 0.01)
+    return Step(tokens, written, tokens, 1.5, usage, 0, 0.005, ((0, 1),), 1, event)
+
+
+def record(job: Job, unit: Unit, success: float, steps: tuple[Step, ...], details: Mapping[str, float]) -> Record:
+    return Record(
+        benchmark=unit.benchmark,
+        task=unit.task.id,
+        difficulty=unit.task.difficulty,
+        model=job.model or f"scripted:{unit.benchmark}",
+        method=unit.variant.method,
+        ended="done",
+        problem=None,
+        score=Score(success, details),
+        seconds=10.0,
+        started="2026-11-15T12:00:00+00:00",
+        steps=steps,
+        messages=({"role": "user", "content": "task"}, {"role": "assistant", "content": "done"}),
+        settings=job.settings(unit),
+    )
+
+
+Made = Callable[[Unit, int], tuple[float, tuple[Step, ...], dict[str, float]] | None]
+"""From a unit and the number of its task to success, steps and details; None for no record."""
+
+
+def write_run(
+    folder: Path, job: Job, made: Made, *, tasks: int = 4, classes: tuple[str, ...] = ("easy", "hard")
+) -> None:
+    some = {name: [Task(f"t{n}", classes[n % len(classes)]) for n in range(tasks)] for name in job.benchmarks}
+    run = RunFolder(folder)
+    with run.locked():
+        run.open(job, some)
+        for unit in job.units(some):
+            if (found := made(unit, int(unit.task.id[1:]))) is not None:
+                run.keep(unit, record(job, unit, *found))
+
+
+def plain(unit: Unit, number: int) -> tuple[float, tuple[Step, ...], dict[str, float]]:
+    """Three of four succeed without a method, two with one. Peak 8,000 and 4,000, two steps and three."""
+    if unit.variant.method == "none":
+        return float(number < 3), (step(4000), step(8000)), {}
+    return float(number < 2), (step(3000), step(4000, event=EVENT), step(3500)), {}

@@ -1,0 +1,110 @@
+"""The paper's figures: transcribed faithfully, and shown only where the setting is the paper's."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from focusctx_bench.baselines.registry import ALL
+from focusctx_bench.job import Job
+from focusctx_bench.report.collect import Line, Study, collect
+from focusctx_bench.report.document import document
+from focusctx_bench.report.markdown import markdown
+from focusctx_bench.report.paper import _tables, paper_figures, plain_name
+from focusctx_bench.seams import Options
+from reported import plain, write_run
+
+PAPER = Path(__file__).parents[3] / "shared" / "paper" / "focus.tex"
+FOCUS: dict[str, Any] = {"draft": "openai:gpt-4.1", "budget": 4096, "rollouts": 3, "threshold": 0.3}
+
+
+def figures(
+    benchmark: str, method: str, model: str = "openai:gpt-4.1", difficulty: str = "", **settings: Any
+) -> dict[str, float]:
+    study = Study(benchmark, model, {"split": settings.pop("split", "")})
+    return paper_figures(study, Line(method, settings), difficulty)
+
+
+def test_the_same_setting() -> None:
+    assert figures("appworld", "focus-d", **FOCUS)["accuracy"] == 64.9
+    assert figures("appworld", "none", "azure:gpt-4.1-2025-04-14")["accuracy"] == 56.0
+    assert figures("appworld", "focus-d", **{**FOCUS, "draft": "vllm:Qwen/Qwen3-8B"})["accuracy"] == 65.5
+    assert figures("appworld", "none", split="test_normal")["accuracy"] == 56.0
+    assert figures("officebench", "focus-d", split="test", **{**FOCUS, "budget": 2048, "rollouts": 10})["steps"] == 10.2
+    assert figures("qa8", "prompting", split="test", compressor="openai:gpt-4.1", budget=2048)["em"] == 0.376
+    mini = {**FOCUS, "draft": "openai:gpt-4.1-mini"}
+    assert figures("appworld", "focus-d", "openai:gpt-4.1-mini", "hard", **mini)["dependency"] == 5.78
+
+
+def test_totals_are_per_task() -> None:
+    found = figures("officebench", "none", split="test")
+    assert found["cost"] == pytest.approx(9.47 / 95)
+    assert found["agent_requests"] == pytest.approx(1014 / 95)
+    assert found["seconds"] == 47.2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"budget": 2048}, {"rollouts": 5}, {"threshold": 0.5}, {"draft": "offline"}, {"split": "test_challenge"},
+        {"model": "openai:gpt-5"}, {"difficulty": "hard"}, {"benchmark": "office"}, {"method": "masking-5"},
+    ],
+)  # fmt: skip
+def test_another_setting_has_no_figure(change: dict[str, Any]) -> None:
+    assert figures(**{"benchmark": "appworld", "method": "focus-d", **FOCUS, **change}) == {}
+
+
+def test_all_of_officebench_is_not_the_papers_split() -> None:
+    assert figures("officebench", "none") == {}
+
+
+def test_baselines_count_only_as_the_paper_ran_them() -> None:
+    assert figures("appworld", "retrieval", budget=4096, embedder="openai:text-embedding-3-small")
+    assert not figures("appworld", "retrieval", budget=4096, embedder="words")
+    assert not figures("appworld", "llmlingua", budget=4096, llmlingua_model="my/xlm-roberta-large")
+
+
+@pytest.mark.parametrize(
+    ("name", "plain"),
+    [
+        ("openai:gpt-4.1@http://127.0.0.1:1/v1", "gpt-4.1"),
+        ("gpt-4.1-mini-2025-04-14", "gpt-4.1-mini"),
+        ("transformers:/models/Qwen3-14B", "qwen3-14b"),
+    ],
+)
+def test_plain_names(name: str, plain: str) -> None:
+    assert plain_name(name) == plain
+
+
+def test_in_the_report(tmp_path: Path) -> None:
+    job = Job(
+        benchmarks={"appworld": Options()},
+        methods=("none", "focus-d"),
+        model="openai:gpt-4.1",
+        drafts=("openai:gpt-4.1",),
+    )
+    write_run(tmp_path, job, plain, classes=("",))
+    text = markdown(document(tmp_path), pictures=False)
+    assert "75.0 [25.0, 100.0] (paper 56)" in text
+    assert "over 168 tasks (tab:appworld, tab:appworld_token_stats, tab:long_horizon_stats)" in text
+    assert len(collect(tmp_path)) == 1
+
+
+def test_every_row_is_as_long_as_its_head() -> None:
+    for table in _tables():
+        assert set(table["rows"]) <= set(ALL)
+        for row in table["rows"].values():
+            assert len(row) == len(table["columns"])
+
+
+@pytest.mark.skipif(not PAPER.exists(), reason="the paper's source is not here")
+def test_every_figure_stands_in_the_table_that_it_is_cited_from() -> None:
+    text = PAPER.read_text()
+    for table in _tables():
+        place = text.index(rf"\label{{{table['label']}}}")
+        begin = text.rindex(r"\begin{tabular}", 0, place)
+        said = [float(word) for word in re.findall(r"\d+(?:\.\d+)?", text[begin:place].replace("{,}", ""))]
+        for row in table["rows"].values():
+            missing = [figure for figure in row if figure not in said and figure != 0]
+            assert not missing, (table["label"], missing)

@@ -1,0 +1,222 @@
+"""The runner: retries, the spending limit, refusals, interruptions. Kills are in test_runner_kill.py."""
+
+import asyncio
+import json
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from focusctx.errors import BenchError, ConfigError
+from focusctx_bench.benchmarks.registry import scripted_model
+from focusctx_bench.engines.local import LocalEngine
+from focusctx_bench.folder import RunFolder
+from focusctx_bench.job import Job, Unit
+from focusctx_bench.record import read_records
+from focusctx_bench.runner import PATIENCE, Runner, Tally
+from focusctx_bench.spending import Meter
+from focusctx_bench.workshop import Attempt, Workshop
+from jobs import METHODS, Desk, desk_runner, office, records_of
+from provider import Call, Provider, Received, Say
+
+
+def run(job: Job, folder: Path, *, concurrency: int | None = None, **options: float | None) -> Tally:
+    workshop = Workshop(job)
+    engine = LocalEngine(workshop, concurrency)
+    return asyncio.run(Runner(job, workshop.tasks(), RunFolder(folder), engine, **options).run())  # type: ignore[arg-type]
+
+
+def test_every_unit_has_its_record(tmp_path: Path) -> None:
+    tally = run(office(2), tmp_path)
+    assert (tally.left, tally.done, tally.failed, tally.stopped) == (0, {"office": 8}, {"office": 0}, None)
+    records = list(read_records(tmp_path / "records"))
+    assert Counter(record.method for record in records) == dict.fromkeys(METHODS, 2)
+    focus = next(record for record in records if record.method == "focus-d")
+    assert focus.settings["draft"] == "offline"
+    assert focus.settings["budget"] == 4096
+    lines = [json.loads(line) for line in (tmp_path / "attempts.jsonl").read_text().splitlines()]
+    assert len(lines) == 8
+    assert {line["ended"] for line in lines} <= {"done", "steps"}
+
+
+def test_a_finished_run_does_nothing_again(tmp_path: Path) -> None:
+    run(office(1), tmp_path)
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "records").rglob("*.json")}
+    tally = run(office(1), tmp_path)
+    assert (tally.before, tally.done) == ({"office": 4}, {"office": 0})
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "records").rglob("*.json")} == before
+
+
+def test_many_at_once_make_the_same_records_as_one_after_the_other(tmp_path: Path) -> None:
+    run(office(2), tmp_path / "one", concurrency=1)
+    run(office(2), tmp_path / "many", concurrency=7)
+    assert records_of(tmp_path / "one") == records_of(tmp_path / "many")
+
+
+@given(st.lists(st.integers(1, 3), min_size=1, max_size=4))
+@settings(max_examples=15)
+def test_in_however_many_sittings_each_task_is_done_once(
+    tmp_path_factory: pytest.TempPathFactory, sittings: list[int]
+) -> None:
+    """The spending limit ends a sitting after any number of tasks; the next one goes on."""
+    folder, desk = tmp_path_factory.mktemp("run"), Desk(price=1.0)
+    for spent in [sum(sittings[: number + 1]) for number in range(len(sittings))]:
+        tally = asyncio.run(desk_runner(folder, desk, 15, max_cost=spent).run())
+        assert len(desk.asked) == spent == round(tally.spending.total)
+        assert tally.stopped == f"the spending limit of ${spent:,.2f} is reached"
+    assert asyncio.run(desk_runner(folder, desk, 15).run()).left == 0
+    assert sorted(desk.asked) == [f"task {number:03d}" for number in range(15)]
+
+
+def test_no_task_is_started_over_the_limit_but_those_that_run_are_finished(tmp_path: Path) -> None:
+    desk = Desk(price=1.0, concurrency=4)
+    tally = asyncio.run(desk_runner(tmp_path, desk, 50, max_cost=10.0).run())
+    assert 10 <= sum(tally.done.values()) < 10 + desk.concurrency
+    assert sum(tally.done.values()) == len(list((tmp_path / "records").rglob("*.json")))
+
+
+def test_a_limit_that_cannot_be_kept_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no price is known for a desk"):
+        asyncio.run(desk_runner(tmp_path, Desk(price=None), 3, max_cost=1.0).run())
+    tally = asyncio.run(desk_runner(tmp_path, Desk(price=None), 3).run())
+    assert tally.spending.unpriced
+    assert tally.left == 0
+
+
+def test_what_failed_is_tried_again_and_noted(tmp_path: Path) -> None:
+    desk = Desk(price=0.5, failures={"task 001": 2, "task 002": 3})
+    tally = asyncio.run(desk_runner(tmp_path, desk, 4).run())
+    assert Counter(desk.asked) == {"task 000": 1, "task 001": 3, "task 002": 3, "task 003": 1}
+    assert (tally.done, tally.failed, tally.left) == ({"made": 3}, {"made": 1}, 1)
+    noted = [(line["task"], line["ended"]) for line in RunFolder(tmp_path).attempts()]
+    assert noted.count(("task 002", "failed")) == 3
+    assert noted.count(("task 001", "done")) == 1
+    assert "the roof fell in" in tally.last_problem
+    again = asyncio.run(desk_runner(tmp_path, desk, 4).run())  # the roof is mended
+    assert (again.before, again.done, again.left) == ({"made": 3}, {"made": 1}, 0)
+    assert again.spending.total == 4.5  # nine attempts, failed ones too
+
+
+def test_when_everything_fails_the_run_stops(tmp_path: Path) -> None:
+    desk = Desk(failures={f"task {number:03d}": 99 for number in range(100)}, concurrency=3)
+    tally = asyncio.run(desk_runner(tmp_path, desk, 100).run())
+    assert tally.stopped == f"{PATIENCE + 3} tasks in a row failed"
+    assert len(set(desk.asked)) < 100
+
+
+def test_an_environment_that_breaks_is_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from focusctx_bench.benchmarks.office.environment import OfficeTask
+
+    async def break_down(self: OfficeTask, call: object) -> str:
+        raise RuntimeError("the printer is on fire")
+
+    monkeypatch.setattr(OfficeTask, "act", break_down)
+    workshop = Workshop(office(1, ["none"]))
+    runner = Runner(workshop.job, workshop.tasks(), RunFolder(tmp_path), LocalEngine(workshop), waits=())
+    tally = asyncio.run(runner.run())
+    assert (tally.done, tally.failed) == ({"office": 0}, {"office": 1})
+    (line,) = RunFolder(tmp_path).attempts()
+    assert line["problem"] == "RuntimeError: the printer is on fire"
+    assert "break_down" in line["trace"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"), [({"budgets": (999,)}, "budgets"), ({"count": 2}, "count"), ({"seed": 1}, "seed")]
+)
+def test_other_settings_are_refused(tmp_path: Path, change: dict[str, Any], said: str) -> None:
+    job = office(1, ["none"])
+    run(job, tmp_path)
+    before = records_of(tmp_path)
+    with pytest.raises(BenchError, match=f"other settings .there / now: {said}"):
+        run(replace(job, **change), tmp_path)
+    assert records_of(tmp_path) == before
+
+
+def test_other_tasks_under_the_same_settings_are_refused(tmp_path: Path) -> None:
+    asyncio.run(desk_runner(tmp_path, Desk(), 3).run())
+    with pytest.raises(BenchError, match="data has changed"):
+        asyncio.run(desk_runner(tmp_path, Desk(), 4).run())
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    precious = tmp_path / "thesis.tmp"
+    precious.write_text("years of work")
+    with pytest.raises(BenchError, match="other things"):
+        asyncio.run(desk_runner(tmp_path, Desk(), 3).run())
+    assert precious.read_text() == "years of work"
+
+
+def test_one_run_at_a_time_in_a_folder(tmp_path: Path) -> None:
+    with RunFolder(tmp_path).locked(), pytest.raises(BenchError, match="another run"):
+        asyncio.run(desk_runner(tmp_path, Desk(), 3).run())
+    assert asyncio.run(desk_runner(tmp_path, Desk(), 3).run()).left == 0
+
+
+def test_a_note_that_was_cut_short_costs_no_other(tmp_path: Path) -> None:
+    asyncio.run(desk_runner(tmp_path, Desk(price=1.0), 3, max_cost=2.0).run())
+    with (tmp_path / "attempts.jsonl").open("a") as file:
+        file.write('{"benchmark": "made", "co')
+    tally = asyncio.run(desk_runner(tmp_path, Desk(price=1.0), 3).run())
+    assert tally.spending.total == 3.0
+    assert len(list(RunFolder(tmp_path).attempts())) == 3
+
+
+def test_when_it_is_cancelled_the_cost_so_far_is_kept(tmp_path: Path) -> None:
+    class Slow(Desk):
+        async def attempt(self, unit: Unit, meter: Meter) -> Attempt:
+            attempt = await super().attempt(unit, meter)
+            if len(self.asked) == 3:
+                await asyncio.sleep(60)
+            return attempt
+
+    async def main() -> None:
+        desk = Slow(price=1.0)
+        work = asyncio.create_task(desk_runner(tmp_path, desk, 9).run())
+        while len(desk.asked) < 3:
+            await asyncio.sleep(0.01)
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+
+    asyncio.run(main())
+    assert [line["ended"] for line in RunFolder(tmp_path).attempts()] == ["done", "done", "interrupted"]
+    assert RunFolder(tmp_path).spent() == 3.0
+    assert len(list((tmp_path / "records").rglob("*"))) == 4  # two folders, two records
+
+
+PRICES = """
+[models]
+"{name}" = {{ input = 2.0, output = 8.0, cache_read = 0.25 }}
+"""
+
+
+def _clerk(received: Received) -> Say:
+    """The office's scripted agent, behind an API."""
+    with ThreadPoolExecutor(1) as thread:  # the provider's own loop is busy with this very request
+        turn = thread.submit(asyncio.run, scripted_model("office").answer(received.messages, ())).result()
+    calls = [call["function"] for call in turn.message.get("tool_calls", ())]
+    return Say(turn.text, tuple(Call(call["name"], json.loads(call["arguments"])) for call in calls))
+
+
+def test_a_model_behind_an_api_costs_money(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Provider(_clerk) as provider:
+        name = f"openai:gpt-4.1@{provider.url}/v1"
+        (tmp_path / "prices.toml").write_text(PRICES.format(name=name))
+        monkeypatch.setenv("FOCUSCTX_PRICES", str(tmp_path / "prices.toml"))
+        job = office(3, ["none", "focus-d"], model=name)
+        tally = run(job, tmp_path / "run", concurrency=2, max_cost=0.05)
+        assert tally.stopped
+        assert tally.left
+        spent = tally.spending.total
+        assert run(job, tmp_path / "run").left == 0
+    records = list(read_records(tmp_path / "run" / "records"))
+    assert {record.model for record in records} == {name}
+    assert len(provider.received) == sum(len(record.steps) for record in records)  # nothing was asked twice
+    total = sum(step.billed or 0.0 for record in records for step in record.steps)
+    assert RunFolder(tmp_path / "run").spent() == pytest.approx(total)
+    assert total > spent > 0.05

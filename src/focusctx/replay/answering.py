@@ -1,0 +1,42 @@
+"""One question before a long run: a server that does not answer shows now, not as a run in which nothing happened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ..baselines.patience import PATIENCE, patient
+from ..config import FocusConfig
+from ..drafts.anthropic import AnthropicDraft
+from ..drafts.openai_compatible import OpenAICompatibleDraft
+from ..errors import DraftError
+from ..pipeline.draft import build_prompt, sample
+from ..pipeline.split import read_history
+from ..tokens import Counter
+from ..types import Message
+
+_RETRIES = 3
+"""Fewer than in a run: seconds, not minutes, until a server counts as down."""
+
+_HISTORY: list[Message] = [
+    {"role": "user", "content": "Greet Ann, then greet Bob."},
+    {"role": "assistant", "content": "Good morning, Ann."},
+    {"role": "user", "content": "Go on."},
+]
+
+
+async def check_answering(drafts: Iterable[str]) -> None:
+    """Ask each of them for one small sketch. Raises a `DraftError` with what the server, or the network, said.
+
+    Models in this process are not asked: they are loaded when they are needed, and only once.
+    """
+    config = FocusConfig()
+    prompt = build_prompt(read_history(_HISTORY, config, Counter().count), config)
+    for name in dict.fromkeys(drafts):
+        draft = patient(name)
+        if not isinstance(draft, OpenAICompatibleDraft | AnthropicDraft):
+            continue
+        draft.endpoint = replace(draft.endpoint, retries=_RETRIES)
+        replies, problem = await sample(draft, prompt, 1, PATIENCE)
+        if not replies:
+            raise DraftError(f"{name}: {problem or 'the server sent no answer'}")

@@ -1,0 +1,107 @@
+"""Recorded runs, read from JSONL: one message list a line, bare or as the `messages` (or `input`) of an object."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ..config import FocusConfig
+from ..errors import BenchError, MessageError
+from ..pipeline.split import read_history
+from ..tokens import Counter
+from ..types import History, Message
+from ..wire import recognise
+
+_FIELDS = ("messages", "input")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One recorded run of an agent."""
+
+    file: str
+    """The name of the file it stands in."""
+    id: str
+    """Its own, or `line 7`; no two runs of a file share one."""
+    messages: tuple[Message, ...]
+    format: str
+    """The wire format, by its name."""
+
+    def __str__(self) -> str:
+        return f"{self.file}, {self.id}"
+
+    def history(self, messages: int | None = None) -> History:
+        """The history in its first so many messages, in all of them by default."""
+        return read_history(self.messages[:messages], FocusConfig(), count, format=self.format)
+
+
+def read_runs(paths: Iterable[Path], limit: int | None = None) -> list[Run]:
+    """All runs in these files, and in the `.jsonl` files of these folders; of each file the first `limit`."""
+    files = [file for path in paths for file in _files(path)]
+    names = [file.name for file in files]
+    if double := next((name for name in names if names.count(name) > 1), None):
+        raise BenchError(f"two files are named {double}: records could not tell them apart, rename one")
+    return [run for file in files for run in _runs_in(file, limit)]
+
+
+@cache
+def _counter() -> Counter:
+    return Counter(room=100_000_000)
+
+
+def count(text: str) -> int:
+    """cl100k tokens of a text, each counted once: the same texts come at every step and under every method."""
+    return _counter().count(text)
+
+
+def _files(path: Path) -> Sequence[Path]:
+    if not path.is_dir():
+        return [path]
+    found = sorted(path.glob("*.jsonl"))
+    if not found:
+        raise BenchError(f"no .jsonl file in {path}")
+    return found
+
+
+def _runs_in(path: Path, limit: int | None) -> Iterator[Run]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        raise BenchError(f"{path}: there is no such file; name a JSONL file of message lists") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise BenchError(f"{path} cannot be read: {error}") from error
+    seen: set[str] = set()
+    places = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    for number, line in places[:limit]:
+        try:
+            run = _run(path.name, number, json.loads(line))
+        except (ValueError, RecursionError) as error:
+            problem = error.problem if isinstance(error, MessageError) else error
+            raise BenchError(
+                f"{path} line {number} holds no run: {problem}; a line is a list of messages, or an "
+                'object with such a list as its "messages"'
+            ) from error
+        if run.id in seen:
+            run = Run(run.file, f"{run.id} (line {number})", run.messages, run.format)
+        seen.add(run.id)
+        yield run
+
+
+def _run(file: str, number: int, value: Any) -> Run:
+    given = value if isinstance(value, Mapping) else {}
+    messages = next((given[field] for field in _FIELDS if field in given), value)
+    if not isinstance(messages, list) or not all(isinstance(message, Mapping) for message in messages):
+        raise ValueError("no list of messages")
+    name = given.get("id")
+    run = Run(
+        file=file,
+        id=str(name) if isinstance(name, str | int) else f"line {number}",
+        messages=tuple(messages),
+        format=recognise(messages).name,
+    )
+    run.history()  # what cannot be read shows here, not in the middle of a replay
+    return run

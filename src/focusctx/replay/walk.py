@@ -1,0 +1,113 @@
+"""A walk: a recorded run, step by step, under a method, as the agent would have gone.
+
+Before every recorded turn the method gets the history so far and says what to send. What the recorded action then
+needed is looked for in that view.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..baselines.method import Compressed, Method
+from ..prices import Price
+from ..types import Message, Usage
+from .evidence import Action, Evidence
+from .money import calls_of
+from .record import StepRecord
+from .view import Seen, Views
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """What a run would have been under a method."""
+
+    steps: tuple[StepRecord, ...]
+    events: int
+    failures: int
+    failure: str | None
+    unanswered: int
+    words_lost: int
+    peak: int
+    dependency: float
+    cost: float | None
+    cost_cached: float | None
+    usage: Usage
+    seconds: float
+
+
+class Walker:
+    """Walks through one run, under one method after the other."""
+
+    def __init__(self, evidence: Evidence, budget: int, price: Price | None) -> None:
+        self._evidence = evidence
+        self._budget = budget
+        self._price = price
+        self._views = Views(evidence.history, evidence.facts)
+
+    async def walk(self, method: Method) -> Walked:
+        actions = self._evidence.actions
+        sent: list[Compressed] = []
+        began = time.perf_counter()
+        for action in actions:
+            sent.append(await method.compress(self._evidence.run.messages[: action.messages]))
+        seconds = time.perf_counter() - began
+        seen = [self._views.look(one.messages) for one in sent]
+        steps = tuple(map(self._step, actions, sent, seen))
+        cost, cost_cached = self._costs([one.messages for one in sent])
+        return Walked(
+            steps=steps,
+            events=sum(step.event for step in steps),
+            failures=sum(one.failure is not None for one in sent),
+            failure=next((one.failure for one in sent if one.failure is not None), None),
+            unanswered=sum(one.unanswered for one in sent),
+            words_lost=len(frozenset[str]().union(*map(self._lost, actions, seen))),
+            peak=max((step.sent_tokens for step in steps), default=0),
+            dependency=sum(map(_dependency, steps, actions)),
+            cost=cost,
+            cost_cached=cost_cached,
+            usage=sum((one.usage for one in sent), Usage()),
+            seconds=round(seconds, 3),
+        )
+
+    def _step(self, action: Action, sent: Compressed, seen: Seen) -> StepRecord:
+        tokens = self._evidence.tokens_before(action.messages)
+        spans = self._evidence.span_tokens_before(action.span)
+        failures = [self._evidence.results_of(index) for index in action.repeats]
+        return StepRecord(
+            step=action.span,
+            due=tokens > self._budget,
+            event=sent.happened,
+            span_tokens=spans,
+            span_left=seen.tokens - (tokens - spans),
+            history_tokens=tokens,
+            sent_tokens=seen.tokens,
+            needed=len(action.needs),
+            there=len(action.needs & seen.facts),
+            repeated=bool(failures),
+            forgotten=bool(failures) and not any(seen.texts.keys() >= failure for failure in failures),
+        )
+
+    def _lost(self, action: Action, seen: Seen) -> frozenset[str]:
+        """The user's words and system prompts that are not in the view."""
+        return frozenset(Counter(self._evidence.words(action.messages)) - seen.texts)
+
+    def _costs(self, views: Sequence[Sequence[Message]]) -> tuple[float | None, float | None]:
+        """USD without a provider's cache, and with one."""
+        price = self._price
+        if price is None:
+            return None, None
+        actions = self._evidence.actions
+        ends = [action.messages for action in actions]
+        fresh = [end - before for before, end in zip((0, *ends), ends, strict=False)]
+        calls = calls_of(views, fresh, self._views.size)
+        output = price.cost(0, sum(action.output_tokens for action in actions))
+        return output + price.cost(sum(call.tokens for call in calls), 0), output + sum(
+            call.cost(price) for call in calls
+        )
+
+
+def _dependency(step: StepRecord, action: Action) -> float:
+    return (step.sent_tokens + 2 * action.output_tokens) * action.output_tokens / 2
