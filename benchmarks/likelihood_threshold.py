@@ -10,7 +10,7 @@ some step of some plan loses more by than that (τ = 0.3 of three plans), as is 
 (mean over points), points with all of it, share of the span tokens left. `even` and `odd` are halves of the points.
 With fill: the same citations in FOCUS as it is shipped, and the newest spans with as many tokens as that left; an
 event without plans keeps everything there. `--sketches` writes the citations at `--threshold` as a draft would have,
-for `focusctx replay points`. The draft's second look, at what no step cites, is not in the losses and is left out.
+for `focusctx replay points`.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ import json
 import sys
 from pathlib import Path
 from statistics import mean
-from typing import Any, cast
+from typing import Any
 
 from focusctx import Focus, FocusConfig
 from focusctx.baselines.embedders import embedder_from
-from focusctx.drafts import LikelihoodDraft, ScriptedDraft, draft_from
-from focusctx.drafts.likelihood import ScoringDraft
+from focusctx.drafts import ScriptedDraft, TransformersDraft, draft_from
 from focusctx.pipeline.draft import build_prompt
 from focusctx.replay.evidence import Evidence
 from focusctx.replay.files import read_text
 from focusctx.replay.points import Point
 from focusctx.replay.runs import read_runs
 from focusctx.replay.sketches import Place, Recorded, Sketches, points_recorded
+from focusctx_bench.local_models.likelihood import ScoringDraft, losses, write_plans
+from focusctx_bench.local_models.score import TransformersScorer
 from focusctx_bench.replay.ablations.outcomes import Outcome
 from focusctx_bench.replay.ablations.outcomes import judge as judge_variant
 from focusctx_bench.replay.ablations.variants import Variant
@@ -43,15 +44,15 @@ PLANS = 3
 SHIPPED = Variant("", "FOCUS", FocusConfig())
 
 
-async def record(draft: LikelihoodDraft, points: list[Point], path: Path) -> None:
-    """The losses of every point that has none yet, several points at a time."""
+async def record(model: ScoringDraft, points: list[Point], path: Path) -> None:
+    """Add the losses of every point that has none yet."""
     known = {(told["file"], told["id"], told["messages"]) for told in read(path)}
     places = asyncio.Semaphore(8)
 
     async def ask(point: Point) -> None:
         async with places:
-            plans = await draft.plan(build_prompt(point.history, FocusConfig(sketch_tokens=384)), PLANS)
-            _, lost = await draft.losses(plans)
+            plans = await write_plans(model, build_prompt(point.history, FocusConfig(sketch_tokens=384)), PLANS)
+            lost = await losses(model, plans)
         steps = [{"plan": step.plan, "text": step.text} for step in plans.steps]
         told = {"file": point.file, "id": point.run, "messages": point.messages, "steps": steps, "lost": lost}
         with path.open("a", encoding="utf-8") as file:
@@ -84,22 +85,22 @@ def as_sketches(point: Point, told: dict[str, Any], threshold: float) -> Recorde
     return Recorded.at(point, map("\n".join, lines), draft=f"likelihood, threshold {threshold}")
 
 
-async def filled(points: dict[Place, Point], losses: list[dict[str, Any]], threshold: float) -> list[Outcome]:
+async def filled(points: dict[Place, Point], recorded: list[dict[str, Any]], threshold: float) -> list[Outcome]:
     """What FOCUS as it is shipped makes of the citations."""
     embed = embedder_from("words")
     found = []
-    for told in losses:
+    for told in recorded:
         point = points[told["file"], told["id"], told["messages"]]
         found.append(await judge_variant(SHIPPED, point, as_sketches(point, told, threshold), embed))
     return [one for one in found if one is not None]
 
 
-def table(points: dict[Place, Point], losses: list[dict[str, Any]]) -> None:
+def table(points: dict[Place, Point], recorded: list[dict[str, Any]]) -> None:
     print("| threshold | recall | all of it | span tokens left | recall, even / odd | left, even / odd |", end="")
     print(" with fill: recall at tokens left | newest at as many |")
     print("|---|---|---|---|---|---|---|---|")
     for threshold in THRESHOLDS:
-        found = [judge(points[told["file"], told["id"], told["messages"]], told, threshold) for told in losses]
+        found = [judge(points[told["file"], told["id"], told["messages"]], told, threshold) for told in recorded]
 
         def recall(rows: list[tuple[float | None, float]]) -> float:
             return mean(share for share, _ in rows if share is not None)
@@ -111,7 +112,7 @@ def table(points: dict[Place, Point], losses: list[dict[str, Any]]) -> None:
         halves = (found[::2], found[1::2])
         recalls, lefts = " / ".join(f"{recall(h):.3f}" for h in halves), " / ".join(f"{left(h):.3f}" for h in halves)
         print(f"| {threshold} | {recall(found):.3f} | {whole:.2f} | {left(found):.3f} | {recalls} | {lefts}", end="")
-        shipped = asyncio.run(filled(points, losses, threshold))
+        shipped = asyncio.run(filled(points, recorded, threshold))
         needing = [one for one in shipped if one.needed]
         ours, newest = mean(one.recall for one in needing), mean(one.newest for one in needing)
         print(f" | {ours:.3f} at {mean(one.left for one in shipped):.3f} | {newest:.3f} |")
@@ -130,21 +131,25 @@ def main() -> int:
     if not (arguments.data.is_dir() and arguments.at.is_file()):
         print(f"no recorded runs at {arguments.data}, or no points at {arguments.at}", file=sys.stderr)
         return 2
-    recorded = list(Sketches(arguments.at))[: arguments.limit]
-    found = [point for run in read_runs([arguments.data]) for point in points_recorded(Evidence(run), recorded)]
+    sketched = list(Sketches(arguments.at))[: arguments.limit]
+    found = [point for run in read_runs([arguments.data]) for point in points_recorded(Evidence(run), sketched)]
     if arguments.draft:
-        asyncio.run(record(LikelihoodDraft(cast("ScoringDraft", draft_from(arguments.draft))), found, arguments.out))
+        draft = draft_from(arguments.draft)
+        if not isinstance(draft, TransformersDraft):
+            print(f"the probabilities of {draft.name} cannot be read; give --draft transformers:MODEL", file=sys.stderr)
+            return 2
+        asyncio.run(record(TransformersScorer(draft), found, arguments.out))
     points = {(point.file, point.run, point.messages): point for point in found}
-    losses = read(arguments.out)
+    recorded = read(arguments.out)
     if arguments.sketches:
         sketches = Sketches(arguments.sketches)
         known = sketches.open()
-        for told in losses:
+        for told in recorded:
             place = told["file"], told["id"], told["messages"]
             if place not in known:
                 sketches.add(as_sketches(points[place], told, arguments.threshold))
     else:
-        table(points, losses)
+        table(points, recorded)
     return 0
 
 

@@ -3,13 +3,9 @@
     python benchmarks/local_models.py llama-cpp:.models/qwen2.5-coder-0.5b.gguf
     python benchmarks/local_models.py transformers:.models/qwen2.5-coder-0.5b.gguf
     python benchmarks/local_models.py random:1.5B --prompt 12000 --sketch 256    # speed only: random weights
-    python benchmarks/local_models.py random:1.5B --prompt 6000 --sketch 256 --events 128 --only events
 
 1. `readable`: sketches that can be read, on recorded histories of about 1,100 to 1,500 tokens (not for `random:`).
 2. `reading`: three sketches over one reading of the prompt against three separate runs, as a ratio.
-3. `events` (where `--events` is given): that many events, asked all at once, three sketches each, on prompts of half
-   to once `--prompt` tokens; and for four of them, how far the likeliest sketch is the same when written alone (it
-   says nothing for `random:`, whose tokens are no text).
 """
 
 from __future__ import annotations
@@ -96,43 +92,6 @@ def one_reading(draft: DraftModel, words: int, sketch: int) -> None:
     print(f"| {size:,} / {sketch} | {apart:.1f} s | {together:.1f} s | {apart / together:.2f} |")
 
 
-def many_events(draft: DraftModel, events: int, words: int, sketch: int) -> None:
-    """Prompts of different lengths, so that padding costs what it costs."""
-
-    def prompt(event: int, temperature: float) -> Prompt:
-        lines = range((words + words * event // events) // 20)
-        text = " ".join(f"line {number}: value {number * (event + 7) % 101}." for number in lines)
-        history = History("", ())
-        return Prompt(f"({event}) You describe logs.", f"{text} Describe it at length.", history, temperature, sketch)
-
-    async def all_at_once(count: int, temperature: float, n: int) -> list[list[Reply]]:
-        asked = (sample(draft, prompt(event, temperature), n) for event in range(count))
-        return [replies for replies, _ in await asyncio.gather(*asked)]
-
-    asyncio.run(all_at_once(2, 0.7, 1))
-    started = time.perf_counter()
-    replies = [reply for event in asyncio.run(all_at_once(events, 0.7, 3)) for reply in event]
-    seconds = time.perf_counter() - started
-    read = sum(reply.usage.input_tokens for reply in replies)
-    written = sum(reply.usage.output_tokens for reply in replies)
-    print("\n| events × sketches | tokens read | written | seconds | written per second | GPU memory |")
-    print("|---|---|---|---|---|---|")
-    rate = f"{written / seconds:,.0f}"
-    print(f"| {events} × 3 | {read:,} | {written:,} | {seconds:.1f} | {rate} | {peak_memory()} |", flush=True)
-    together = asyncio.run(all_at_once(min(events, 4), 0.0, 1))
-    alone = [asyncio.run(sample(draft, prompt(event, 0.0), 1))[0] for event in range(len(together))]
-    pairs = [(one[0].text, other[0].text) for one, other in zip(together, alone, strict=True)]
-    same = [next((k for k, (a, b) in enumerate(zip(*pair, strict=False)) if a != b), len(pair[0])) for pair in pairs]
-    print(f"\nthe same as alone: {same} characters of {[len(one) for one, _ in pairs]}")
-
-
-def peak_memory() -> str:
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_available():
-        return "–"
-    return f"{torch.cuda.max_memory_allocated() / 2**30:.0f} GiB"
-
-
 def random_model(shape: str, folder: str) -> DraftModel:
     """A model of that shape that has learnt nothing: it costs as much as one that has."""
     import torch
@@ -157,8 +116,7 @@ def main() -> int:
     parser.add_argument("--data", type=Path, default=Path(__file__).parents[2] / "shared" / "trajectories")
     parser.add_argument("--prompt", type=int, default=1100, help="tokens of the prompt for the ratio, roughly")
     parser.add_argument("--sketch", type=int, default=64, help="tokens a sketch may have there")
-    parser.add_argument("--events", type=int, default=0, help="events asked at once; 0: leave that part out")
-    parser.add_argument("--only", choices=["readable", "reading", "events"], help="one part")
+    parser.add_argument("--only", choices=["readable", "reading"], help="one part")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         if arguments.draft.startswith("random:"):
@@ -172,8 +130,6 @@ def main() -> int:
                 readable(draft, arguments.data)
         if arguments.only in (None, "reading"):
             one_reading(draft, arguments.prompt, arguments.sketch)
-        if arguments.events and arguments.only in (None, "events"):
-            many_events(draft, arguments.events, arguments.prompt, arguments.sketch)
     return 0
 
 

@@ -1,5 +1,7 @@
 """Tiny causal models with random weights, made on the spot: what they write is noise, but exact noise."""
 
+import threading
+
 from focusctx.drafts import TransformersDraft
 
 TEMPLATE = (
@@ -24,8 +26,14 @@ def tokenizer(template):
 
 
 def save(path, kind="full", template=TEMPLATE, end=256, room=256):
-    """A model in a folder: `end` names the tokens that end a reply; with many of them replies differ in length."""
-    tiny(kind, end, room).save_pretrained(path)
+    """A model in a folder: `end` names the tokens that end a reply; with many of them replies differ in length.
+
+    With None, replies do not end before their limit.
+    """
+    model = tiny(kind, end, room)
+    if end is None:
+        model.lm_head.weight.data[256] = 0  # never likely enough to be drawn
+    model.save_pretrained(path)
     tokenizer(template).save_pretrained(path)
     return path
 
@@ -57,21 +65,14 @@ def tiny(kind, end, room):
 
 
 class Watched:
-    """A draft whose model is loaded and notes the shape of each batch that goes through it."""
+    """A draft whose model is loaded and records the shape of each batch that goes through it."""
 
     def __init__(self, path, **options):
         self.draft = TransformersDraft(path, device="cpu", **options)
         self.shapes = []
-        self.inside = self.most_inside = 0
-        loaded = self.draft._engine.prepare().model
+        loaded = self.draft.submit(lambda model, _: model, threading.Event()).result()
         self.model, self.tokenizer = loaded.model, loaded.tokenizer
-        self.model.register_forward_pre_hook(self._enter, with_kwargs=True)
-        self.model.register_forward_hook(self._leave)
+        self.model.register_forward_pre_hook(self._note, with_kwargs=True)
 
-    def _enter(self, _, __, named):
-        self.inside += 1
-        self.most_inside = max(self.most_inside, self.inside)
+    def _note(self, _, __, named):
         self.shapes.append(tuple(named["input_ids"].shape))
-
-    def _leave(self, *_):
-        self.inside -= 1

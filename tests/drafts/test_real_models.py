@@ -1,7 +1,7 @@
 """Both local drafts with a real model: FOCUSCTX_GGUF names its file (`scripts/models` fetches one).
 
-These run a small model on the CPU, so they ask for little: that some sketch is a plan (every one, with the grammar),
-that what Focus makes of the sketches is legal whatever they say, and that likelihood finds where a value came from.
+These run a small model on the CPU, so they ask for little: that some sketch is a plan, and that the compressed history
+is legal whatever the sketches say.
 """
 
 import json
@@ -12,12 +12,8 @@ import pytest
 
 from focusctx import Focus
 from focusctx.config import FocusConfig
-from focusctx.drafts import LikelihoodDraft, LlamaCppDraft, TransformersDraft
-from focusctx.drafts.likelihood import PlanStep, without_span
+from focusctx.drafts import LlamaCppDraft, TransformersDraft
 from focusctx.invariants import violations
-from focusctx.pipeline.cite import read_sketch
-from focusctx.pipeline.draft import build_prompt
-from focusctx.pipeline.split import read_history
 
 GGUF = os.environ.get("FOCUSCTX_GGUF", "")
 CONFIG = FocusConfig(budget=100, sketch_tokens=128, deadline=500)
@@ -97,25 +93,3 @@ def test_a_deadline_is_kept_and_the_draft_works_on(draft, result):
     assert "within 0.2 s" in (late.failure or "")
     after = Focus(draft=draft, config=CONFIG, rollouts=1, sketch_tokens=8).compress(messages())
     assert after.usage.requests == 1
-
-
-async def test_with_the_grammar_every_sketch_is_a_plan(draft, monkeypatch):
-    # The model is loaded already, and loading takes long: the switch is thrown where the draft keeps it.
-    monkeypatch.setattr(draft, "grammar" if isinstance(draft, LlamaCppDraft) else "_grammar", True)
-    prompt = build_prompt(read_history(messages(), CONFIG, len), CONFIG)
-    sketches = [read_sketch(r.text, len(STEPS), truncated=r.truncated) async for r in draft.sample(prompt, 2)]
-    assert [(sketch.problem, sketch.unknown) for sketch in sketches] == [(None, ())] * 2
-
-
-async def test_likelihood_finds_the_step_that_gave_a_value(draft):
-    if isinstance(draft, LlamaCppDraft):
-        pytest.skip("llama.cpp's server gives no likelihoods of given texts")
-    prompt = build_prompt(read_history(messages(), CONFIG, len), CONFIG)
-    text = "Send inv_8841_final.pdf to maya.lind@fjordmail.example"
-    spans = range(1, len(STEPS) + 1)
-    full, *without = await draft.score([prompt, *(without_span(prompt, f"s_{span}") for span in spans)], [text])
-    step = PlanStep(0, text, 0, len(text))
-    losses = {span: step.loss(full, scored) for span, scored in zip(spans, without, strict=True)}
-    assert set(sorted(losses, key=losses.__getitem__)[-2:]) == {4, 5}, losses
-    replies = [reply async for reply in LikelihoodDraft(draft).sample(prompt, 1)]
-    assert all(line.startswith("Step: ") for line in replies[0].text.splitlines())

@@ -38,10 +38,10 @@ def test_anthropic():
         ("transformers:org/model", "transformers", "TransformersDraft", ("org/model", {})),
         ("llama-cpp:models/a.gguf", "llama_cpp", "LlamaCppDraft", ("models/a.gguf", {})),
         (
-            "transformers:a/b?dtype=bfloat16&min_p=0.1&batch_tokens=9000&device=cuda:1",
+            "transformers:a/b?dtype=bfloat16&min_p=0.1&device=cuda:1",
             "transformers",
             "TransformersDraft",
-            ("a/b", {"dtype": "bfloat16", "min_p": 0.1, "batch_tokens": 9000, "device": "cuda:1"}),
+            ("a/b", {"dtype": "bfloat16", "min_p": 0.1, "device": "cuda:1"}),
         ),
         (
             "llama-cpp:a.gguf?context=4096&threads=2",
@@ -57,18 +57,12 @@ def test_local_drafts_get_what_stands_behind_the_colon(text, module, kind, argum
     assert draft_from(text) == (kind, arguments)
 
 
-def test_likelihood_wraps_a_transformers_draft(monkeypatch):
-    made = SimpleNamespace(TransformersDraft=lambda path, **options: SimpleNamespace(name=f"{path} {options}"))
-    monkeypatch.setitem(sys.modules, "focusctx.drafts.transformers", made)
-    draft = draft_from("likelihood:a/b?threshold=0.3&dtype=bfloat16")
-    assert draft.name == "likelihood:a/b {'dtype': 'bfloat16'}"
-    assert draft._threshold == 0.3
-
-
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("transformers:a/b?colour=red", "unknown option 'colour'.*batch_tokens, device, dtype"),
+        ("transformers:a/b?colour=red", "unknown option 'colour'.*device, dtype, min_p"),
+        ("llama-cpp:a.gguf?grammar=1", "unknown option 'grammar'.*context, threads"),
+        ("likelihood:a/b", "unknown draft 'likelihood:a/b'"),
         ("llama-cpp:a.gguf?threads=many", "threads of the draft a.gguf cannot be 'many'"),
     ],
 )

@@ -2,11 +2,13 @@
 
 import asyncio
 import gc
+import json
 import os
 import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -15,7 +17,6 @@ import pytest
 
 from focusctx.drafts import TransformersDraft
 from focusctx.drafts import transformers as module
-from focusctx.drafts.local import model
 from focusctx.errors import ConfigError, DraftError, DraftRefused, MissingExtraError
 from focusctx.types import History, Prompt
 from tiny_models import NO_SYSTEM, Watched, save
@@ -35,14 +36,14 @@ def prompt():
 
 
 @pytest.mark.parametrize("kind", ["full", "sliding"])
-async def test_the_prompt_is_read_once_and_the_batch_equals_generate(folder, prompt, collect, monkeypatch, kind):
-    monkeypatch.setattr(model, "_CHUNK", {"cpu": 20})
-    watched = Watched(folder(kind))
-    replies, error = await collect(watched.draft, replace(prompt, temperature=0.0), 3)
+async def test_the_prompt_is_read_once_for_all_sketches(folder, prompt, collect, kind):
+    watched = Watched(folder(kind, room=2048))
+    prompt = replace(prompt, user="Plan the rest. " * 40, temperature=0.0)
+    replies, error = await collect(watched.draft, prompt, 3)
     assert error is None
-    text = "<system>You plan.<user>Plan the rest.<assistant>"
+    text = f"<system>You plan.<user>{prompt.user}<assistant>"
     size = len(text)
-    assert watched.shapes == [(1, 20), (1, 20), (1, size - 40)] + [(3, 1)] * 23
+    assert watched.shapes == [(1, 512), (1, size - 513)] + [(3, 1)] * replies[0].usage.output_tokens
 
     tokens = watched.tokenizer(text, return_tensors="pt")
     written = watched.model.generate(**tokens, do_sample=False, max_new_tokens=24, pad_token_id=0)[0, size:]
@@ -58,10 +59,48 @@ async def test_each_sketch_is_the_one_its_seed_gives_alone(folder, prompt, colle
     assert sorted(reply.text for reply in together) == sorted(reply.text for reply in alone)
     assert len({reply.text for reply in alone}) == 6
     lengths = [reply.usage.output_tokens for reply in together]
-    assert lengths == sorted(lengths), "each is handed out when it ends"
+    assert lengths == sorted(lengths), "in the order in which they end"
     assert len(set(lengths)) > 1
-    rows = [batch for batch, length in watched.shapes if length == 1][: max(lengths) - 1]
-    assert rows == [sum(length > past for length in lengths) for past in range(1, max(lengths))]
+
+
+async def test_a_sketch_is_handed_out_as_soon_as_it_ends(folder, prompt):
+    watched = Watched(folder(end=list(range(0, 257, 10))))
+    passes = []
+    watched.model.register_forward_hook(lambda *_: time.sleep(0.02))
+    async for reply in watched.draft.sample(prompt, 6):
+        passes.append((reply.usage.output_tokens, len(watched.shapes)))
+    first, last = passes[0], passes[-1]
+    assert first[0] < last[0]
+    assert first[1] < last[1], "the others were still being written"
+    assert len(watched.shapes) == 1 + last[0], "nothing is computed after the last one"
+
+
+async def test_the_sampling_settings_of_the_model_do_not_count(folder, prompt, collect):
+    path = folder()
+    usual, _ = await collect(TransformersDraft(path, device="cpu"), prompt, 2)
+    settings = json.loads((path / "generation_config.json").read_text())
+    settings |= {"do_sample": True, "repetition_penalty": 5.0, "top_k": 1, "temperature": 0.1, "max_new_tokens": 3}
+    (path / "generation_config.json").write_text(json.dumps(settings))
+    assert await collect(TransformersDraft(path, device="cpu"), prompt, 2) == (usual, None)
+
+
+async def test_draws_follow_the_chances(folder, prompt, collect):
+    watched = Watched(folder())
+    tokens = watched.tokenizer("<system>You plan.<user>Plan the rest.<assistant>", return_tensors="pt")
+    with torch.inference_mode():
+        scores = watched.model(**tokens).logits[0, -1]
+    chances = (scores / prompt.temperature).softmax(-1)
+    chances[chances < 0.05 * chances.max()] = 0
+    chances /= chances.sum()
+    replies, _ = await collect(watched.draft, replace(prompt, max_tokens=1), 2000)
+    drawn = Counter(reply.text for reply in replies)
+    expected = Counter()
+    for token in chances.nonzero()[:, 0].tolist():
+        expected[watched.tokenizer.decode([token], skip_special_tokens=True)] += float(chances[token])
+    assert len(expected) > 1
+    assert drawn.keys() <= expected.keys(), "what is too unlikely is never drawn"
+    for text, chance in expected.items():
+        assert drawn[text] / 2000 == pytest.approx(chance, abs=0.05)
 
 
 async def test_the_random_numbers_of_the_program_stay_as_they_are(folder, prompt, collect):
@@ -103,38 +142,46 @@ async def test_a_prompt_longer_than_the_context_is_refused(folder, prompt, colle
     assert watched.shapes == []
 
 
-async def test_closing_early_stops_the_work_and_the_loop_runs_on_meanwhile(folder, prompt, collect, monkeypatch):
-    monkeypatch.setattr(model, "_CHUNK", {"cpu": 1})
-    watched = Watched(folder())
-    await collect(watched.draft, prompt, 1)
-    watched.model.register_forward_hook(lambda *_: time.sleep(0.02))
-    watched.shapes.clear()
+@pytest.mark.parametrize("reading", [True, False])
+async def test_closing_early_stops_the_work_and_the_loop_runs_on_meanwhile(folder, prompt, reading):
+    watched = Watched(folder(end=None, room=8192))
+    watched.model.register_forward_hook(lambda *_: time.sleep(0.05))
+    prompt = replace(prompt, user="x" * 7000) if reading else replace(prompt, max_tokens=200)
     with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.2), aclosing(watched.draft.sample(prompt, 3)) as replies:
+        async with asyncio.timeout(0.3), aclosing(watched.draft.sample(prompt, 3)) as replies:
             await anext(replies)
     done = len(watched.shapes)
-    assert 1 < done < 30, "stopped within the prompt"
-    await asyncio.sleep(0.2)
+    assert 1 < done < 12
+    assert {rows for rows, _ in watched.shapes} == ({1} if reading else {1, 3})
+    await asyncio.sleep(0.3)
     assert len(watched.shapes) <= done + 1
 
 
-async def test_who_waits_for_room_can_stop_waiting(folder, prompt, collect):
-    watched = Watched(folder(), batch_tokens=1)
+async def test_a_job_that_nobody_waits_for_is_not_begun(folder, prompt, collect):
+    watched = Watched(folder())
     slow = watched.model.register_forward_hook(lambda *_: time.sleep(0.02))
     first = asyncio.create_task(collect(watched.draft, prompt, 1))
-    await asyncio.sleep(0.01)  # it is being read
+    await asyncio.sleep(0.01)  # it has begun
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.1), aclosing(watched.draft.sample(prompt, 5)) as replies:
             await anext(replies)
     assert await first == await collect(watched.draft, prompt, 1)
     slow.remove()
-    assert {batch for batch, _ in watched.shapes} == {1}, "what nobody waits for is not begun"
+    assert {batch for batch, _ in watched.shapes} == {1}
+
+
+async def test_events_at_the_same_time_get_what_each_gets_alone(folder, prompt, collect):
+    draft = TransformersDraft(folder(end=list(range(0, 257, 10))), device="cpu")
+    prompts = [replace(prompt, user=f"Plan number {number}.", seed=100 * number) for number in range(4)]
+    alone = [await collect(draft, one, 2) for one in prompts]
+    assert await asyncio.gather(*(collect(draft, one, 2) for one in prompts)) == alone
+    assert len({reply.text for replies, _ in alone for reply in replies}) == 8
 
 
 async def test_a_draft_that_is_dropped_takes_its_thread_with_it(folder, prompt, collect):
     draft = TransformersDraft(folder(), device="cpu")
     await collect(draft, prompt, 1)
-    thread = draft._engine.thread
+    thread = draft.submit(lambda *_: threading.current_thread(), threading.Event()).result()
     assert thread.is_alive()
     del draft
     gc.collect()
@@ -145,8 +192,8 @@ async def test_a_draft_that_is_dropped_takes_its_thread_with_it(folder, prompt, 
 def test_threads_and_loops_share_one_model(folder, prompt, collect, monkeypatch):
     draft = TransformersDraft(folder(), device="cpu")
     loads = []
-    load = draft._engine.load
-    monkeypatch.setattr(draft._engine, "load", lambda: loads.append(1) or load())
+    load = module.Source.load
+    monkeypatch.setattr(module.Source, "load", lambda source: loads.append(1) or load(source))
     answers = []
     threads = [
         threading.Thread(target=lambda: answers.append(asyncio.run(collect(draft, prompt, 2)))) for _ in range(3)
@@ -182,21 +229,32 @@ async def test_a_model_that_breaks_is_a_failed_draft(folder, prompt, collect):
     assert (len(replies), error) == (1, None)
 
 
-def test_a_program_may_end_in_the_middle_of_a_sketch(folder):
+@pytest.mark.parametrize(
+    "work",
+    [
+        pytest.param("asyncio.run(leave())", id="in the loop of the program"),
+        pytest.param("blocking.Background(first()); wait(); raise SystemExit(0)", id="on a daemon thread"),
+    ],
+)
+def test_a_program_may_end_in_the_middle_of_a_sketch(folder, work):
     program = f"""
-import asyncio
+import asyncio, time
+from focusctx import blocking
 from focusctx.drafts import TransformersDraft
-from focusctx.drafts import transformers as module
 from focusctx.types import History, Prompt
-draft = TransformersDraft({str(folder())!r}, device="cpu")
-async def leave():
-    replies = draft.sample(Prompt("", "", History("", ()), max_tokens=200), 3)
-    waiting = asyncio.ensure_future(anext(replies))
-    while draft._engine.writer is None:
-        await asyncio.sleep(0.01)
+draft = TransformersDraft({str(folder(end=None, room=65536))!r}, device="cpu")
+async def first():
+    return await anext(draft.sample(Prompt("", "", History("", ()), max_tokens=60000), 3))
+def wait():
+    while draft._model is None:
+        time.sleep(0.01)
+    time.sleep(0.3)
     print("leaving", flush=True)
+async def leave():
+    waiting = asyncio.ensure_future(first())
+    await asyncio.to_thread(wait)
     raise SystemExit(0)
-asyncio.run(leave())
+{work}
 """
     done = subprocess.run(
         [sys.executable, "-c", program],

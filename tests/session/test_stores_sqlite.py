@@ -42,14 +42,17 @@ def test_another_programs_database_is_left_alone(tmp_path):
     assert path.read_bytes() == before
 
 
-def test_a_newer_schema_is_not_touched(tmp_path):
+@pytest.mark.parametrize("version", [1, 99])
+def test_a_file_of_another_layout_is_refused_and_left_alone(tmp_path, version):
     path = tmp_path / "focus.db"
     with closing(SQLiteStore(path)) as store:
         store.version("t", "r")
     with closing(sqlite3.connect(path)) as db:
-        db.execute("PRAGMA user_version = 99")
-    with pytest.raises(ConfigError, match="newer focusctx"):
+        db.execute(f"PRAGMA user_version = {version}")
+    before = path.read_bytes()
+    with pytest.raises(ConfigError, match=f"schema {version}, this one reads 2.*give focusctx a new file"):
         SQLiteStore(path).version("t", "r")
+    assert path.read_bytes() == before
 
 
 def test_a_lock_that_stays_is_an_error_and_leaves_the_store_usable(tmp_path, monkeypatch):

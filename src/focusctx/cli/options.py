@@ -22,7 +22,6 @@ drafts:
   anthropic:MODEL, azure:DEPLOYMENT
   deepseek|gemini|groq|mistral|ollama|openrouter|vllm:MODEL
   transformers:PATH_OR_NAME    in this process, with focusctx[transformers]
-  likelihood:PATH_OR_NAME      the same, citing what makes its plan more likely
   llama-cpp:FILE.gguf          beside this process, with focusctx[llama-cpp]
 """
 

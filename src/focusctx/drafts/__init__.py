@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .anthropic import AnthropicDraft
     from .function import FunctionDraft
-    from .likelihood import LikelihoodDraft
     from .llama_cpp import LlamaCppDraft
     from .offline import OfflineDraft
     from .openai_compatible import OpenAICompatibleDraft
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 __all__ = [
     "AnthropicDraft",
     "FunctionDraft",
-    "LikelihoodDraft",
     "LlamaCppDraft",
     "OfflineDraft",
     "OpenAICompatibleDraft",
@@ -31,7 +29,6 @@ __all__ = [
 _HOMES = {
     "AnthropicDraft": "anthropic",
     "FunctionDraft": "function",
-    "LikelihoodDraft": "likelihood",
     "LlamaCppDraft": "llama_cpp",
     "OfflineDraft": "offline",
     "OpenAICompatibleDraft": "openai_compatible",

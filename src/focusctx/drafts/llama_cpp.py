@@ -1,8 +1,8 @@
 """A draft that runs a GGUF file with llama.cpp, on the CPU or whatever its build supports.
 
-llama.cpp runs as a server in a child process, reachable from this machine only and with a key: should it
-crash or run out of memory, the agent does not go down with it, and loading does not block the event loop.
-The child ends with its parent. One request asks for all N sketches; they share one reading of the prompt.
+llama.cpp runs as a server in a child process, on loopback and behind a random key: if it crashes or runs out of
+memory, the agent goes on, and loading does not block the event loop. The child ends with its parent. One request asks
+for all N sketches; they share one reading of the prompt.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import weakref
 from collections.abc import AsyncIterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -27,23 +26,19 @@ from typing import IO, TYPE_CHECKING, Any
 from ..errors import ConfigError, DraftError, DraftRefused, DraftUnavailable, MissingExtraError
 from ..types import Prompt, Reply, Usage
 from .answer import count
-from .grammar import PlanGrammar
-from .small_prompt import for_small_models
 
 if TYPE_CHECKING:
     import aiohttp
 
 _SLOTS = 8
-"""Sketches written side by side; a slot costs next to nothing, since all share one context."""
+"""Sketches written side by side. A slot costs next to nothing, since all share one context."""
 
 
 class LlamaCppDraft:
     """A GGUF file. Loaded at the first sketch, once, and kept until `close` or the end of the program.
 
     `context` is the number of tokens that the prompt and all N sketches may take together; memory for them
-    is set aside when the model is loaded. `threads` is what llama.cpp thinks best unless given. With `grammar`
-    nothing but the two line forms can be written; with `small_prompt` the question is asked in the words of
-    `small_prompt.py`.
+    is set aside when the model is loaded. llama.cpp chooses the number of `threads` unless it is given.
     """
 
     def __init__(
@@ -52,8 +47,6 @@ class LlamaCppDraft:
         *,
         context: int = 16_384,
         threads: int | None = None,
-        grammar: bool = False,
-        small_prompt: bool = False,
     ) -> None:
         self.path = Path(path).expanduser()
         if not self.path.is_file():
@@ -66,8 +59,6 @@ class LlamaCppDraft:
             raise MissingExtraError("the llama.cpp draft", "llama-cpp")
         self.context = context
         self.threads = threads
-        self.grammar = grammar
-        self.small_prompt = small_prompt
         self._server: _Server | None = None
         self._starting = threading.Lock()
         self._busy = threading.Lock()
@@ -86,25 +77,18 @@ class LlamaCppDraft:
     async def sample(self, prompt: Prompt, n: int) -> AsyncIterator[Reply]:
         import aiohttp
 
-        prompt = for_small_models(prompt) if self.small_prompt else prompt
-        async with _turn(self._busy):
-            address = await self._running().address()
-            # No time limit and no proxy: the caller has a deadline, and the server is on this machine.
-            async with aiohttp.ClientSession(
-                address.url, headers=address.headers, timeout=aiohttp.ClientTimeout(total=None)
-            ) as session:
-                try:
-                    await self._check_room(session, prompt, min(n, _SLOTS))
-                    grammar = PlanGrammar.of(prompt).gbnf() if self.grammar else None
-                    for start in range(0, n, _SLOTS):
-                        async for reply in _ask(session, prompt, start, min(n - start, _SLOTS), grammar):
-                            yield reply
-                except (aiohttp.ClientError, OSError) as error:
-                    self.close()  # it may still be dying: the next event must not ask it again
-                    raise DraftUnavailable(f"{self.name} stopped answering: {error!r}") from error
+        async with _turn(self._busy), await self._running().session() as session:
+            try:
+                await self._check_room(session, prompt, min(n, _SLOTS))
+                for start in range(0, n, _SLOTS):
+                    async for reply in _ask(session, prompt, start, min(n - start, _SLOTS)):
+                        yield reply
+            except (aiohttp.ClientError, OSError) as error:
+                self.close()  # it may still be dying: the next event must not ask it again
+                raise DraftUnavailable(f"{self.name} stopped answering: {error!r}") from error
 
     def _running(self) -> _Server:
-        """The server, started anew where there is none or the last one has died."""
+        """Return the server, after starting one if there is none or the last one has died."""
         with self._starting:
             if self._server is None or not self._server.alive:
                 settings = {"path": str(self.path), "context": self.context, "threads": self.threads}
@@ -112,8 +96,12 @@ class LlamaCppDraft:
             return self._server
 
     async def _check_room(self, session: aiohttp.ClientSession, prompt: Prompt, sketches: int) -> None:
-        """llama.cpp finds out in the middle of writing that there is no room, and then drops all sketches."""
-        answer = await _post(session, "/v1/chat/completions/input_tokens", {"messages": prompt.messages})
+        """Refuse a prompt that is too long: llama.cpp would notice in the middle of writing, and drop all sketches."""
+        body = {"messages": prompt.messages}
+        async with session.post("/v1/chat/completions/input_tokens", json=body) as response:
+            answer = await response.json()
+            if response.status != 200:
+                raise _refusal(answer)
         tokens, room = count(answer.get("input_tokens")), sketches * prompt.max_tokens
         if tokens + room > self.context:
             raise DraftRefused(
@@ -123,18 +111,8 @@ class LlamaCppDraft:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class _Address:
-    url: str
-    key: str
-
-    @property
-    def headers(self) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self.key}"}
-
-
 class _Server:
-    """llama.cpp in a child process, loading from the moment this is made."""
+    """llama.cpp in a child process. It begins to load the model at once."""
 
     def __init__(self, name: str, settings: dict[str, Any]) -> None:
         self._name = name
@@ -146,7 +124,7 @@ class _Server:
             stdout=subprocess.PIPE,
             stderr=self._log,
             env=os.environ | {"PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path)},
-            start_new_session=True,  # Ctrl+C is for the program, which stops us in its own way
+            start_new_session=True,  # Ctrl+C goes to the program, which stops the server in its own way
         )
         self.stop = weakref.finalize(self, _end, self._process, self._log, os.getpid())
         self._url: Future[str] = Future()
@@ -156,33 +134,34 @@ class _Server:
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    async def address(self) -> _Address:
-        """Where it listens, once the model is loaded. Who stops waiting does not stop the loading."""
-        return _Address(await asyncio.shield(asyncio.wrap_future(self._url)), self._key)
+    async def session(self) -> aiohttp.ClientSession:
+        """Connect once the model is loaded. A caller that stops waiting does not stop the loading."""
+        import aiohttp
+
+        url = await asyncio.shield(asyncio.wrap_future(self._url))
+        # No time limit and no proxy: the caller has a deadline, and the server is on this machine.
+        return aiohttp.ClientSession(
+            url, headers={"Authorization": f"Bearer {self._key}"}, timeout=aiohttp.ClientTimeout(total=None)
+        )
 
     def _start(self, settings: dict[str, Any]) -> None:
+        """Give the child its settings and read its address. Not by argument: other users could read the key there."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         try:
-            answer = _tell(self._process, settings | {"key": self._key})
-            self._url.set_result(json.loads(answer)["url"])
+            self._process.stdin.write(json.dumps(settings | {"key": self._key}).encode() + b"\n")
+            self._process.stdin.flush()  # and left open: its end tells the child that the parent is gone
+            self._url.set_result(json.loads(self._process.stdout.readline())["url"])
         except (OSError, ValueError):  # it died before it had an address
             self._url.set_exception(DraftRefused(f"{self._name} cannot be loaded: {self._last_words()}"))
 
     def _last_words(self) -> str:
-        with suppress(OSError, ValueError):  # the log is closed already where `close` came first
+        with suppress(OSError, ValueError):  # the log is closed already if `close` was called
             self._process.wait(timeout=5)
             self._log.seek(0)
             lines = self._log.read().decode(errors="replace").strip().splitlines()
             return " / ".join(line.strip() for line in lines[-3:])[-400:] or "llama.cpp did not say why"
         return "it was closed"
-
-
-def _tell(process: subprocess.Popen[bytes], settings: dict[str, Any]) -> bytes:
-    """Give the child its settings and read the one line it answers. Not by argument: the key is among them."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write(json.dumps(settings).encode() + b"\n")
-    process.stdin.flush()  # and left open: its end tells the child that we are gone
-    return process.stdout.readline()
 
 
 def _end(process: subprocess.Popen[bytes], log: IO[bytes], parent: int) -> None:
@@ -193,7 +172,7 @@ def _end(process: subprocess.Popen[bytes], log: IO[bytes], parent: int) -> None:
 
 
 def serve() -> None:
-    """What the child process runs: load the model, say where it listens, and live as long as the parent."""
+    """Run in the child process: load the model, print the address, and live as long as the parent."""
     settings = json.loads(sys.stdin.readline())
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever llama.cpp prints goes to the log
@@ -204,28 +183,26 @@ def serve() -> None:
     params.n_ctx = settings["context"]
     if settings["threads"]:
         params.cpuparams.n_threads = params.cpuparams_batch.n_threads = settings["threads"]
-    params.n_batch = params.n_ubatch  # it stops between batches only, when nobody waits any more
+    params.n_batch = params.n_ubatch  # an abandoned request stops only between batches
     params.n_parallel = _SLOTS
     params.kv_unified = True  # the sketches share the prompt's part of the context
     params.cache_ram_mib = 0  # or it keeps up to 8 GB of old prompts
     params.port = 0
     params.api_keys = [settings["key"]]
-    params.cors_origins = ""  # no web page has business here
+    params.cors_origins = ""  # not for web pages
     params.ui = False
     params.verbosity = 1  # errors only
     try:
         server = xllamacpp.Server(params)
-    except RuntimeError as error:  # what is wrong with the file stands in the log by now
+    except RuntimeError as error:  # the log says what is wrong with the file
         sys.exit(str(error))
     print(json.dumps({"url": server.listening_address}), file=answer, flush=True)
     sys.stdin.read()
     os._exit(0)
 
 
-async def _ask(
-    session: aiohttp.ClientSession, prompt: Prompt, start: int, n: int, grammar: str | None
-) -> AsyncIterator[Reply]:
-    """`n` replies to one request, each as soon as it ends. The first carries the request and its input."""
+async def _ask(session: aiohttp.ClientSession, prompt: Prompt, start: int, n: int) -> AsyncIterator[Reply]:
+    """Yield `n` replies of one request, each as soon as it ends. The first carries the request and its input."""
     body: dict[str, Any] = {
         "messages": prompt.messages,
         "n": n,
@@ -235,8 +212,6 @@ async def _ask(
         "chat_template_kwargs": {"enable_thinking": False},
         "stream": True,
     }
-    if grammar is not None:
-        body["grammar"] = grammar
     texts = [""] * n
     missing = n
     async with session.post("/v1/chat/completions", json=body) as response:
@@ -259,14 +234,6 @@ async def _ask(
         raise DraftUnavailable(f"llama.cpp ended its answer with {missing} of {n} sketches missing")
 
 
-async def _post(session: aiohttp.ClientSession, path: str, body: dict[str, Any]) -> dict[str, Any]:
-    async with session.post(path, json=body) as response:
-        answer: dict[str, Any] = await response.json()
-        if response.status != 200:
-            raise _refusal(answer)
-        return answer
-
-
 def _refusal(answer: dict[str, Any]) -> DraftError:
     error = answer["error"]
     kind = DraftRefused if error.get("code") == 400 else DraftUnavailable
@@ -277,13 +244,13 @@ def _usage(timings: dict[str, Any], *, first: bool) -> Usage:
     written = count(timings.get("predicted_n"))
     if not first:
         return Usage(output_tokens=written)
-    # What it still had in memory from an earlier prompt is input all the same.
+    # Tokens it still had in its cache from an earlier prompt are input all the same.
     return Usage(1, count(timings.get("prompt_n")) + count(timings.get("cache_n")), written)
 
 
 @asynccontextmanager
 async def _turn(busy: threading.Lock) -> AsyncIterator[None]:
-    """One event at a time: the context has room for one. A thread's lock, since each event may have its own loop."""
+    """Wait for the server to be free: its context has room for one event. Events may run in different loops."""
     while not busy.acquire(blocking=False):
         await asyncio.sleep(0.05)
     try:

@@ -20,9 +20,8 @@ _FORMS = """\
   anthropic:MODEL                 Anthropic
   {presets}:MODEL
   transformers:PATH_OR_NAME       a model run here, in this process
-  likelihood:PATH_OR_NAME         the same, citing what makes its plan more likely
   llama-cpp:FILE.gguf             a quantised model run here, beside this process
-                                  these three take options, as in transformers:PATH?dtype=bfloat16&min_p=0.1
+                                  these two take options, as in transformers:PATH?dtype=bfloat16&min_p=0.1
 or an object with `sample`, or a function from a Prompt to a str"""
 
 
@@ -120,43 +119,17 @@ def _azure(deployment: str) -> DraftModel:
     )
 
 
-def _switch(value: str) -> bool:
-    return {"1": True, "true": True, "0": False, "false": False}[value.lower()]
-
-
-_TRANSFORMERS: dict[str, Callable[[str], Any]] = {
-    "device": str,
-    "dtype": str,
-    "min_p": float,
-    "batch_tokens": int,
-    "grammar": _switch,
-    "small_prompt": _switch,
-}
-
-
 def _transformers(text: str) -> DraftModel:
     from .transformers import TransformersDraft
 
-    path, options = _with_options(text, _TRANSFORMERS)
+    path, options = _with_options(text, {"device": str, "dtype": str, "min_p": float})
     return TransformersDraft(path, **options)
-
-
-def _likelihood(text: str) -> DraftModel:
-    from .likelihood import LikelihoodDraft
-    from .transformers import TransformersDraft
-
-    kinds = {
-        name: kind for name, kind in _TRANSFORMERS.items() if name not in ("grammar", "small_prompt")
-    }  # plans without lists
-    path, options = _with_options(text, kinds | {"threshold": float})
-    own = {name: options.pop(name) for name in ("threshold",) if name in options}
-    return LikelihoodDraft(TransformersDraft(path, **options), **own)
 
 
 def _llama_cpp(text: str) -> DraftModel:
     from .llama_cpp import LlamaCppDraft
 
-    path, options = _with_options(text, {"context": int, "threads": int, "grammar": _switch, "small_prompt": _switch})
+    path, options = _with_options(text, {"context": int, "threads": int})
     return LlamaCppDraft(path, **options)
 
 
@@ -169,7 +142,7 @@ def _with_options(text: str, kinds: Mapping[str, Callable[[str], Any]]) -> tuple
             raise ConfigError(f"unknown option {name!r} of the draft {path}; known: {', '.join(sorted(kinds))}")
         try:
             options[name] = kinds[name](value)
-        except (KeyError, ValueError):
+        except ValueError:
             raise ConfigError(f"the option {name} of the draft {path} cannot be {value!r}") from None
     return path, options
 
@@ -177,7 +150,6 @@ def _with_options(text: str, kinds: Mapping[str, Callable[[str], Any]]) -> tuple
 _MAKERS: dict[str, Callable[[str], DraftModel]] = {
     "anthropic": _anthropic,
     "azure": _azure,
-    "likelihood": _likelihood,
     "llama-cpp": _llama_cpp,
     "openai": _openai,
     "transformers": _transformers,

@@ -1,41 +1,35 @@
-"""A draft run in this process with Hugging Face transformers.
+"""A draft that runs in this process, with `generate` of Hugging Face transformers.
 
-The prompt is most of the work, so the model reads it once for all N sketches, and what several events ask at the
-same time is written side by side, as one batch (`local/`). We draw the tokens ourselves rather than call `generate`:
-each sketch then has a random stream of its own, the user's global one stays untouched, and a sketch is handed out
-as soon as it ends.
+The prompt is most of the work, so the model reads it once, and `generate` writes all N sketches side by side over that
+one reading. Events take turns: for many at a time, a server such as vLLM is the better choice.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
 import weakref
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from ..errors import ConfigError, FocusError, MissingExtraError
-from ..types import Prompt, Reply
-from .grammar import PlanGrammar
-from .likelihood import Scored
-from .local.engine import Engine, ScoreJob, WriteJob
-from .local.model import Source, locate
-from .small_prompt import for_small_models
+from ..errors import ConfigError, DraftError, FocusError, MissingExtraError
+from ..types import Prompt, Reply, Usage
+from .local_model import LoadedModel, Source, first_line, locate
 
-_T = TypeVar("_T")
+T = TypeVar("T")
 
 
 class TransformersDraft:
     """A local folder, a hub name, or a GGUF file. Loaded at the first sketch, once, and kept.
 
     `device` is the best there is unless named. Tokens less than `min_p` times as likely as the likeliest are
-    never drawn: small models lose the line format in that tail. `batch_tokens` bounds the tokens of all prompts and
-    sketches in memory at once; unless given, half of a GPU's free memory is used, or 32,768 tokens. With `grammar`
-    nothing but the two line forms can be written; with `small_prompt` the question is asked in the words of
-    `small_prompt.py`. `load` goes to `from_pretrained` as it is (`revision`, `quantization_config`, `device_map`,
-    `trust_remote_code`, …).
+    never drawn: small models lose the line format in that tail. `load` goes to `from_pretrained` as it is
+    (`revision`, `quantization_config`, `device_map`, `trust_remote_code`, …).
     """
 
     def __init__(
@@ -46,75 +40,189 @@ class TransformersDraft:
         device: str | None = None,
         dtype: str = "auto",
         min_p: float = 0.05,
-        batch_tokens: int | None = None,
-        grammar: bool = False,
-        small_prompt: bool = False,
         load: Mapping[str, Any] | None = None,
     ) -> None:
         if not 0 <= min_p <= 1:
             raise ConfigError(f"min_p must be between 0 and 1, got {min_p!r}")
-        if batch_tokens is not None and batch_tokens < 1:
-            raise ConfigError(f"batch_tokens must be 1 or more, got {batch_tokens!r}")
-        switches = [f"{name}=1" for name, on in (("grammar", grammar), ("small_prompt", small_prompt)) if on]
-        self._name = f"transformers:{model}" + ("?" + "&".join(switches) if switches else "")
         folder, gguf = locate(model, gguf_file)
         _need("torch", "transformers", *(("gguf", "accelerate") if gguf else ()))
-        source = Source(self._name, folder, gguf, device, dtype, dict(load or {}))
-        self._grammar = grammar
-        self._small_prompt = small_prompt
-        self._engine = Engine(source, min_p, batch_tokens)
-        weakref.finalize(self, self._engine.end)
+        self._name = f"transformers:{model}"
+        self._source = Source(self._name, folder, gguf, device, dtype, dict(load or {}))
+        self._min_p = min_p
+        self._model: LoadedModel | None = None
+        self._worker = _Worker()
+        weakref.finalize(self, self._worker.end)
 
     @property
     def name(self) -> str:
         return self._name
 
     async def sample(self, prompt: Prompt, n: int) -> AsyncIterator[Reply]:
-        hand_over, arrived = _letter_box(Reply)
-        prompt = for_small_models(prompt) if self._small_prompt else prompt
-        grammar = PlanGrammar.of(prompt) if self._grammar else None
-        job = WriteJob(hand_over=hand_over, prompt=prompt, n=n, grammar=grammar)
-        self._engine.do(job)
+        loop = asyncio.get_running_loop()
+        arrived: asyncio.Queue[Reply | None] = asyncio.Queue()
+        stop = threading.Event()
+
+        def hand_over(reply: Reply | None) -> None:
+            with suppress(RuntimeError):  # the event loop is closed
+                loop.call_soon_threadsafe(arrived.put_nowait, reply)
+
+        job = self.submit(lambda model, stopped: self._write(model, prompt, n, hand_over, stopped), stop)
+        job.add_done_callback(lambda _: hand_over(None))
         try:
-            while (item := await arrived.get()) is not None:
-                if isinstance(item, FocusError):
-                    raise item
-                yield item
+            while (reply := await arrived.get()) is not None:
+                yield reply
+            job.result()  # raises what went wrong
         finally:
-            job.stop.set()
+            stop.set()
+            job.cancel()
 
-    async def score(self, prompts: Sequence[Prompt], continuations: Sequence[str]) -> list[list[Scored]]:
-        """How likely each continuation is after each prompt, token by token: see `likelihood.Scorer`."""
-        hand_over, arrived = _letter_box(list[Scored])
-        job = ScoreJob(hand_over=hand_over, prompts=tuple(prompts), continuations=tuple(continuations))
-        self._engine.do(job)
-        found: list[list[Scored]] = []
+    def submit(self, work: Callable[[LoadedModel, Callable[[], bool]], T], stop: threading.Event) -> Future[T]:
+        """Run `work` on the model's thread, after what was submitted before. The first job loads the model.
+
+        `work` gets the model, and a function that says whether to stop: `stop` was set, or the program ends.
+        """
+        return self._worker.submit(lambda: self._run(work, stop))
+
+    def _run(self, work: Callable[[LoadedModel, Callable[[], bool]], T], stop: threading.Event) -> T:
         try:
-            while (item := await arrived.get()) is not None:
-                if isinstance(item, FocusError):
-                    raise item
-                found.append(item)
-        finally:
-            job.stop.set()
-        return found
+            self._model = self._model or self._source.load()
+            with self._model.in_use():
+                return work(self._model, lambda: stop.is_set() or self._worker.ending)
+        except FocusError:
+            raise
+        except Exception as error:  # out of memory, a model that cannot do this: the agent goes on
+            raise DraftError(f"{self._name} failed: {first_line(error)}") from error
+
+    def _write(
+        self,
+        model: LoadedModel,
+        prompt: Prompt,
+        n: int,
+        hand_over: Callable[[Reply], None],
+        stopped: Callable[[], bool],
+    ) -> None:
+        torch = model.torch
+        tokens = model.encode(prompt)
+        model.check_room(len(tokens), prompt.max_tokens)
+        cache = model.read(tokens[:-1], stopped)
+        if cache is not None:
+            # Repeats the prompt for each sketch. Unlike `batch_repeat_interleave`, this works for all cache layers.
+            cache.reorder_cache(torch.zeros(n, dtype=torch.long, device=model.device))
+        rows = torch.tensor([tokens] * n, device=model.device)
+        model.model.generate(
+            rows,
+            attention_mask=torch.ones_like(rows),
+            past_key_values=cache,
+            max_new_tokens=prompt.max_tokens,
+            do_sample=False,  # `_Draws` leaves one token to choose from
+            logits_processor=[_Draws(model, prompt, n, self._min_p)] if prompt.temperature else [],
+            stopping_criteria=[_Progress(model, len(tokens), prompt.max_tokens, hand_over, stopped)],
+        )
 
 
-def _letter_box(
-    _: type[_T],
-) -> tuple[Callable[[_T | FocusError | None], None], asyncio.Queue[_T | FocusError | None]]:
-    """A function that another thread may call, and the queue of this event loop that it puts things into."""
-    loop = asyncio.get_running_loop()
-    arrived: asyncio.Queue[_T | FocusError | None] = asyncio.Queue()
+class _Draws:
+    """Draw the next token of each row from a random stream of its own, and rule out all others.
 
-    def hand_over(item: _T | FocusError | None) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(arrived.put_nowait, item)
+    `generate` would draw from the program's global stream. Here row k has the seed `seed + k`, so it gets the same
+    sketch whether it is written alone or beside others, and the program's random numbers stay as they are.
+    """
 
-    return hand_over, arrived
+    def __init__(self, model: LoadedModel, prompt: Prompt, n: int, min_p: float) -> None:
+        self._torch = model.torch
+        self._temperature = prompt.temperature
+        self._min_p = min_p
+        self._streams = [model.torch.Generator(model.device).manual_seed(prompt.seed + k) for k in range(n)]
+
+    def __call__(self, _: Any, scores: Any) -> Any:
+        chances = (scores / self._temperature).softmax(-1)
+        chances[chances < self._min_p * chances.amax(-1, keepdim=True)] = 0
+        rows = zip(chances, self._streams, strict=True)
+        drawn = self._torch.stack([self._torch.multinomial(row, 1, generator=stream) for row, stream in rows])
+        return self._torch.full_like(scores, float("-inf")).scatter_(1, drawn, 0.0)
+
+
+class _Progress:
+    """Hand out each sketch as soon as it ends, and stop all of them once nobody waits.
+
+    `generate` calls this after each token of all rows.
+    """
+
+    def __init__(
+        self,
+        model: LoadedModel,
+        prompt_tokens: int,
+        limit: int,
+        hand_over: Callable[[Reply], None],
+        stopped: Callable[[], bool],
+    ) -> None:
+        self._model = model
+        self._prompt_tokens = prompt_tokens
+        self._limit = limit
+        self._hand_over = hand_over
+        self._stopped = stopped
+        self._done: set[int] = set()
+
+    def __call__(self, ids: Any, _: Any) -> Any:
+        written = ids[:, self._prompt_tokens :]
+        for row, last in enumerate(written[:, -1].tolist()):
+            ended = last in self._model.ends
+            if row not in self._done and (ended or written.shape[1] == self._limit):
+                self._hand_over(self._reply(written[row].tolist(), truncated=not ended))
+                self._done.add(row)
+        return self._model.torch.full(ids.shape[:1], self._stopped(), device=ids.device)
+
+    def _reply(self, tokens: list[int], *, truncated: bool) -> Reply:
+        usage = Usage(output_tokens=len(tokens))
+        if not self._done:  # the first reply carries the request and its input
+            usage += Usage(requests=1, input_tokens=self._prompt_tokens)
+        return Reply(self._model.decode(tokens), usage, truncated)
+
+
+class _Worker:
+    """A thread that runs one job after the other, started by the first one.
+
+    A daemon, unlike a thread of an executor: at its exit Python would wait for the job at work, however long that
+    takes. But Python stops daemons wherever they are, and torch then aborts the process, hence `end`.
+    """
+
+    def __init__(self) -> None:
+        self.ending = False
+        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+
+    def submit(self, work: Callable[[], T]) -> Future[T]:
+        future: Future[T] = Future()
+
+        def job() -> None:
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(work())
+                except BaseException as error:
+                    future.set_exception(error)
+
+        self._jobs.put(job)
+        with self._starting:
+            if self._thread is None or not self._thread.is_alive():  # a forked process has no thread yet
+                self._thread = threading.Thread(target=self._run, name="focusctx-draft", daemon=True)
+                self._thread.start()
+        return future
+
+    def end(self) -> None:
+        """Stop the thread: at once if it is idle, else after one step of the model."""
+        self.ending = True
+        self._jobs.put(None)
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout=30)
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None and not self.ending:
+            job()
+            del job  # and with it the draft, which may have no other user
 
 
 def _need(*packages: str) -> None:
-    """Say at once what is missing, without the seconds that importing it would take."""
+    """Raise at once if a package is missing, without the seconds that importing it would take."""
     for package in packages:
         if find_spec(package) is None:
             raise MissingExtraError("the transformers draft", "transformers")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from json import JSONEncoder
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from ..types import Message
 from ..wire import Kind, recognise
@@ -41,11 +41,12 @@ _spell = JSONEncoder(separators=(",", ":")).encode
 """In ASCII: half a surrogate pair has no other spelling that everybody can read."""
 
 
-class Archived(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Archived:
     """A dropped span, verbatim, with what was known when it went."""
 
     key: str
-    index: int  # type: ignore[assignment]  # a tuple's own `index` is of no use here
+    index: int
     """Its number in the history it was dropped from: `s_7` has index 7."""
     messages: tuple[Message, ...]
     tokens: int
@@ -84,8 +85,9 @@ class StoredEvent:
     """USD that this conversation had saved by then, less what was spent on it: below zero it still owes something."""
 
 
-class Totals(NamedTuple):
-    """What a tenant saved and spent, in tokens and USD. Adds up."""
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """A tenant's savings and spending, in tokens and USD. Adds up."""
 
     events: int = 0
     tokens_saved: int = 0
@@ -110,7 +112,7 @@ class Totals(NamedTuple):
         """USD saved less all that was paid; None where the price of some sketches is not known."""
         return None if self.unpriced else self.saved - self.drafts - self.rereads - self.recalls
 
-    def __add__(self, other: Totals) -> Totals:  # type: ignore[override]  # sums, not a longer tuple
+    def __add__(self, other: Totals) -> Totals:
         return Totals(
             self.events + other.events,
             self.tokens_saved + other.tokens_saved,

@@ -141,22 +141,22 @@ def _sketch(arguments: argparse.Namespace, points: list[Point]) -> None:
 
 def _score(arguments: argparse.Namespace, points: list[Point], *, asked: bool) -> None:
     import asyncio
-    from typing import cast
 
-    from focusctx.drafts.likelihood import ScoringDraft
+    from focusctx.drafts import TransformersDraft
     from focusctx.drafts.registry import draft_from
 
+    from ..local_models.score import TransformersScorer
     from ..replay.study.scoring import Amounts, score_points
     from .replay_counting import counting
 
     draft = draft_from(arguments.draft)
-    if not hasattr(draft, "score"):
+    if not isinstance(draft, TransformersDraft):
         if asked:
             raise Problem(f"the probabilities of {draft.name} cannot be read; transformers:… can")
         return
     amounts = Amounts(actions=arguments.actions, plans=arguments.plans)
     with counting(sys.stderr, "likelihoods") as watch:
-        asyncio.run(score_points(cast("ScoringDraft", draft), points, _likelihoods_file(arguments), amounts, watch))
+        asyncio.run(score_points(TransformersScorer(draft), points, _likelihoods_file(arguments), amounts, watch))
 
 
 def _report(arguments: argparse.Namespace, points: list[Point]) -> None:

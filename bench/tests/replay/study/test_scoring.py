@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from focusctx.drafts.likelihood import Scored
 from focusctx.errors import DraftError
 from focusctx.replay.evidence import Evidence
 from focusctx.replay.points import Point, points_of
 from focusctx.types import Prompt, Reply
+from focusctx_bench.local_models.likelihood import Scored
 from focusctx_bench.replay.study.divergence import action_divergence, hindsight
 from focusctx_bench.replay.study.elicit import plan_prompt, read_actions, vocabulary, vocabulary_prompt
 from focusctx_bench.replay.study.events import at_stake, choose, place_of

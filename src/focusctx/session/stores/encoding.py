@@ -18,6 +18,7 @@ from ...types import Message
 from ..store import Archived, Spelled, StoredEvent
 
 _EVENT = tuple(field.name for field in fields(StoredEvent))
+_ARCHIVED = tuple(field.name for field in fields(Archived))
 
 
 def pack(event: StoredEvent) -> bytes:
@@ -51,9 +52,7 @@ def pack_all(spans: Sequence[Archived]) -> bytes:
 
 
 def _pack_all(spans: Sequence[Archived]) -> bytes:
-    columns = dict(zip(Archived._fields, zip(*spans, strict=True), strict=False))
-    for name in ("messages", "event"):
-        columns.pop(name, None)
+    columns = {name: [getattr(span, name) for span in spans] for name in _ARCHIVED if name not in ("messages", "event")}
     messages = b",".join(b"[" + b",".join(_spelled(span)) + b"]" for span in spans)
     return _bytes(_encode({**columns, "messages": []})[:-2]) + messages + b"]}"
 
@@ -66,18 +65,9 @@ def unpack_all(data: bytes, event: str) -> list[Archived]:
         if not messages:
             return []
         columns |= {"messages": map(tuple, messages), "event": [event] * len(messages)}
-        return [Archived._make(row) for row in zip(*(columns[name] for name in Archived._fields), strict=True)]
+        return [Archived(*row) for row in zip(*(columns[name] for name in _ARCHIVED), strict=True)]
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise StoreError(f"stored originals cannot be read: {error!r}") from error
-
-
-def unpack_old(data: bytes) -> Archived:
-    """One original by itself, as the first layout of the SQLite file had it."""
-    try:
-        values = _decode(data)
-        return Archived(**{**{name: values[name] for name in Archived._fields}, "messages": tuple(values["messages"])})
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise StoreError(f"a stored original cannot be read: {error!r}") from error
 
 
 @lru_cache(maxsize=1024)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -158,7 +159,7 @@ class RedisStore(ForkSafe):
     def add(self, tenant: str, totals: Totals) -> None:
         key = _key(tenant, "totals")
         with self._calling(), self._client.pipeline(transaction=True) as pipeline:
-            for name, value in totals._asdict().items():
+            for name, value in asdict(totals).items():
                 if isinstance(value, int):
                     pipeline.hincrby(key, name, value)
                 else:
@@ -169,7 +170,7 @@ class RedisStore(ForkSafe):
     def totals(self, tenant: str) -> Totals:
         with self._calling():
             found = self._client.hgetall(_key(tenant, "totals"))
-        return Totals(**{name: type(zero)(found.get(name.encode(), zero)) for name, zero in Totals()._asdict().items()})
+        return Totals(**{name: type(zero)(found.get(name.encode(), zero)) for name, zero in asdict(Totals()).items()})
 
     def close(self) -> None:
         """Connections are let go of until the store is used again."""

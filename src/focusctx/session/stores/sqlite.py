@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TypeVar
 
@@ -120,12 +121,12 @@ class SQLiteStore:
 
     def add(self, tenant: str, totals: Totals) -> None:
         owner = scope(tenant)
-        rows = [(owner, name, value) for name, value in totals._asdict().items()]
+        rows = [(owner, name, value) for name, value in asdict(totals).items()]
         self._write(lambda db: db.executemany(_ADD, rows))
 
     def totals(self, tenant: str) -> Totals:
         found = dict(self._reader.rows("SELECT name, value FROM totals WHERE tenant = ?", scope(tenant)))
-        return Totals()._replace(**{name: found[name] for name in Totals._fields if name in found})
+        return Totals(**{name: found.get(name, zero) for name, zero in asdict(Totals()).items()})
 
     def kept(self, tenant: str | None = None) -> list[Kept]:
         """List the stored conversations, of one tenant or of all, the least recently used first."""

@@ -1,7 +1,7 @@
 """The file of the SQLite store: its tables, and connections to it.
 
-An event is one row, with the originals of all spans that it dropped and the root of its conversation. Files of earlier
-layouts are converted when they are opened; programs that only know those layouts cannot use them from then on.
+An event is one row, with the originals of all spans that it dropped and the root of its conversation. A file of another
+layout is refused.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ...errors import ConfigError, StoreError
-from .encoding import pack_all, unpack, unpack_old
 from .fork import ForkSafe
 
 T = TypeVar("T")
@@ -169,51 +168,17 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
         return
     db.execute("BEGIN IMMEDIATE")  # of several processes that find the file so, one prepares it
     application, version = _layout_of(db)
-    if application == _APPLICATION and version > _VERSION:
-        raise ConfigError(f"{path} was written by a newer focusctx (schema {version}, known here: {_VERSION})")
-    if application == _APPLICATION and version < _VERSION:
-        if version == 1:
-            _convert_rows(db)
-        _add_retention(db, with_columns=version == 2)
-    elif application != _APPLICATION:
+    if application == _APPLICATION and version != _VERSION:
+        raise ConfigError(
+            f"{path} was written by another version of focusctx (schema {version}, this one reads {_VERSION}); "
+            "use that version, or give focusctx a new file"
+        )
+    if application != _APPLICATION:
         if db.execute("SELECT count(*) FROM sqlite_master").fetchone() != (0,):
             raise ConfigError(f"{path} is the database of another program; give focusctx a file of its own")
         for statement in (*_TABLES.values(), *_INDEXES, *_MARKS):
             db.execute(statement)
     db.execute("COMMIT")
-
-
-def _add_retention(db: sqlite3.Connection, *, with_columns: bool) -> None:
-    """Convert from the layouts that did not know which conversation an event belongs to, or when it was used last.
-
-    Each old event counts as a conversation of its own, last used now.
-    """
-    db.execute("ALTER TABLE conversations ADD COLUMN used REAL NOT NULL DEFAULT 0")
-    if with_columns:
-        for table in ("events", "restored"):
-            db.execute(f"ALTER TABLE {table} ADD COLUMN root TEXT NOT NULL DEFAULT ''")
-    db.execute("UPDATE events SET root = key")
-    db.execute("INSERT OR IGNORE INTO conversations SELECT tenant, key, 0, 0 FROM events")
-    db.execute("UPDATE conversations SET used = ?", (time.time(),))
-    for statement in (*_INDEXES, _MARKS[-1]):
-        db.execute(statement)
-
-
-def _convert_rows(db: sqlite3.Connection) -> None:
-    """Convert from the first layout, in which each span was a row that says whether it is still dropped."""
-    db.execute("ALTER TABLE events RENAME TO old_events")
-    for name in ("events", "restored"):
-        db.execute(_TABLES[name])
-    for tenant, key, record in db.execute("SELECT tenant, key, record FROM old_events ORDER BY rowid"):
-        spans = []
-        for span in unpack(record).dropped:
-            rows = db.execute("SELECT record FROM spans WHERE tenant = ? AND key = ?", (tenant, span))
-            with suppress(StoreError):  # damaged: nobody could have recalled it
-                spans += [unpack_old(data) for (data,) in rows]
-        db.execute("INSERT INTO events VALUES (?, ?, ?, ?, '')", (tenant, key, record, pack_all(spans)))
-    db.execute("INSERT INTO restored SELECT tenant, key, '' FROM spans WHERE NOT dropped")
-    for name in ("spans", "old_events"):
-        db.execute(f"DROP TABLE {name}")
 
 
 def _layout_of(db: sqlite3.Connection) -> tuple[int, int]:

@@ -3,8 +3,7 @@
 Tool calls are written the way most open models learnt them: `<tool_call>` with a JSON object in it, answered by
 `<tool_response>`. That is done here, so that it is the same for every model, whether its chat template knows tools or
 not. A turn's calls stand before its words, and the next call is asked for: of a short answer the action is what counts,
-and small models else only announce what they would do. The model is that of a draft (`focusctx.drafts`): one that
-answers many callers in one batch does so here.
+and small models else only announce what they would do. The model is that of a draft (`focusctx.drafts`).
 """
 
 from __future__ import annotations

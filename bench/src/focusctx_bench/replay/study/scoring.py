@@ -12,19 +12,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from focusctx.config import FocusConfig
-from focusctx.drafts.likelihood import ScoringDraft, without_span
 from focusctx.errors import BenchError, FocusError
 from focusctx.replay.files import short_name
 from focusctx.replay.points import Point
 from focusctx.replay.record import end_the_last_line
 from focusctx.types import Prompt
 
+from ...local_models.likelihood import ScoringDraft, without_span
 from .elicit import one_line, plan_prompt, vocabulary, vocabulary_prompt
 from .events import at_stake, place_of
 from .likelihoods import Kind, Likelihoods, Text, read_likelihoods, to_line
 
 _AT_ONCE = 8
-"""Events in the making: enough to fill the model's batches, few enough to lose little when stopped."""
+"""Events in the making at a time: few enough to lose little when stopped."""
 _LEAST_ACTIONS = 2
 
 

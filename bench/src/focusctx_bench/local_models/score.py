@@ -1,16 +1,20 @@
-"""How likely a model finds given answers, token by token."""
+"""How likely a model in this process finds given answers, token by token."""
 
 from __future__ import annotations
 
+import asyncio
 import copy
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
-from ...errors import DraftRefused
-from ...types import Prompt
-from ..likelihood import Scored
-from .model import LoadedModel
+from focusctx.drafts.local_model import LoadedModel
+from focusctx.drafts.transformers import TransformersDraft
+from focusctx.errors import DraftRefused
+from focusctx.types import Prompt, Reply
+
+from .likelihood import Scored
 
 _Text: TypeAlias = tuple[list[int], tuple[int, ...]]
 """An answer's tokens, and where each begins."""
@@ -19,10 +23,33 @@ _AT_ONCE = 2048
 """Tokens scored in one pass: each needs a score for every word of the vocabulary."""
 
 
-def score(
+class TransformersScorer:
+    """A `TransformersDraft` whose probabilities can be read, too."""
+
+    def __init__(self, draft: TransformersDraft) -> None:
+        self._draft = draft
+
+    @property
+    def name(self) -> str:
+        return self._draft.name
+
+    def sample(self, prompt: Prompt, n: int) -> AsyncIterator[Reply]:
+        return self._draft.sample(prompt, n)
+
+    async def score(self, prompts: Sequence[Prompt], continuations: Sequence[str]) -> list[list[Scored]]:
+        """Score every continuation after every prompt; `likelihood.ScoringDraft` says more."""
+        stop = threading.Event()
+        job = self._draft.submit(lambda model, stopped: list(_score(model, prompts, continuations, stopped)), stop)
+        try:
+            return await asyncio.wrap_future(job)
+        finally:
+            stop.set()
+
+
+def _score(
     model: LoadedModel, prompts: Sequence[Prompt], continuations: Sequence[str], stopped: Callable[[], bool]
 ) -> Iterator[list[Scored]]:
-    """One list per prompt. What a prompt has in common with the one before it is not read again."""
+    """Yield one list per prompt. What a prompt shares with the beginning of the one before it is not read again."""
     texts = [_encode(model, text) for text in continuations]
     longest = max((len(tokens) for tokens, _ in texts), default=0)
     read: list[int] = []
@@ -30,11 +57,10 @@ def score(
     for prompt in prompts:
         tokens = model.encode(prompt)
         model.check_room(len(tokens), longest)
-        # The last token is left for the pass over the answers: what follows it is what is asked.
+        # The last token is left for the pass over the answers: the first answer token is predicted there.
         *ahead, last = tokens
         shared = _common(read, ahead) if cache is not None and _can_go_back(cache) else 0
-        cache = _cut(cache, len(read) - shared) if shared else None
-        _, cache = model.read(ahead[shared:], stopped, cache)
+        cache = model.read(ahead[shared:], stopped, _cut(cache, len(read) - shared) if shared else None)
         read = ahead
         with _exact_head(model):
             found = _after(model, cache, last, texts)
@@ -42,7 +68,6 @@ def score(
 
 
 def _encode(model: LoadedModel, text: str) -> _Text:
-    """The tokens of an answer, and where each begins."""
     if not model.tokenizer.is_fast:
         raise DraftRefused("likelihoods need a fast tokenizer: this one cannot say where its tokens begin")
     encoded = model.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
@@ -51,7 +76,7 @@ def _encode(model: LoadedModel, text: str) -> _Text:
 
 @contextmanager
 def _exact_head(model: LoadedModel) -> Iterator[None]:
-    """The last layer in float32: in bfloat16 a score of 30 is known to an eighth only, and differences are wanted."""
+    """Run the last layer in float32: in bfloat16 a score of 30 is exact to an eighth only, and differences count."""
     torch, head = model.torch, model.model.get_output_embeddings()
     if head.weight.dtype not in (torch.bfloat16, torch.float16):
         yield
@@ -61,10 +86,11 @@ def _exact_head(model: LoadedModel) -> Iterator[None]:
     try:
         yield
     finally:
-        del head.forward  # its class has another one
+        del head.forward  # the method of its class is there again
 
 
 def _common(one: Sequence[int], other: Sequence[int]) -> int:
+    """The number of leading tokens that are the same."""
     pairs = zip(one, other, strict=False)
     return next((place for place, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
@@ -76,12 +102,12 @@ def _cut(cache: Any, count: int) -> Any:
 
 
 def _can_go_back(cache: Any) -> bool:
-    """Only a layer that has all tokens can be cut: one with a window has forgotten what came before it."""
+    """Only a layer that has all tokens can be cut: one with a window has forgotten the oldest."""
     return all(type(layer).__name__ == "DynamicLayer" for layer in cache.layers)
 
 
 def _after(model: LoadedModel, cache: Any, last: int, texts: Sequence[_Text]) -> list[Scored]:
-    """The answers to one prompt, as many at once as memory allows, those of like length together."""
+    """Score the answers to one prompt, as many at once as memory allows, those of like length together."""
     found: dict[int, Scored] = {}
     order = sorted(range(len(texts)), key=lambda place: len(texts[place][0]))
     while order:
@@ -92,7 +118,7 @@ def _after(model: LoadedModel, cache: Any, last: int, texts: Sequence[_Text]) ->
 
 
 def _score_batch(model: LoadedModel, cache: Any, last: int, texts: Sequence[_Text]) -> list[Scored]:
-    """They are padded behind, where nothing looks."""
+    """Score answers in one pass, padded at the end, where no token looks."""
     torch, device = model.torch, model.device
     width = max(len(tokens) for tokens, _ in texts)
     if not width:
@@ -100,8 +126,8 @@ def _score_batch(model: LoadedModel, cache: Any, last: int, texts: Sequence[_Tex
     repeated = copy.deepcopy(cache)  # the pass writes into it
     repeated.reorder_cache(torch.zeros(len(texts), dtype=torch.long, device=device))
     padded = [(tokens + [last] * width)[:width] for tokens, _ in texts]
-    logits, _ = model.forward([[last, *tokens[:-1]] for tokens in padded], repeated, last=width)
+    given = torch.tensor([[last, *tokens[:-1]] for tokens in padded], device=device)
+    logits = model.model(input_ids=given, past_key_values=repeated, use_cache=True, logits_to_keep=width).logits.float()
     wanted = torch.tensor(padded, device=device)[:, :, None]
-    logits = logits.float()
     logs = (logits.gather(-1, wanted)[:, :, 0] - logits.logsumexp(-1)).tolist()
     return [Scored(starts, tuple(row[: len(tokens)])) for (tokens, starts), row in zip(texts, logs, strict=True)]

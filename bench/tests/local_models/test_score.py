@@ -1,4 +1,4 @@
-"""Likelihoods of given answers, against the plain softmax over a whole pass."""
+"""Likelihoods of given answers, held against the plain softmax over a whole pass."""
 
 import asyncio
 
@@ -6,6 +6,7 @@ import pytest
 
 from focusctx.errors import DraftRefused
 from focusctx.types import History, Prompt
+from focusctx_bench.local_models.score import TransformersScorer
 from tiny_models import Watched, save
 
 torch = pytest.importorskip("torch", reason="needs the extra `transformers`")
@@ -17,6 +18,10 @@ ANSWERS = ["Step: send the mail", "x", "", "Step: fjörd → done"]
 @pytest.fixture(scope="module", params=["full", "sliding"])
 def watched(request, tmp_path_factory):
     return Watched(save(tmp_path_factory.mktemp("model") / request.param, request.param))
+
+
+def scorer(watched):
+    return TransformersScorer(watched.draft)
 
 
 def prompt(*spans):
@@ -35,7 +40,7 @@ def expected(watched, asked, answer):
 
 async def test_every_token_has_the_likelihood_of_a_whole_pass(watched):
     prompts = [prompt(1, 2, 3), prompt(1, 2), prompt(1, 3), prompt(2, 3), prompt(1, 2, 3)]
-    found = await watched.draft.score(prompts, ANSWERS)
+    found = await scorer(watched).score(prompts, ANSWERS)
     for asked, scores in zip(prompts, found, strict=True):
         for answer, scored in zip(ANSWERS, scores, strict=True):
             assert scored.logs == pytest.approx(expected(watched, asked, answer), abs=1e-4)
@@ -43,7 +48,7 @@ async def test_every_token_has_the_likelihood_of_a_whole_pass(watched):
 
 
 async def test_tokens_say_where_they_begin(watched):
-    [[scored]] = await watched.draft.score([prompt(1)], ["Step: fjörd → done"])
+    [[scored]] = await scorer(watched).score([prompt(1)], ["Step: fjörd → done"])
     text = "Step: fjörd → done"
     assert scored.starts == tuple(place for place, letter in enumerate(text) for _ in letter.encode())
     assert scored.between(0, len(text)) == scored.logs
@@ -54,7 +59,7 @@ async def test_tokens_say_where_they_begin(watched):
 async def test_what_prompts_share_is_read_once(tmp_path):
     watched = Watched(save(tmp_path / "model"))
     full, shorter, other = prompt(1, 2, 3), prompt(1, 2), prompt(2)
-    await watched.draft.score([full, shorter, other], ["yes"])
+    await scorer(watched).score([full, shorter, other], ["yes"])
     size = len("<system>You plan.<user>[s_1] what step 1 did\n[s_2] what step 2 did\n")
     lengths = [length for _, length in watched.shapes]
     assert lengths[0] == size + len("[s_3] what step 3 did\n<assistant>") - 1
@@ -68,24 +73,24 @@ async def test_scoring_and_writing_at_the_same_time(watched):
     async def write():
         return [reply.text async for reply in watched.draft.sample(asked, 3)]
 
-    alone, scores = await write(), await watched.draft.score([asked], ANSWERS)
-    both = await asyncio.gather(write(), watched.draft.score([asked], ANSWERS), write())
+    alone, scores = await write(), await scorer(watched).score([asked], ANSWERS)
+    both = await asyncio.gather(write(), scorer(watched).score([asked], ANSWERS), write())
     assert both == [alone, scores, alone]
 
 
 async def test_what_does_not_fit_is_refused(watched):
     with pytest.raises(DraftRefused, match="context is 256"):
-        await watched.draft.score([prompt(1)], ["x" * 250])
+        await scorer(watched).score([prompt(1)], ["x" * 250])
 
 
 async def test_half_precision_stops_before_the_last_layer(tmp_path):
     watched = Watched(save(tmp_path / "model"), dtype="bfloat16")
     asked = prompt(1)
-    [scored] = (await watched.draft.score([asked], ["x"]))[0]
+    [scored] = (await scorer(watched).score([asked], ["x"]))[0]
     head = watched.model.get_output_embeddings()
     inputs = []
     handle = head.register_forward_hook(lambda _, given, out: inputs.append((given[0], out.dtype)))
-    await watched.draft.score([asked], ["x"])
+    await scorer(watched).score([asked], ["x"])
     handle.remove()
     hidden, kind = inputs[-1]
     with torch.inference_mode():

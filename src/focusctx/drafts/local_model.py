@@ -1,22 +1,15 @@
-"""A model and its tokenizer, loaded with transformers: from text to tokens, and through the model once."""
+"""A causal language model in this process, loaded with Hugging Face transformers, together with its tokenizer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...errors import ConfigError, DraftRefused, MissingExtraError
-from ...types import Prompt
-
-_CHUNK = {"cpu": 512, "cuda": 16_384}
-"""Prompt tokens read between two looks at the stop sign: on a CPU a whole prompt can take minutes."""
-
-
-class Stopped(Exception):
-    """Nobody waits for this work any more."""
+from ..errors import ConfigError, DraftError, DraftRefused, MissingExtraError
+from ..types import Prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +18,13 @@ class Source:
 
     name: str
     folder: str
+    """A folder, or a name on the model hub."""
     gguf: str | None
+    """The GGUF file in it, if the model is one."""
     device: str | None
     dtype: str
     options: Mapping[str, Any]
+    """Passed on to `from_pretrained`."""
 
     def load(self) -> LoadedModel:
         try:
@@ -38,7 +34,7 @@ class Source:
             raise MissingExtraError("the transformers draft", "transformers") from error
         device = self.device or _best_device(torch)
         where = {"gguf_file": self.gguf} if self.gguf else {}
-        # A GGUF file would come out as float32: on a GPU that is half the speed, for weights of a few bits.
+        # A GGUF file is read as float32 by default: on a GPU that halves the speed, for weights of a few bits.
         dtype = "bfloat16" if self.dtype == "auto" and self.gguf and device.startswith("cuda") else self.dtype
         try:
             tokenizer = transformers.AutoTokenizer.from_pretrained(self.folder, **where, **_for_tokenizer(self.options))
@@ -46,13 +42,18 @@ class Source:
             if "device_map" not in self.options:
                 model = model.to(device)
         except Exception as error:  # each kind of source fails with errors of its own
-            raise DraftRefused(f"{self.name} cannot be loaded: {short(error)}") from error
-        return LoadedModel(torch, model, tokenizer, _ends(model, tokenizer))
+            raise DraftRefused(f"{self.name} cannot be loaded: {first_line(error)}") from error
+        ends = _ends(model, tokenizer)
+        # Replaces the sampling settings that come with the model: they suit chats, not sketches.
+        model.generation_config = transformers.GenerationConfig(
+            eos_token_id=sorted(ends) or None, pad_token_id=min(ends, default=0)
+        )
+        return LoadedModel(torch, model, tokenizer, ends)
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A model that reads tokens. It keeps nothing between calls: what it has read is in the cache it returns."""
+    """A model in memory. It keeps nothing between calls: what it has read is in the cache it returns."""
 
     torch: Any
     model: Any
@@ -64,19 +65,27 @@ class LoadedModel:
     def device(self) -> Any:
         return self.model.device
 
-    def ready(self) -> AbstractContextManager[Any]:
-        """What all work with the model is done within."""
-        within = ExitStack()
-        within.enter_context(self.torch.inference_mode())
-        within.enter_context(_attention(self.torch, self.device))
-        return within
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """The setting for all work with the model: no gradients, and no attention of cuDNN.
+
+        That one plans anew for each length it meets, and each token has a new length: on an H200, three sketches of
+        128 tokens took three times as long with it.
+        """
+        kinds = self.torch.nn.attention.SDPBackend
+        others = [kinds.FLASH_ATTENTION, kinds.EFFICIENT_ATTENTION, kinds.MATH]
+        on_gpu = self.device.type == "cuda"
+        attention = self.torch.nn.attention.sdpa_kernel(others) if on_gpu else nullcontext()
+        with self.torch.inference_mode(), attention:
+            yield
 
     def encode(self, prompt: Prompt) -> list[int]:
+        """Render the prompt with the chat template, if the model has one, and return its tokens."""
         if self.tokenizer.chat_template is None:
             return list(self.tokenizer(str(prompt))["input_ids"])
         try:
             return self._as_chat(prompt.messages)
-        except Exception:  # some templates know no system role and raise an error of their own making
+        except Exception:  # some templates have no system role and raise an error of their own making
             return self._as_chat([{"role": "user", "content": str(prompt)}])
 
     def _as_chat(self, messages: list[dict[str, str]]) -> list[int]:
@@ -92,6 +101,7 @@ class LoadedModel:
         return str(self.tokenizer.decode(tokens, skip_special_tokens=True))
 
     def check_room(self, prompt: int, more: int) -> None:
+        """Raise `DraftRefused` if the model's context is too short for `prompt` tokens and `more` behind them."""
         window = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
         if window is not None and prompt + more > window:
             raise DraftRefused(
@@ -99,25 +109,22 @@ class LoadedModel:
                 f"{window}; lower draft_window or sketch_tokens, or take a model with a longer context"
             )
 
-    def read(self, tokens: Sequence[int], stopped: Callable[[], bool], cache: Any = None) -> tuple[Any, Any]:
-        """Go on from a cache: the scores for the token after the last one, and the cache after it."""
-        logits = None
-        step = _CHUNK.get(self.device.type, _CHUNK["cpu"])
+    def read(self, tokens: Sequence[int], stopped: Callable[[], bool], cache: Any = None) -> Any:
+        """Run the model over tokens that follow those in `cache`, and return the cache with all of them.
+
+        In chunks, so that `stopped` is asked now and then: a CPU takes minutes for a long prompt.
+        """
+        step = 512 if self.device.type == "cpu" else 16_384
         for start in range(0, len(tokens), step):
             if stopped():
-                raise Stopped
-            logits, cache = self.forward([tokens[start : start + step]], cache)
-        return logits[:, -1] if logits is not None else None, cache
-
-    def forward(self, tokens: Sequence[Sequence[int]], cache: Any, last: int = 1, **more: Any) -> tuple[Any, Any]:
-        """One pass: [rows, last, words], and the cache. Not for all places of a prompt: that would take gigabytes."""
-        batch = self.torch.tensor(tokens, device=self.device)
-        out = self.model(input_ids=batch, past_key_values=cache, use_cache=True, logits_to_keep=last, **more)
-        return out.logits, out.past_key_values
+                raise DraftError("stopped, since the caller no longer waits")
+            chunk = self.torch.tensor([tokens[start : start + step]], device=self.device)
+            cache = self.model(input_ids=chunk, past_key_values=cache, use_cache=True, logits_to_keep=1).past_key_values
+        return cache
 
 
 def locate(model: str | Path, gguf_file: str | None) -> tuple[str, str | None]:
-    """The folder or hub name to load from, and the GGUF file in it, if it is one."""
+    """Return the folder or hub name to load from, and the GGUF file in it, if the model is one."""
     path = Path(model).expanduser()
     if path.suffix == ".gguf":
         if gguf_file is not None:
@@ -132,8 +139,8 @@ def locate(model: str | Path, gguf_file: str | None) -> tuple[str, str | None]:
     return model, gguf_file
 
 
-def short(error: Exception) -> str:
-    """The first line, cut: what torch and the hub say can fill pages."""
+def first_line(error: Exception) -> str:
+    """The error's type and first line, cut: messages of torch and the hub can fill pages."""
     line = next(iter(str(error).strip().splitlines()), "")
     return f"{type(error).__name__}: {line[:200]}"
 
@@ -144,22 +151,6 @@ def _best_device(torch: Any) -> str:
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
-def _attention(torch: Any, device: Any) -> AbstractContextManager[Any]:
-    """Without cuDNN's attention: it plans anew for each length it meets, and here each token has a new one."""
-    if device.type != "cuda":
-        return nullcontext()
-    kinds = torch.nn.attention.SDPBackend
-    return torch.nn.attention.sdpa_kernel(  # type: ignore[no-any-return]
-        [kinds.FLASH_ATTENTION, kinds.EFFICIENT_ATTENTION, kinds.MATH]
-    )
-
-
-def _unpacked(transformers: Any, gguf: str | None) -> dict[str, Any]:
-    """Weights that stay packed are unpacked again in every pass, where no kernel for them is installed."""
-    config = getattr(transformers, "GgufConfig", None)
-    return {"quantization_config": config(dequantize=True)} if gguf and config is not None else {}
-
-
 def _for_tokenizer(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that say where to load from rather than how to run the model."""
     where = {"revision", "subfolder", "token", "cache_dir", "local_files_only", "trust_remote_code"}
@@ -167,7 +158,7 @@ def _for_tokenizer(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _ends(model: Any, tokenizer: Any) -> frozenset[int]:
-    """Chat models often end a turn with another token than a text; either may be named in either place."""
+    """The ids that end a turn or a text: chat models often have two, and either may be named in either place."""
     found: set[int] = set()
     for named in (model.generation_config.eos_token_id, tokenizer.eos_token_id):
         found.update([named] if isinstance(named, int) else named or ())
