@@ -19,7 +19,6 @@ PLACEHOLDER = "[output omitted]"
 
 _CARRIERS = frozenset(
     {
-        "content",
         "tool_calls",
         "function_call",
         "refusal",
@@ -29,7 +28,7 @@ _CARRIERS = frozenset(
         "reasoning_details",
     }
 )
-"""The fields of a message that say something."""
+"""The fields of a message that say something, beside its content."""
 
 
 class Kind(Enum):
@@ -114,7 +113,7 @@ def role_of(message: Message, position: int) -> str:
 
 def has_content(message: Message, roles: Collection[str]) -> bool:
     """Whether the message is of one of these roles and holds something that is read."""
-    return message.get("role") in roles and not _CARRIERS.isdisjoint(message)
+    return message.get("role") in roles and ("content" in message or not _CARRIERS.isdisjoint(message))
 
 
 def blocks_of(message: Message, position: int) -> str | Sequence[Mapping[str, Any]]:
