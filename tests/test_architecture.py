@@ -12,7 +12,7 @@ import focusctx
 ROOT = Path(focusctx.__file__).parent
 
 LAYERS = [
-    {"types", "errors", "config", "theory", "prices", "tokens", "vocabulary", "breaker", "blocking"},
+    {"types", "errors", "config", "theory", "prices", "tokens", "vocabulary", "breaker", "blocking", "egress"},
     {"wire", "invariants", "drafts", "explain", "serialise"},
     {"pipeline"},
     {"compressor"},

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from focusctx.proxy.connection import Connection
 
 from certificates import certificate_for
 from focusctx.proxy import pool
-from focusctx.proxy.connection import Connection
 from raw_http import OK, Answer, Head, Line, Raw, Whole, eventually, exchange, proxy, raw_upstream
 
 pytestmark = pytest.mark.usefixtures("nothing_left")

@@ -1,4 +1,4 @@
-"""What a request and its answer keep of their headers on the way: all that concerns the two ends."""
+"""Choose the headers that a request and its answer keep on their way: those that concern the two ends."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from .upstream import Upstream
 
 _BETWEEN_NEIGHBOURS = (
     *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te"),
-    *("trailer", "transfer-encoding", "upgrade", "host", "expect"),
+    *("trailer", "transfer-encoding", "content-length", "upgrade", "host", "expect"),
     *(TOKEN, SESSION, UPSTREAM),
 )
-"""HTTP's own, and what callers tell the proxy."""
+"""Headers about one connection or the length of its body, which is set anew from the body itself, and headers that
+callers address to the proxy."""
 _FOR_PAGES = tuple(
     f"access-control-{name}"
     for name in (
@@ -40,7 +41,6 @@ def headers_up(headers: CIMultiDictProxy[str], upstream: Upstream) -> CIMultiDic
 def headers_down(answer: Answer) -> CIMultiDict[str]:
     """The provider's headers; whether a page in a browser may read the answer is not for the provider to say."""
     kept = _end_to_end(answer.headers)
-    kept.popall("content-length", None)
     for name in _FOR_PAGES:
         kept.popall(name, None)
     return kept

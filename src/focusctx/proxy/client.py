@@ -1,0 +1,228 @@
+"""The HTTP client for requests to providers, on aiohttp.
+
+A POST that may have reached its provider is not sent again: the provider may have worked on it and billed it. aiohttp
+repeats GET, HEAD, OPTIONS, PUT and DELETE once if the connection was lost before an answer; HTTP allows it for these.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import socket
+import ssl
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, closing
+from io import BytesIO
+from typing import Any, NamedTuple, TypeAlias
+
+import aiohttp
+from aiohttp import ClientHandlerType, ClientRequest, ClientResponse, ClientWebSocketResponse, web
+from multidict import CIMultiDict
+from yarl import URL
+
+from ..egress import proxy_for
+from .answer import Answer, NoAnswer
+from .outages import Outages
+from .upstream import Upstream
+
+_KEEP_IDLE = 4.0
+"""Seconds an idle connection is kept. Some servers (uvicorn, Node) close theirs after five. A request sent while the
+server closes is lost, and a POST cannot be repeated: so this side closes first."""
+_CONNECT_TIMEOUT = 30.0
+_PROBE_AFTER = 60
+"""Seconds of silence after which TCP asks whether the provider is still there. An answer may take many minutes, and
+middleboxes forget silent connections."""
+_PROBE_OPTION = getattr(socket, "TCP_KEEPIDLE", None) or getattr(socket, "TCP_KEEPALIVE", None)  # Linux, macOS
+_LARGE = 1 << 20
+"""Bytes of a body above which aiohttp wants it in pieces."""
+_NOT_ADDED = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
+"""Headers that aiohttp would add to requests that have none."""
+_HANDSHAKE = re.compile(r"sec-websocket-(key|version|extensions|protocol|accept)", re.IGNORECASE)
+
+
+class Outgoing(NamedTuple):
+    """A request on its way to a provider, without its body and the headers that describe the body's length."""
+
+    upstream: Upstream
+    method: str
+    path: str
+    headers: CIMultiDict[str]
+
+
+class Upload(NamedTuple):
+    """A body that is passed on as it comes."""
+
+    pieces: AsyncIterator[bytes]
+    length: int | None
+    """Bytes of all pieces; None where the caller did not say."""
+
+
+Body: TypeAlias = bytes | Upload | None
+
+
+class Client:
+    """Connections to the providers, kept for a few seconds for the next request. Use it inside `async with`."""
+
+    def __init__(self, upstreams: Iterable[Upstream]) -> None:
+        self._proxies = {upstream.name: proxy_for(upstream.url) for upstream in upstreams}
+        self._outages = Outages()
+        self._connector: aiohttp.TCPConnector
+        self._session: aiohttp.ClientSession
+
+    async def __aenter__(self) -> Client:
+        context = ssl.create_default_context()  # aiohttp's own would not see SSL_CERT_FILE set after its import
+        context.set_alpn_protocols(["http/1.1"])
+        self._connector = aiohttp.TCPConnector(
+            limit=0, keepalive_timeout=_KEEP_IDLE, ssl=context, socket_factory=_new_socket
+        )
+        self._session = self._new_session()
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        await self._session.close()
+        await self._connector.close()
+
+    @asynccontextmanager
+    async def ask(self, outgoing: Outgoing, body: Body, *, decode: bool = False) -> AsyncIterator[Answer]:
+        """Send a request and read its answer, decompressed if `decode` is set. Raises `NoAnswer`."""
+        try:
+            await _notice_closed_connections()
+            response = await self._send(outgoing, body, decode=decode)
+            try:
+                with closing(Answer(response, is_decoded=decode)) as answer:
+                    yield answer
+            finally:
+                response.close()
+        except NoAnswer as error:
+            self._outages.failed(outgoing.upstream.name, str(error))
+            raise
+
+    @asynccontextmanager
+    async def open_websocket(
+        self, outgoing: Outgoing, protocols: Iterable[str], *, compress: bool
+    ) -> AsyncIterator[tuple[Answer, ClientWebSocketResponse[bool] | None]]:
+        """Ask for a WebSocket. Gives the provider's answer, and the socket unless the provider refused it."""
+        answered: list[ClientResponse] = []
+
+        async def stop_at_a_refusal(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
+            response = await handler(request)
+            answered.append(response)
+            if response.status != 101:  # may be a redirect, which aiohttp would follow
+                raise _UpgradeRefused
+            return response
+
+        headers = [(name, value) for name, value in outgoing.headers.items() if not _HANDSHAKE.fullmatch(name)]
+        try:
+            async with self._new_session(middlewares=[stop_at_a_refusal]) as session:
+                try:
+                    opened = await session.ws_connect(
+                        _url(outgoing),
+                        protocols=protocols,
+                        headers=headers,
+                        proxy=self._proxies[outgoing.upstream.name],
+                        compress=15 if compress else 0,
+                        autoclose=False,
+                        autoping=False,
+                        max_msg_size=0,
+                        decode_text=False,
+                    )
+                except _UpgradeRefused:
+                    yield Answer(answered[-1]), None
+                except aiohttp.WSServerHandshakeError as error:
+                    raise NoAnswer(f"invalid WebSocket handshake: {error.message}") from error
+                except aiohttp.ClientError as error:
+                    raise _no_answer(error) from error
+                else:
+                    yield Answer(answered[-1], is_upgrade=True), opened
+        except NoAnswer as error:
+            self._outages.failed(outgoing.upstream.name, str(error))
+            raise
+        finally:
+            for response in answered:
+                response.close()
+
+    def _new_session(self, **options: Any) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            connector=self._connector,
+            connector_owner=False,
+            timeout=aiohttp.ClientTimeout(total=None, connect=_CONNECT_TIMEOUT),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            skip_auto_headers=_NOT_ADDED,
+            auto_decompress=False,
+            max_line_size=64 * 1024,
+            max_field_size=256 * 1024,
+            max_headers=1000,
+            **options,
+        )
+
+    async def _send(self, outgoing: Outgoing, body: Body, *, decode: bool) -> ClientResponse:
+        headers, data = outgoing.headers, _data(body)
+        if isinstance(body, Upload) and body.length is not None:
+            headers = headers.copy()
+            headers["Content-Length"] = str(body.length)
+        try:
+            return await self._session.request(
+                outgoing.method,
+                _url(outgoing),
+                headers=headers,
+                data=data,
+                proxy=self._proxies[outgoing.upstream.name],
+                allow_redirects=False,
+                auto_decompress=decode,
+            )
+        except aiohttp.ClientError as error:
+            raise _no_answer(error) from error
+
+
+class _UpgradeRefused(Exception):
+    """The provider answered a WebSocket handshake with something else than 101."""
+
+
+async def _notice_closed_connections() -> None:
+    """Let the event loop read from idle connections, so that none is used that its provider has already closed."""
+    await asyncio.sleep(0)  # asks the system which sockets have news,
+    await asyncio.sleep(0)  # and reads from them
+
+
+def _url(outgoing: Outgoing) -> URL:
+    return URL(outgoing.upstream.at(outgoing.path), encoded=True)
+
+
+def _data(body: Body) -> bytes | BytesIO | AsyncIterator[bytes] | None:
+    if isinstance(body, Upload):
+        return body.pieces
+    return BytesIO(body) if body is not None and len(body) > _LARGE else body
+
+
+def _new_socket(address: tuple[Any, ...]) -> socket.socket:
+    made = socket.socket(*address[:3])
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if _PROBE_OPTION is not None:
+        made.setsockopt(socket.IPPROTO_TCP, _PROBE_OPTION, _PROBE_AFTER)
+    return made
+
+
+def _no_answer(error: aiohttp.ClientError) -> NoAnswer:
+    """Say in words what happened. aiohttp's own messages hold the URL, and so may hold a key."""
+    match error:
+        case aiohttp.ConnectionTimeoutError():
+            return NoAnswer(f"no connection within {_CONNECT_TIMEOUT:.0f} s", 504)
+        case aiohttp.ClientHttpProxyError():
+            return NoAnswer(f"the proxy did not open a connection to it: {error.status} {error.message}")
+        case aiohttp.ClientConnectorError():
+            return NoAnswer(f"no connection to {error.host}: {_reason(error.os_error)}")
+        case aiohttp.ClientResponseError():
+            return NoAnswer("invalid HTTP response")
+        case aiohttp.InvalidURL():
+            return NoAnswer("the request's path cannot be part of a URL", 400)
+    if isinstance(error.__cause__, web.RequestPayloadError):
+        return NoAnswer("the request broke off", 400)
+    return NoAnswer("the connection broke before an answer; the request may have reached it, and was not repeated")
+
+
+def _reason(error: OSError) -> str:
+    """Give the system's description of an error; asyncio's names its own calls."""
+    if isinstance(error, ssl.SSLError | ssl.CertificateError) or error.errno is None or error.errno < 0:
+        return str(error)
+    return os.strerror(error.errno)
