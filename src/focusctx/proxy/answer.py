@@ -42,12 +42,13 @@ class Answer:
             self.headers.popall("content-encoding")
             self.length = None
         self._content = response.content
-        said = "content-length" in response.headers or "transfer-encoding" in response.headers
-        self._ends_with_connection = not said
+        self._is_chunked = "transfer-encoding" in response.headers
+        self._ended_with_connection = False
         protocol = response.connection.protocol if response.connection is not None else None
         self._lost = None if protocol is None or is_upgrade else protocol.closed
-        """Done when the connection is gone; None if all of the body has come before."""
+        """Done when the connection is gone; None if all of the body came before."""
         if self._lost is not None:
+            self._content.on_eof(self._note_end)
             self._lost.add_done_callback(self._end_if_lost)
 
     @property
@@ -63,7 +64,7 @@ class Answer:
     @property
     def is_complete(self) -> bool:
         """Whether all of the body has come."""
-        return self._content.is_eof() and not self._was_reset()
+        return self._content.is_eof() and not self._was_cut()
 
     def unread(self) -> bytes:
         """Take what has come of the body."""
@@ -79,7 +80,7 @@ class Answer:
             raise NoAnswer(_BROKE_OFF) from error
         if piece:
             return piece
-        if self._was_reset():
+        if self._was_cut():
             raise NoAnswer(_BROKE_OFF)
         raise StopAsyncIteration
 
@@ -91,15 +92,22 @@ class Answer:
             self._lost.add_done_callback(_ignore)
 
     def _end_if_lost(self, lost: asyncio.Future[None]) -> None:
-        """End the body with an error where aiohttp leaves its reader waiting, as it does after an invalid chunk size."""
+        """End the body with an error where aiohttp leaves its reader waiting: after an invalid chunk size."""
         _ignore(lost)
         if not self._content.is_eof() and self._content.exception() is None:
             self._content.set_exception(ClientPayloadError(_BROKE_OFF))
 
-    def _was_reset(self) -> bool:
-        """Tell a connection that was cut from one that was closed, where aiohttp takes both for the end of the body."""
-        lost = self._lost if self._ends_with_connection else None
-        return lost is not None and lost.done() and lost.exception() is not None
+    def _note_end(self) -> None:
+        self._ended_with_connection = self._lost is not None and self._lost.done()
+
+    def _was_cut(self) -> bool:
+        """Find the cuts that aiohttp takes for the end of a body.
+
+        A chunked body ends with a chunk and not with the connection, but aiohttp does not see `chunked` before a tab.
+        Where the connection is the only sign of the end, it must have been closed and not reset.
+        """
+        lost = self._lost if self._ended_with_connection else None
+        return lost is not None and (self._is_chunked or lost.exception() is not None)
 
 
 def _ignore(lost: asyncio.Future[None]) -> None:
