@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from attacks.nginx import Nginx, nginx
-from raw_http import OK, Head, Headers, Line, connect, exchange, proxy, raw_upstream, request
+from focusctx.proxy import client
+from raw_http import OK, Head, Headers, Line, connect, eventually, exchange, proxy, raw_upstream, request
 
 pytestmark = pytest.mark.usefixtures("bounded")
 
@@ -46,8 +47,12 @@ async def test_an_upgrade_with_a_body_does_not_swallow_the_next_request(provider
                 got = await asyncio.wait_for(exchange(url, "POST", "/v1/embeddings", AUTHORIZATION, VICTIM), 3)
                 assert got.status == 200
                 assert got.body == b"POST /v1/embeddings Bearer sk-victim"
-    victims = [line for line in provider.seen() if "sk-victim" in line[1]]
-    assert victims == [["POST /v1/embeddings HTTP/1.1", "Bearer sk-victim", "200"]] * 3
+
+    def victims() -> list[list[str]]:
+        return [line for line in provider.seen() if "sk-victim" in line[1]]
+
+    assert await eventually(lambda: len(victims()) == 3), "nginx writes its log after the answer"
+    assert victims() == [["POST /v1/embeddings HTTP/1.1", "Bearer sk-victim", "200"]] * 3
 
 
 @pytest.mark.parametrize("headers", ATTACKS.values(), ids=ATTACKS.keys())
@@ -88,3 +93,38 @@ async def test_a_request_whose_end_is_unclear_goes_nowhere_else(lengths: Headers
     assert up.got[-1].body == VICTIM
     assert all("sk-victim" not in got["authorization"] or got.target == "/v1/embeddings" for got in up.got)
     assert all(b"smuggled" not in got.body for got in up.got)
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.05])
+async def test_an_answer_that_nobody_asked_for_reaches_no_other_caller(pause: float) -> None:
+    """The provider, or whoever got between, sends a second answer on a connection that is kept for the next request."""
+    poison = b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\npoison"
+
+    async def answer(line: Line, head: Head) -> None:
+        await line.body(head)
+        await line.send(OK)
+        if head["authorization"] == "Bearer sk-attacker":
+            await asyncio.sleep(pause)
+            await line.send(poison)
+
+    async with raw_upstream(answer) as up, proxy(up.url) as (_, url):
+        for _ in range(3):
+            attacker = [("Authorization", "Bearer sk-attacker")]
+            await exchange(url, "POST", "/v1/embeddings", attacker, b"{}")
+            await asyncio.sleep(0.1)
+            for _ in range(3):
+                assert (await exchange(url, "POST", "/v1/embeddings", AUTHORIZATION, VICTIM)).body == b"{}"
+
+
+async def test_callers_share_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the connections of callers who have left are closed."""
+    monkeypatch.setattr(client, "_KEEP_IDLE", 0.5)
+    async with raw_upstream() as up, proxy(up.url) as (served, url):
+        for number in range(10):
+            for _ in range(3):
+                key = [("x-api-key", f"sk-{number}")]
+                assert (await exchange(url, "POST", "/v1/messages", key, b"{}")).status == 200
+        assert up.connections == 10
+        assert await eventually(lambda: up.open == 0, 6)
+        await exchange(url, "POST", "/v1/messages", [("x-api-key", "sk-new")], b"{}")
+        assert len(served._client._pools) == 1

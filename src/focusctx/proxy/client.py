@@ -11,8 +11,10 @@ import os
 import re
 import socket
 import ssl
+import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, closing
+from hashlib import blake2b
 from io import BytesIO
 from typing import Any, NamedTuple, TypeAlias
 
@@ -23,6 +25,7 @@ from yarl import URL
 
 from ..egress import proxy_for
 from .answer import Answer, NoAnswer
+from .headers import CREDENTIALS
 from .outages import Outages
 from .upstream import Upstream
 
@@ -61,42 +64,71 @@ class Upload(NamedTuple):
 Body: TypeAlias = bytes | Upload | None
 
 
+class Pool:
+    """The connections of one caller."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self.connector = aiohttp.TCPConnector(
+            limit=0, keepalive_timeout=_KEEP_IDLE, ssl=context, socket_factory=_new_socket
+        )
+        self.session = self.new_session()
+        self.requests = 0
+        """How many are under way."""
+        self.idle_since = 0.0
+
+    def new_session(self, **options: Any) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            connector=self.connector,
+            connector_owner=False,
+            timeout=aiohttp.ClientTimeout(total=None, connect=_CONNECT_TIMEOUT),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            skip_auto_headers=_NOT_ADDED,
+            auto_decompress=False,
+            max_line_size=64 * 1024,
+            max_field_size=256 * 1024,
+            max_headers=1000,
+            **options,
+        )
+
+    async def close(self) -> None:
+        await self.session.close()
+        await self.connector.close()
+
+
 class Client:
-    """Connections to the providers, kept for a few seconds for the next request. Use it inside `async with`."""
+    """Sends requests to providers. Connections are kept for a few seconds for the next request of the same caller.
+
+    No two callers share one: whatever a caller or a provider leaves on a connection, no other caller meets it.
+    (aiohttp would take an answer that arrives on an idle connection for the answer to the next request.)
+    """
 
     def __init__(self, upstreams: Iterable[Upstream]) -> None:
         self._proxies = {upstream.name: proxy_for(upstream.url) for upstream in upstreams}
         self._outages = Outages()
-        self._connector: aiohttp.TCPConnector
-        self._session: aiohttp.ClientSession
+        self._context: ssl.SSLContext
+        self._pools: dict[bytes, Pool] = {}
+        """By a hash of the credentials that go up."""
 
     async def __aenter__(self) -> Client:
-        context = ssl.create_default_context()  # aiohttp's own would not see SSL_CERT_FILE set after its import
-        context.set_alpn_protocols(["http/1.1"])
-        self._connector = aiohttp.TCPConnector(
-            limit=0, keepalive_timeout=_KEEP_IDLE, ssl=context, socket_factory=_new_socket
-        )
-        self._session = self._new_session()
+        self._context = ssl.create_default_context()  # aiohttp's own does not see SSL_CERT_FILE set after its import
+        self._context.set_alpn_protocols(["http/1.1"])
         return self
 
     async def __aexit__(self, *_error: object) -> None:
-        await self._session.close()
-        await self._connector.close()
+        for pool in self._pools.values():
+            await pool.close()
+        self._pools.clear()
 
     @asynccontextmanager
     async def ask(self, outgoing: Outgoing, body: Body, *, decode: bool = False) -> AsyncIterator[Answer]:
         """Send a request and read its answer, decompressed if `decode` is set. Raises `NoAnswer`."""
-        try:
-            await _notice_closed_connections()
-            response = await self._send(outgoing, body, decode=decode)
+        async with self._pool_for(outgoing) as pool:
+            response = await self._send(pool, outgoing, body, decode=decode)
             try:
                 with closing(Answer(response, is_decoded=decode)) as answer:
                     yield answer
             finally:
                 response.close()
-        except NoAnswer as error:
-            self._outages.failed(outgoing.upstream.name, str(error))
-            raise
 
     @asynccontextmanager
     async def open_websocket(
@@ -113,56 +145,66 @@ class Client:
             return response
 
         headers = [(name, value) for name, value in outgoing.headers.items() if not _HANDSHAKE.fullmatch(name)]
+        async with self._pool_for(outgoing) as pool, pool.new_session(middlewares=[stop_at_a_refusal]) as session:
+            try:
+                opened = await session.ws_connect(
+                    _url(outgoing),
+                    protocols=protocols,
+                    headers=headers,
+                    proxy=self._proxies[outgoing.upstream.name],
+                    compress=15 if compress else 0,
+                    autoclose=False,
+                    autoping=False,
+                    max_msg_size=0,
+                    decode_text=False,
+                )
+            except _UpgradeRefused:
+                yield Answer(answered[-1]), None
+            except aiohttp.WSServerHandshakeError as error:
+                raise NoAnswer(f"invalid WebSocket handshake: {error.message}") from error
+            except aiohttp.ClientError as error:
+                raise _no_answer(error) from error
+            else:
+                yield Answer(answered[-1], is_upgrade=True), opened
+            finally:
+                for response in answered:
+                    response.close()
+
+    @asynccontextmanager
+    async def _pool_for(self, outgoing: Outgoing) -> AsyncIterator[Pool]:
+        """Give the caller's pool for one request, and log the request if it fails."""
+        caller = _caller(outgoing.headers)
+        pool = self._pools.get(caller)
+        is_new = pool is None
+        if pool is None:
+            pool = self._pools[caller] = Pool(self._context)
+        pool.requests += 1
         try:
-            async with self._new_session(middlewares=[stop_at_a_refusal]) as session:
-                try:
-                    opened = await session.ws_connect(
-                        _url(outgoing),
-                        protocols=protocols,
-                        headers=headers,
-                        proxy=self._proxies[outgoing.upstream.name],
-                        compress=15 if compress else 0,
-                        autoclose=False,
-                        autoping=False,
-                        max_msg_size=0,
-                        decode_text=False,
-                    )
-                except _UpgradeRefused:
-                    yield Answer(answered[-1]), None
-                except aiohttp.WSServerHandshakeError as error:
-                    raise NoAnswer(f"invalid WebSocket handshake: {error.message}") from error
-                except aiohttp.ClientError as error:
-                    raise _no_answer(error) from error
-                else:
-                    yield Answer(answered[-1], is_upgrade=True), opened
+            if is_new:
+                await self._close_unused_pools()
+            await _notice_closed_connections()
+            yield pool
         except NoAnswer as error:
-            self._outages.failed(outgoing.upstream.name, str(error))
+            if error.status >= 500:
+                self._outages.failed(outgoing.upstream.name, str(error))
             raise
         finally:
-            for response in answered:
-                response.close()
+            pool.requests -= 1
+            pool.idle_since = time.monotonic()
 
-    def _new_session(self, **options: Any) -> aiohttp.ClientSession:
-        return aiohttp.ClientSession(
-            connector=self._connector,
-            connector_owner=False,
-            timeout=aiohttp.ClientTimeout(total=None, connect=_CONNECT_TIMEOUT),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            skip_auto_headers=_NOT_ADDED,
-            auto_decompress=False,
-            max_line_size=64 * 1024,
-            max_field_size=256 * 1024,
-            max_headers=1000,
-            **options,
-        )
+    async def _close_unused_pools(self) -> None:
+        before = time.monotonic() - _KEEP_IDLE
+        unused = [caller for caller, pool in self._pools.items() if not pool.requests and pool.idle_since < before]
+        for pool in [self._pools.pop(caller) for caller in unused]:
+            await pool.close()
 
-    async def _send(self, outgoing: Outgoing, body: Body, *, decode: bool) -> ClientResponse:
+    async def _send(self, pool: Pool, outgoing: Outgoing, body: Body, *, decode: bool) -> ClientResponse:
         headers, data = outgoing.headers, _data(body)
         if isinstance(body, Upload) and body.length is not None:
             headers = headers.copy()
             headers["Content-Length"] = str(body.length)
         try:
-            return await self._session.request(
+            return await pool.session.request(
                 outgoing.method,
                 _url(outgoing),
                 headers=headers,
@@ -177,6 +219,11 @@ class Client:
 
 class _UpgradeRefused(Exception):
     """The provider answered a WebSocket handshake with something else than 101."""
+
+
+def _caller(headers: CIMultiDict[str]) -> bytes:
+    credentials = "\0".join([headers.get(name, "") for name in CREDENTIALS])
+    return blake2b(credentials.encode("utf-8", "surrogateescape"), digest_size=16).digest()
 
 
 async def _notice_closed_connections() -> None:

@@ -25,7 +25,8 @@ _FOR_PAGES = tuple(
         *("expose-headers", "max-age"),
     )
 )
-_KEYS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
+CREDENTIALS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
+"""Headers that say to a provider who calls."""
 
 
 def headers_up(headers: CIMultiDictProxy[str], upstream: Upstream) -> CIMultiDict[str]:
@@ -67,7 +68,7 @@ def _spelled(value: str) -> str:
 
 def _put_key(headers: CIMultiDict[str], key: str) -> None:
     """The proxy's key in the place of the caller's."""
-    places = [name for name in _KEYS if name in headers]
+    places = [name for name in CREDENTIALS if name in headers]
     for name in places or ["x-api-key" if "anthropic-version" in headers else "authorization"]:
         headers.popall(name, None)
         headers[name] = f"Bearer {key}" if name == "authorization" else key
