@@ -1,14 +1,14 @@
-"""How providers are reached: through the proxy that the environment names, by TLS, over connections that are kept."""
+"""How providers are reached: directly, through the proxy that the environment names, by TLS."""
 
 import asyncio
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from certificates import certificate_for
-from focusctx.proxy import pool
+from focusctx.proxy import client
 from raw_http import Answer, Head, Line, Whole, exchange, proxy, raw_upstream
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -17,18 +17,12 @@ Name = Callable[[str, str], None]
 
 
 @pytest.fixture
-def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[Name]:
-    """Sets variables of it that are read anew."""
-    for name in ("NO_PROXY", "no_proxy", "HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "REQUEST_METHOD"):
+def environment(monkeypatch: pytest.MonkeyPatch) -> Name:
+    """Sets variables, in an environment without a proxy."""
+    for name in ("REQUEST_METHOD", *(f"{name}_PROXY" for name in ("NO", "HTTP", "HTTPS", "ALL"))):
         monkeypatch.delenv(name, raising=False)
-    _forget()
-    yield monkeypatch.setenv
-    _forget()
-
-
-def _forget() -> None:
-    pool.way_to.cache_clear()
-    pool._tls.cache_clear()
+        monkeypatch.delenv(name.lower(), raising=False)
+    return monkeypatch.setenv
 
 
 def with_password(url: str) -> str:
@@ -139,7 +133,7 @@ async def test_a_proxy_that_lets_nobody_through(environment: Name) -> None:
 
 
 async def test_a_connection_that_takes_too_long(monkeypatch: pytest.MonkeyPatch, environment: Name) -> None:
-    monkeypatch.setattr(pool, "_PATIENCE", 0.2)
+    monkeypatch.setattr(client, "_CONNECT_TIMEOUT", 0.2)
 
     async def silent(line: Line, _head: Head) -> bool:
         await line.reader.read()
@@ -147,4 +141,4 @@ async def test_a_connection_that_takes_too_long(monkeypatch: pytest.MonkeyPatch,
 
     got = await refused_by(silent, environment)
     assert got.status == 504
-    assert b"no connection in time" in got.body
+    assert b"no connection within" in got.body
