@@ -108,6 +108,8 @@ class Client:
         self._context: ssl.SSLContext
         self._pools: dict[bytes, Pool] = {}
         """By a hash of the credentials that go up."""
+        self._looked_at = 0.0
+        """When unused pools were last looked for."""
 
     async def __aenter__(self) -> Client:
         self._context = ssl.create_default_context()  # aiohttp's own does not see SSL_CERT_FILE set after its import
@@ -159,7 +161,8 @@ class Client:
                     decode_text=False,
                 )
             except _UpgradeRefused:
-                yield Answer(answered[-1]), None
+                with closing(Answer(answered[-1])) as answer:
+                    yield answer, None
             except aiohttp.WSServerHandshakeError as error:
                 raise NoAnswer(f"invalid WebSocket handshake: {error.message}") from error
             except aiohttp.ClientError as error:
@@ -194,9 +197,13 @@ class Client:
 
     async def _close_unused_pools(self) -> None:
         before = time.monotonic() - _KEEP_IDLE
+        if self._looked_at > before:  # looking at all of them for each new caller would be slow
+            return
+        self._looked_at = time.monotonic()
         unused = [caller for caller, pool in self._pools.items() if not pool.requests and pool.idle_since < before]
-        for pool in [self._pools.pop(caller) for caller in unused]:
-            await pool.close()
+        for caller in unused:
+            if not self._pools[caller].requests:
+                await self._pools.pop(caller).close()
 
     async def _send(self, pool: Pool, outgoing: Outgoing, body: Body, *, decode: bool) -> ClientResponse:
         headers, data = outgoing.headers, _data(body)
