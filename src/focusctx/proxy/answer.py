@@ -43,6 +43,7 @@ class Answer:
             self.length = None
         self._content = response.content
         self._is_chunked = "transfer-encoding" in response.headers
+        self._has_length = "content-length" in response.headers
         self._ended_with_connection = False
         protocol = response.connection.protocol if response.connection is not None else None
         self._lost = None if protocol is None or is_upgrade else protocol.closed
@@ -106,13 +107,16 @@ class Answer:
         A chunked body ends with a chunk and not with the connection, but aiohttp does not see `chunked` before a tab.
         Where the connection is the only sign of the end, it must have been closed and not reset.
         """
-        lost = self._lost if self._ended_with_connection else None
-        return lost is not None and (self._is_chunked or lost.exception() is not None)
+        if self._lost is None or not self._ended_with_connection:
+            return False
+        was_reset = self._lost.cancelled() or self._lost.exception() is not None
+        return self._is_chunked or (was_reset and not self._has_length)
 
 
 def _ignore(lost: asyncio.Future[None]) -> None:
     """Fetch the exception, or asyncio logs that nobody did."""
-    lost.exception()
+    if not lost.cancelled():
+        lost.exception()
 
 
 def _check(response: ClientResponse, *, is_upgrade: bool) -> None:
