@@ -8,8 +8,8 @@ per second the second; both as ratios within the run.
     bash scripts/contenders                  # LiteLLM and headroom, once; without them the rest is measured
     python benchmarks/proxy.py --check       # --rounds 1: a smoke run; --only floor,focusctx
 
-Bars, exit 1 with --check when one is missed: CPU per request at most 2 × the floor's when nothing is due and 4 × on
-the request that applies a decision; 15 × the requests per second of LiteLLM and of headroom; until it listens, 1.5 s
+Bars, exit 1 with --check when one is missed: CPU per request at most 3 × the floor's when nothing is due and 5 × on
+the request that applies a decision; 10 × the requests per second of LiteLLM and of headroom; until it listens, 1.5 s
 of CPU and 120 MiB.
 """
 

@@ -12,8 +12,8 @@ from .measure import Figures
 from .plan import SIZES, Cell
 
 Cells: TypeAlias = dict[tuple[str, Cell], Figures]
-CPU_BARS = {"focusctx-far": 2.0, "focusctx-near": 2.0, "focusctx-after": 2.0, "focusctx-applies": 4.0}
-RATE_BAR = 15.0
+CPU_BARS = {"focusctx-far": 3.0, "focusctx-near": 3.0, "focusctx-after": 3.0, "focusctx-applies": 5.0}
+RATE_BAR = 10.0
 CPU_TO_START, MEMORY = 1.5, 120.0
 WORKLOADS = {
     "growing": "histories that grow by a step with every request",

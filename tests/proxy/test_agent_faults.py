@@ -1,6 +1,7 @@
 """Agents that leave, repeat themselves or talk nonsense: nothing of theirs is left, above or here."""
 
 import asyncio
+import gc
 
 import aiohttp
 import pytest
@@ -43,6 +44,20 @@ async def test_an_agent_who_leaves_cancels_the_request_above(when: str) -> None:
         assert await eventually(lambda: up.open == 0, 1.0)
         if when == "before the answer":
             assert b'focusctx_requests_total{status="499",upstream="up0"} 1.0' in served.metrics.text()
+
+
+async def test_agents_who_leave_while_their_provider_is_being_connected_to_leave_no_socket() -> None:
+    """At every turn of the event loop. (asyncio's own connecting with several attempts at once loses a socket here.)"""
+    async with raw_upstream() as up, proxy(up.url) as (_, url):
+        for turns in range(60):
+            line = await connect(url)
+            await line.send(request("POST", "/v1/embeddings", [("Connection", "close")], b"{}"))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            line.reset()
+            await asyncio.sleep(0.01)
+        gc.collect()
+        assert await eventually(lambda: up.open <= 1)
 
 
 async def test_an_agent_who_leaves_in_the_middle_of_an_upload() -> None:

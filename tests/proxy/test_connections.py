@@ -1,12 +1,13 @@
-"""Connections are kept on both sides, and one that was closed while it lay idle costs nobody a request."""
+"""Connections are kept on both sides, and what one request leaves on them is not in the way of the next."""
 
 import asyncio
 import socket
-import struct
+from typing import Any
 
 import pytest
 
-from raw_http import OK, Head, Line, connect, exchange, proxy, raw_upstream, request
+from focusctx.proxy import client
+from raw_http import OK, Head, Line, Raw, connect, eventually, exchange, proxy, raw_upstream, request
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -18,75 +19,6 @@ async def test_connections_are_kept_on_both_sides() -> None:
             assert (await line.whole()).status == 200
         assert up.connections == 1
         assert len(up.got) == 10
-
-
-class Stale:
-    """Takes one request per connection, then closes the idle connection: politely, or with a reset, or only when the
-    next request comes on it."""
-
-    def __init__(self, how: str) -> None:
-        self.how = how
-        self.served = 0
-
-    async def __call__(self, line: Line, head: Head) -> bool:
-        await line.body(head)
-        self.served += 1
-        await line.send(OK)
-        if self.how == "next request":
-            await line.reader.read(1)
-        if self.how == "end":
-            return True
-        linger = line.writer.get_extra_info("socket")
-        linger.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        line.reset()
-        return True
-
-
-@pytest.mark.parametrize("how", ["end", "reset", "next request"])
-@pytest.mark.parametrize("pause", [0.0, 0.05])
-@pytest.mark.parametrize("size", [2, 200_000, 3_000_000])
-async def test_a_connection_closed_while_idle_costs_no_request(how: str, pause: float, size: int) -> None:
-    answer = Stale(how)
-    async with raw_upstream(answer) as up, proxy(up.url) as (_, url):
-        for _ in range(8):
-            got = await exchange(url, "POST", "/v1/embeddings", [], b"x" * size)
-            assert got.status == 200
-            await asyncio.sleep(pause)
-    assert answer.served == 8
-
-
-async def test_many_stale_connections_at_once() -> None:
-    """The provider restarted: every connection in the pool is dead, and none of them may cost a request."""
-    answer = Stale("next request")
-    async with raw_upstream(answer) as up, proxy(up.url) as (_, url):
-        for _ in range(3):
-            answers = await asyncio.gather(*(exchange(url, "POST", "/x", [], b"{}") for _ in range(10)))
-            assert {got.status for got in answers} == {200}
-    assert answer.served == 30
-
-
-async def test_what_a_provider_may_have_worked_on_is_not_sent_twice() -> None:
-    """One who takes a request on a new connection and breaks off, or late, or in its answer, may have billed it."""
-    taken: list[str] = []
-
-    async def answer(line: Line, head: Head) -> bool:
-        await line.body(head)
-        taken.append(head.target)
-        if head.target == "/fine":
-            await line.send(OK)
-            return False
-        if head.target == "/half":
-            await line.send(b"HTTP/1.1 2")
-        await asyncio.sleep(1.2 if head.target == "/late" else 0)
-        return True
-
-    async with raw_upstream(answer) as up, proxy(up.url) as (_, url):
-        assert (await exchange(url, "POST", "/new", [], b"{}")).status == 502
-        assert (await exchange(url, "POST", "/fine", [], b"{}")).status == 200
-        assert (await exchange(url, "POST", "/late", [], b"{}")).status == 502
-        assert (await exchange(url, "POST", "/fine", [], b"{}")).status == 200
-        assert (await exchange(url, "POST", "/half", [], b"{}")).status == 502
-    assert taken == ["/new", "/fine", "/late", "/fine", "/half"]
 
 
 async def test_a_provider_that_answers_before_it_has_read_all() -> None:
@@ -101,3 +33,51 @@ async def test_a_provider_that_answers_before_it_has_read_all() -> None:
         await line.send(request("POST", "/v1/files", [("Content-Length", "50000000")]) + b"x" * 100_000)
         got = await line.whole()
         assert (got.status, got.body) == (413, b"no!")
+
+
+async def test_idle_connections_are_let_go_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_KEEP_IDLE", 0.2)
+
+    def all_gone(up: Raw) -> bool:
+        return up.open == 0
+
+    async with raw_upstream() as up, proxy(up.url) as (_, url):
+        await asyncio.gather(*(exchange(url) for _ in range(5)))
+        assert up.open > 0
+        assert await eventually(lambda: all_gone(up))
+        assert (await exchange(url)).status == 200
+
+
+async def test_tcp_keepalive_is_on_for_answers_that_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[socket.socket] = []
+    usual = client._new_socket
+
+    def note(address: tuple[Any, ...]) -> socket.socket:
+        made.append(usual(address))
+        return made[-1]
+
+    monkeypatch.setattr(client, "_new_socket", note)
+    async with raw_upstream() as up, proxy(up.url) as (_, url):
+        assert (await exchange(url)).status == 200
+        assert [end.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) for end in made] == [1]
+        assert client._PROBE_OPTION is None or made[0].getsockopt(socket.IPPROTO_TCP, client._PROBE_OPTION) == 60
+
+
+async def test_a_request_that_was_not_taken_whole_leaves_no_rest_for_the_next_one() -> None:
+    """The provider answers at once and keeps the connection, with most of the request still on its way."""
+    asked: list[str] = []
+
+    async def answer(line: Line, head: Head) -> None:
+        asked.append(head.target)
+        if head.target == "/big":
+            await line.send(b"HTTP/1.1 413 Too Large\r\ncontent-length: 3\r\n\r\nno!")
+            await asyncio.sleep(0.3)
+            await line.body(head)
+        else:
+            await line.send(OK)
+
+    async with raw_upstream(answer) as up, proxy(up.url) as (_, url):
+        assert (await exchange(url, "POST", "/big", [], b"x" * 20_000_000)).status == 413
+        assert (await exchange(url, "GET", "/next")).status == 200
+    assert asked == ["/big", "/next"]
+    assert up.connections == 2

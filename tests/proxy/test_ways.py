@@ -1,17 +1,15 @@
-"""How providers are reached: through the proxy that the environment names, by TLS, over connections that are kept."""
+"""How providers are reached: directly, through the proxy that the environment names, by TLS."""
 
 import asyncio
-import socket
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from certificates import certificate_for
-from focusctx.proxy import pool
-from focusctx.proxy.connection import Connection
-from raw_http import OK, Answer, Head, Line, Raw, Whole, eventually, exchange, proxy, raw_upstream
+from focusctx.proxy import client
+from raw_http import Answer, Head, Line, Whole, exchange, proxy, raw_upstream
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -19,18 +17,12 @@ Name = Callable[[str, str], None]
 
 
 @pytest.fixture
-def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[Name]:
-    """Sets variables of it that are read anew."""
-    for name in ("NO_PROXY", "no_proxy", "HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "REQUEST_METHOD"):
+def environment(monkeypatch: pytest.MonkeyPatch) -> Name:
+    """Sets variables, in an environment without a proxy."""
+    for name in ("REQUEST_METHOD", *(f"{name}_PROXY" for name in ("NO", "HTTP", "HTTPS", "ALL"))):
         monkeypatch.delenv(name, raising=False)
-    _forget()
-    yield monkeypatch.setenv
-    _forget()
-
-
-def _forget() -> None:
-    pool.way_to.cache_clear()
-    pool._tls.cache_clear()
+        monkeypatch.delenv(name.lower(), raising=False)
+    return monkeypatch.setenv
 
 
 def with_password(url: str) -> str:
@@ -141,7 +133,7 @@ async def test_a_proxy_that_lets_nobody_through(environment: Name) -> None:
 
 
 async def test_a_connection_that_takes_too_long(monkeypatch: pytest.MonkeyPatch, environment: Name) -> None:
-    monkeypatch.setattr(pool, "_PATIENCE", 0.2)
+    monkeypatch.setattr(client, "_CONNECT_TIMEOUT", 0.2)
 
     async def silent(line: Line, _head: Head) -> bool:
         await line.reader.read()
@@ -149,54 +141,4 @@ async def test_a_connection_that_takes_too_long(monkeypatch: pytest.MonkeyPatch,
 
     got = await refused_by(silent, environment)
     assert got.status == 504
-    assert b"no connection in time" in got.body
-
-
-async def test_idle_connections_are_let_go_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "_KEPT", 0.2)
-
-    def all_gone(up: Raw) -> bool:
-        return up.open == 0
-
-    async with raw_upstream() as up, proxy(up.url) as (_, url):
-        await asyncio.gather(*(exchange(url) for _ in range(5)))
-        assert up.open > 0
-        assert await eventually(lambda: all_gone(up))
-        assert (await exchange(url)).status == 200
-
-
-async def test_a_silent_provider_is_asked_whether_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As its own client would: an answer that takes long must not be lost on the way."""
-    made: list[Connection] = []
-    usual = Connection.connection_made
-
-    def note(connection: Connection, transport: asyncio.BaseTransport) -> None:
-        usual(connection, transport)
-        made.append(connection)
-        end = transport.get_extra_info("socket")
-        assert end.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
-
-    monkeypatch.setattr(Connection, "connection_made", note)
-    async with raw_upstream() as up, proxy(up.url) as (_, url):
-        assert (await exchange(url)).status == 200
-    assert made
-
-
-async def test_a_request_that_was_not_taken_whole_leaves_no_rest_for_the_next_one() -> None:
-    """The provider answers at once and keeps the connection, with most of the request still on its way."""
-    asked: list[str] = []
-
-    async def answer(line: Line, head: Head) -> None:
-        asked.append(head.target)
-        if head.target == "/big":
-            await line.send(b"HTTP/1.1 413 Too Large\r\ncontent-length: 3\r\n\r\nno!")
-            await asyncio.sleep(0.3)
-            await line.body(head)
-        else:
-            await line.send(OK)
-
-    async with raw_upstream(answer) as up, proxy(up.url) as (_, url):
-        assert (await exchange(url, "POST", "/big", [], b"x" * 20_000_000)).status == 413
-        assert (await exchange(url, "GET", "/next")).status == 200
-    assert asked == ["/big", "/next"]
-    assert up.connections == 2
+    assert b"no connection within" in got.body

@@ -1,7 +1,9 @@
-"""The Responses WebSocket goes through as if there were no proxy: messages, pings, closes and refusals."""
+"""WebSockets through the proxy: messages, subprotocols, pings, close codes and refusals reach the other end."""
 
 import os
+from base64 import b64encode
 from collections.abc import AsyncIterator
+from hashlib import sha1
 
 import aiohttp
 import pytest
@@ -10,6 +12,14 @@ from aiohttp import web
 from raw_http import Head, Line, connect, eventually, exchange, proxy, raw_upstream, request
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
+
+HANDSHAKE = [
+    ("Connection", "keep-alive, Upgrade"),
+    ("Upgrade", "websocket"),
+    ("Sec-WebSocket-Version", "13"),
+    ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="),
+]
+GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 
 async def echo(request: web.Request) -> web.StreamResponse:
@@ -107,36 +117,70 @@ async def test_a_websocket_whose_agent_vanishes(sockets: str) -> None:
 
 
 async def test_a_refused_websocket_is_refused_in_the_provider_s_words(sockets: str) -> None:
-    key = [("Connection", "Upgrade"), ("Upgrade", "websocket"), ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")]
     async with proxy(sockets) as (_, url), await connect(url) as line:
-        await line.send(request("GET", "/v1/responses?refuse", [*key, ("Sec-WebSocket-Version", "13")]))
+        await line.send(request("GET", "/v1/responses?refuse", HANDSHAKE))
         got = await line.whole()
         assert got.first == "HTTP/1.1 426 Not today"
         assert (got["x-why"], got.body) == ("full", b"use SSE")
-        await line.send(request("GET", "/v1/responses?refuse", [*key, ("Sec-WebSocket-Version", "13")]))
+        await line.send(request("GET", "/v1/responses?refuse", HANDSHAKE))
         assert (await line.whole()).status == 426, "and the connection goes on"
 
 
 async def test_websockets_can_be_refused_here(sockets: str) -> None:
-    key = [("Connection", "Upgrade"), ("Upgrade", "websocket"), ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")]
     async with proxy(sockets, refuse_websockets=True) as (_, url):
-        got = await exchange(url, "GET", "/v1/responses", [*key, ("Sec-WebSocket-Version", "13")])
+        got = await exchange(url, "GET", "/v1/responses", HANDSHAKE)
     assert got.status == 426
     assert got["x-focusctx-error"] == "1"
 
 
-async def test_a_websocket_passes_on_what_came_with_the_handshake() -> None:
-    """Bytes that follow the handshake at once, from either side, in one packet with it."""
-
+async def test_frames_in_one_packet_with_the_handshake_are_passed_on() -> None:
     async def answer(line: Line, head: Head) -> bool:
-        await line.send(b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\nwelcome")
-        assert await line.reader.readexactly(5) == b"hello"
-        await line.send(b"bye")
+        accept = b64encode(sha1(head["sec-websocket-key"].encode() + GUID).digest()).decode()
+        switch = "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
+        await line.send(f"{switch}sec-websocket-accept: {accept}\r\n\r\n".encode() + b"\x81\x07welcome")
+        opcode, length, *mask = await line.reader.readexactly(6)
+        masked = await line.reader.readexactly(5)
+        assert (opcode, length) == (0x81, 0x85)
+        assert bytes(byte ^ mask[place % 4] for place, byte in enumerate(masked)) == b"hello"
+        await line.send(b"\x82\x03bye\x88\x02\x0f\xa1")
+        await line.ended()
         return True
 
-    head = request("GET", "/v1/responses", [("Connection", "Upgrade"), ("Upgrade", "websocket")])
+    head = request("GET", "/v1/responses", HANDSHAKE)
     async with raw_upstream(answer) as up, proxy(up.url) as (_, url), await connect(url) as line:
-        await line.send(head + b"hello")
+        await line.send(head + b"\x81\x85\0\0\0\0hello")
         assert (await line.head()).first == "HTTP/1.1 101 Switching Protocols"
-        assert await line.ended() == b"welcomebye"
+        assert await line.reader.readexactly(9 + 5 + 4) == b"\x81\x07welcome\x82\x03bye\x88\x02\x0f\xa1"
+        await line.send(b"\x88\x82\0\0\0\0\x0f\xa1")
+        assert await line.ended() == b""
     assert up.broken == []
+
+
+@pytest.mark.parametrize("first", ["307 Temporary Redirect", "200 OK", "500 Internal Server Error"])
+async def test_any_other_answer_is_passed_on_as_it_is(first: str) -> None:
+    answer = f"HTTP/1.1 {first}\r\nlocation: /elsewhere\r\ncontent-length: 2\r\n\r\nno".encode()
+    async with raw_upstream(answer) as up, proxy(up.url) as (_, url):
+        got = await exchange(url, "GET", "/v1/responses", HANDSHAKE)
+        assert (got.first, got.body, got["location"]) == (f"HTTP/1.1 {first}", b"no", "/elsewhere")
+        assert len(up.got) == 1, "the redirect was not followed"
+
+
+async def test_a_handshake_that_makes_no_sense_is_an_error_of_the_provider() -> None:
+    switch = b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
+    async with raw_upstream(switch + b"sec-websocket-accept: no\r\n\r\n") as up, proxy(up.url) as (_, url):
+        got = await exchange(url, "GET", "/v1/responses", HANDSHAKE)
+    assert got.status == 502
+    assert b"invalid WebSocket handshake" in got.body
+
+
+async def test_a_handshake_without_a_key_goes_nowhere() -> None:
+    async with raw_upstream() as up, proxy(up.url) as (_, url):
+        assert (await exchange(url, "GET", "/v1/responses", HANDSHAKE[:2])).status == 400
+    assert not up.got
+
+
+async def test_upgrade_without_connection_is_an_ordinary_request() -> None:
+    async with raw_upstream() as up, proxy(up.url) as (_, url):
+        assert (await exchange(url, "GET", "/v1/responses", HANDSHAKE[1:])).status == 200
+    assert "upgrade" not in up.got[0]
+    assert "connection" not in up.got[0]

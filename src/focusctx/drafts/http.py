@@ -14,6 +14,7 @@ from time import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from ..egress import proxy_for
 from ..errors import ConfigError, DraftRefused, DraftTimeout, DraftUnavailable
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class Endpoint:
             raise ConfigError(f"timeout must be above 0, got {self.timeout!r}")
         if self.retries < 0:
             raise ConfigError(f"retries must be 0 or more, got {self.retries!r}")
+        proxy_for(self.url)  # one that cannot be used shows at the start, not in the first event
 
     async def post(self, session: aiohttp.ClientSession, body: Mapping[str, Any]) -> dict[str, Any]:
         """The JSON object the server answers. Raises a `DraftError` when there is none to be had."""
@@ -84,7 +86,7 @@ class Endpoint:
                 json=body,
                 headers=self.headers,
                 timeout=aiohttp.ClientTimeout(total=self.timeout),
-                proxy=_proxy(self.url),
+                proxy=proxy_for(self.url),
                 allow_redirects=False,  # the key goes to the server it was given for, and to no other
             ) as response:
                 status, headers, raw = response.status, response.headers, await response.read()
@@ -163,20 +165,6 @@ def base_url(text: str) -> str:
     if parts.username is not None:
         raise ConfigError("put credentials in api_key or headers, not in the base URL")
     return text
-
-
-def _proxy(url: str) -> str | None:
-    """The proxy the environment asks for.
-
-    Not aiohttp's `trust_env`: it also reads ~/.netrc, and then refuses our Authorization header.
-    """
-    from urllib.request import getproxies, proxy_bypass
-
-    parts = urlsplit(url)
-    proxy = getproxies().get(parts.scheme)
-    if proxy is None or not proxy.startswith("http") or proxy_bypass(parts.hostname or ""):
-        return None
-    return proxy
 
 
 def _complaint(raw: bytes) -> tuple[str, Mapping[str, Any]]:

@@ -1,191 +1,134 @@
-"""A provider's answer, read as it comes."""
+"""A provider's answer: its head, checked, and its body as it comes."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import re
+from collections.abc import AsyncIterator
 
-from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
-from multidict import CIMultiDict
+from aiohttp import ClientError, ClientPayloadError, ClientResponse
+from multidict import CIMultiDict, MultiMapping
 
-_MOST_UNREAD = 256 * 1024
-"""Bytes that are held for somebody who reads slowly; then the provider has to wait."""
-_LONGEST_HEAD = 256 * 1024
+_BROKE_OFF = "the connection broke in the middle of its answer"
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_DECODED = frozenset({"gzip", "deflate", "br", "zstd"})
+"""Content encodings that aiohttp decodes."""
 
 
 class NoAnswer(Exception):
-    """A provider did not answer, or not to the end: why, in words that hold no URL and so no key."""
+    """A provider gave no answer, or broke off in the middle of one. The message holds no URL and so no key."""
 
     def __init__(self, why: str, status: int = 502) -> None:
         super().__init__(why)
         self.status = status
-        """What the agent is told."""
-
-
-class BrokenOff(NoAnswer):
-    """The connection was lost: before a word of the answer, or in its body."""
+        """The status that the agent gets."""
 
 
 class Answer:
-    """Its head is there once `begun` is done; to iterate is to read its body, piece by piece.
+    """An answer whose head has come. Iterate over it to read the body, piece by piece.
 
-    `hold_back` is called with True when the provider has to wait, and with False when no longer. `only_head` says
-    that no body follows, whatever the head announces.
+    Raises `NoAnswer` for a head that cannot be passed on. `is_decoded` says that the client decompresses the body.
     """
 
-    __slots__ = (
-        *("begun", "status", "reason", "headers", "is_complete", "is_upgraded", "keeps_connection"),
-        *("_hold_back", "_only_head", "_parser", "_head", "_head_size", "_reason"),
-        *("_unread", "_unread_size", "_error", "_awaited"),
-    )
-
-    def __init__(self, hold_back: Callable[[bool], None], *, only_head: bool = False) -> None:
-        self.begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.status = 0
-        self.reason = ""
-        self.headers: CIMultiDict[str] = CIMultiDict()
-        self.is_complete = False
-        self.is_upgraded = False
-        """Whether what follows is no HTTP any more."""
-        self.keeps_connection = False
-        """Whether another request may follow it."""
-        self._hold_back = hold_back
-        self._only_head = only_head
-        self._parser: HttpResponseParser | None = HttpResponseParser(self)  # None when there is no more to read
-        self._parser.set_dangerous_leniencies(
-            lenient_headers=True, lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
-        )
-        self._head: list[tuple[bytes, bytes]] = []
-        self._head_size = 0
-        self._reason = b""
-        self._unread: list[bytes] = []
-        self._unread_size = 0
-        self._error: NoAnswer | None = None
-        self._awaited: asyncio.Future[None] | None = None
+    def __init__(self, response: ClientResponse, *, is_decoded: bool = False, is_upgrade: bool = False) -> None:
+        _check(response, is_upgrade=is_upgrade)
+        self.status = response.status
+        self.reason = response.reason or ""
+        self.headers: MultiMapping[str] = response.headers
+        self.length: int | None = response.content_length
+        """Bytes of the body, if the head says so."""
+        if is_decoded and _encoding(response.headers) in _DECODED:
+            self.headers = CIMultiDict(response.headers)
+            self.headers.popall("content-encoding")
+            self.length = None
+        self._content = response.content
+        self._is_chunked = "transfer-encoding" in response.headers
+        self._has_length = "content-length" in response.headers
+        self._ended_with_connection = False
+        protocol = response.connection.protocol if response.connection is not None else None
+        self._lost = None if protocol is None or is_upgrade else protocol.closed
+        """Done when the connection is gone; None if all of the body came before."""
+        if self._lost is not None:
+            self._content.on_eof(self._note_end)
+            self._lost.add_done_callback(self._end_if_lost)
 
     @property
     def ok(self) -> bool:
         return self.status < 400
 
     @property
-    def length(self) -> int | None:
-        """Bytes of the body, where the head tells."""
-        told = self.headers.get("content-length")
-        return None if told is None else int(told)
+    def encoding(self) -> str:
+        """How the body is compressed; empty if it is not."""
+        found = _encoding(self.headers)
+        return "" if found == "identity" else found
 
-    def __aiter__(self) -> Answer:
+    @property
+    def is_complete(self) -> bool:
+        """Whether all of the body has come."""
+        return self._content.is_eof() and not self._was_cut()
+
+    def unread(self) -> bytes:
+        """Take what has come of the body."""
+        return self._content.read_nowait()
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
         return self
 
     async def __anext__(self) -> bytes:
-        while not self._unread:
-            if self._error is not None:
-                raise self._error
-            if self.is_complete:
-                raise StopAsyncIteration
-            self._awaited = asyncio.get_running_loop().create_future()
-            try:
-                await self._awaited
-            finally:
-                self._awaited = None
-        return self.unread()
+        try:
+            piece = await self._content.readany()
+        except (ClientError, OSError) as error:
+            raise NoAnswer(_BROKE_OFF) from error
+        if piece:
+            return piece
+        if self._was_cut():
+            raise NoAnswer(_BROKE_OFF)
+        raise StopAsyncIteration
 
-    def unread(self) -> bytes:
-        """All that has come and was not read."""
-        pieces, self._unread = self._unread, []
-        if self._unread_size > _MOST_UNREAD:
-            self._hold_back(False)
-        self._unread_size = 0
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    def close(self) -> None:
+        """Stop watching the connection, which may serve another request next."""
+        if self._lost is not None:
+            self._lost.remove_done_callback(self._end_if_lost)
+            self._lost.remove_done_callback(_ignore)
+            self._lost.add_done_callback(_ignore)
 
-    def feed(self, data: bytes) -> None:
-        """Bytes from the connection."""
-        if self.is_upgraded:
-            self._add(data)
-        elif self._parser is None:
-            self.keeps_connection = False  # nobody asked for more
-        elif self._head_size > _LONGEST_HEAD:
-            self.fail(NoAnswer("its headers have no end"))
-        else:
-            try:
-                self._parser.feed_data(data)
-            except HttpParserUpgrade as upgrade:
-                self.is_upgraded = True
-                self._add(data[upgrade.args[0] :])
-            except HttpParserError:
-                self.fail(NoAnswer("its answer makes no sense"))
-            if not self.status:
-                self._head_size += len(data)
+    def _end_if_lost(self, lost: asyncio.Future[None]) -> None:
+        """End the body with an error where aiohttp leaves its reader waiting: after an invalid chunk size."""
+        _ignore(lost)
+        if not self._content.is_eof() and self._content.exception() is None:
+            self._content.set_exception(ClientPayloadError(_BROKE_OFF))
 
-    def feed_end(self, *, is_clean: bool = True) -> None:
-        """The connection is gone; where it was closed, that may be the end of the answer."""
-        says_where_it_ends = self.length is not None or "chunked" in self.headers.get("transfer-encoding", "")
-        if is_clean and (self.is_upgraded or (self.status and not says_where_it_ends)):
-            self._end()
-        elif self.status or not self._head_size:
-            self.fail(BrokenOff("it broke off the connection" + ("" if self.status else " without an answer")))
-        else:
-            self.fail(NoAnswer("it broke off before its answer made sense"))
+    def _note_end(self) -> None:
+        self._ended_with_connection = self._lost is not None and self._lost.done()
 
-    def fail(self, error: NoAnswer) -> None:
-        """It will not go on; what came before can still be read."""
-        self.keeps_connection = False
-        if self.is_complete or self._error is not None:
-            return
-        self._error, self._parser = error, None
-        if not self.begun.done():
-            self.begun.set_exception(error)
-        self._wake()
+    def _was_cut(self) -> bool:
+        """Find the cuts that aiohttp takes for the end of a body.
 
-    # What the parser calls.
+        A chunked body ends with a chunk and not with the connection, but aiohttp does not see `chunked` before a tab.
+        Where the connection is the only sign of the end, it must have been closed and not reset.
+        """
+        if self._lost is None or not self._ended_with_connection:
+            return False
+        was_reset = self._lost.cancelled() or self._lost.exception() is not None
+        return self._is_chunked or (was_reset and not self._has_length)
 
-    def on_message_begin(self) -> None:
-        if self.is_complete:
-            raise ValueError("a second answer")
 
-    def on_status(self, reason: bytes) -> None:
-        self._reason += reason
+def _ignore(lost: asyncio.Future[None]) -> None:
+    """Fetch the exception, or asyncio logs that nobody did."""
+    if not lost.cancelled():
+        lost.exception()
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if not self.status:  # others come behind the body, and nobody looks at them
-            self._head.append((name, value))
 
-    def on_headers_complete(self) -> None:
-        assert self._parser is not None
-        status = self._parser.get_status_code()
-        if status < 200 and status != 101:  # hints before the answer
-            self._head, self._reason = [], b""
-            return
-        self.status = status
-        self.reason = self._reason.decode("latin-1")
-        self.headers = CIMultiDict(
-            [(name.decode(), value.decode("utf-8", "surrogateescape")) for name, value in self._head]
-        )
-        if not self.begun.done():
-            self.begun.set_result(None)
-        if self._only_head:
-            self.on_message_complete()
+def _check(response: ClientResponse, *, is_upgrade: bool) -> None:
+    """Refuse what an agent would not understand, or what would let it mistake where the body ends."""
+    if response.status < 200 and not is_upgrade:
+        raise NoAnswer(f"invalid HTTP response: status {response.status:03} was not asked for")
+    if _CONTROL.search("".join([response.reason or "", *response.headers.values()])):
+        raise NoAnswer("invalid HTTP response: control characters in its head")
+    transfer = ",".join(response.headers.getall("transfer-encoding", ())).strip()
+    if transfer and transfer.lower() != "chunked":
+        raise NoAnswer("invalid HTTP response: unknown transfer encoding")
 
-    def on_body(self, data: bytes) -> None:
-        if self.is_complete:
-            raise ValueError("a body where there can be none")
-        self._add(data)
 
-    def on_message_complete(self) -> None:
-        if self.status and not self.is_complete and self._parser is not None and not self._parser.should_upgrade():
-            self.keeps_connection = self._parser.should_keep_alive()
-            self._end()
-
-    def _add(self, data: bytes) -> None:
-        self._unread.append(data)
-        self._unread_size += len(data)
-        if self._unread_size > _MOST_UNREAD:
-            self._hold_back(True)
-        self._wake()
-
-    def _end(self) -> None:
-        self.is_complete, self._parser = True, None
-        self._wake()
-
-    def _wake(self) -> None:
-        if self._awaited is not None and not self._awaited.done():
-            self._awaited.set_result(None)
+def _encoding(headers: MultiMapping[str]) -> str:
+    return ",".join(headers.getall("content-encoding", ())).strip().lower()

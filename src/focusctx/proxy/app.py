@@ -18,20 +18,18 @@ from ..session.stores import store_from
 from . import forward
 from .access import Access
 from .answer import NoAnswer
-from .asking import Ask, Outgoing
+from .client import Body, Client, Outgoing, Upload
 from .compression import USUAL_PATHS, Compression, Route, route_of
-from .connection import Body
 from .dashboard import add_dashboard
 from .headers import headers_up
 from .metrics import Metrics, Seen
 from .patience import TooSlow, note_request, read_held, read_on
-from .pool import Pool
 from .recalling import Recalling
 from .sessions import Key, Live, Sessions, Step
 from .settings import Settings
 from .store import Guarded
 from .upstream import Upstream, Upstreams
-from .websocket import is_websocket, pass_both_ways
+from .websocket import is_websocket, relay
 
 if TYPE_CHECKING:
     from .tracing import Tracing
@@ -39,7 +37,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("focusctx.proxy")
 
 _SHORT = 1024 * 1024
-"""Bytes of a request of any kind that can be held, to be sent again where a connection was lost."""
+"""Bytes of a request of any kind that are read before it is sent on."""
 
 
 class Proxy:
@@ -63,7 +61,7 @@ class Proxy:
             recall=settings.recall,
             dry_run=settings.dry_run,
         )
-        self._pool = Pool()
+        self._client = Client(settings.upstreams)
         self._tracing = _tracing(settings) if settings.otel else None
 
     def app(self) -> web.Application:
@@ -78,8 +76,8 @@ class Proxy:
         return app
 
     async def _run(self, _app: web.Application) -> AsyncIterator[None]:
-        yield
-        self._pool.close()
+        async with self._client:
+            yield
         self._compression.close()
         await self.sessions.close()
         await asyncio.to_thread(self.store.close)
@@ -126,13 +124,12 @@ class Proxy:
                 try:
                     response = await self._answer(request, upstream, path, seen)
                 except NoAnswer as error:
-                    _log.warning("%s: %s", upstream.name, error)
                     response = forward.refusal(error.status, f"{upstream.name} did not answer: {error}")
                 except TooSlow as error:
                     response = forward.refusal(408, str(error))
                     response.force_close()
                 except ConnectionResetError:  # aiohttp's word for an agent that left while it was written to
-                    response = forward.refusal(499, "nobody waits for the answer any more")
+                    response = forward.refusal(499, "client disconnected")
                 seen.status = response.status
                 return response
         finally:
@@ -144,7 +141,7 @@ class Proxy:
         if is_websocket(request):
             if self.settings.refuse_websockets:
                 return forward.refusal(426, "no WebSockets here: what goes through them cannot be compressed")
-            return await pass_both_ways(request, self._pool, outgoing)
+            return await relay(request, self._client, outgoing)
         route = route_of(request.method, path.partition("?")[0])
         body = await self._body(request, route)
         if route is not None and isinstance(body, bytes):
@@ -153,11 +150,11 @@ class Proxy:
                 headers.popall("content-encoding", None)
                 body = shrunk.body
                 if shrunk.offered is not None:
-                    recalling = Recalling(self._pool, outgoing, *shrunk.offered)
+                    recalling = Recalling(self._client, outgoing, *shrunk.offered)
                     response = await recalling.answer(request, body, seen.watch)
                     self._compression.heed(recalling.turn.alias)
                     return response
-        async with Ask(self._pool, outgoing, body) as answer:
+        async with self._client.ask(outgoing, body) as answer:
             return await forward.pass_down(request, answer, seen.watch)
 
     async def _body(self, request: web.Request, route: Route | None) -> Body:
@@ -168,11 +165,11 @@ class Proxy:
         length = request.content_length
         content = request.content
         if (route is None and length is None) or (length or 0) > limit:
-            return read_on(content)
+            return Upload(read_on(content), length)
         if length is not None and content.is_eof():
             return content.read_nowait()
         body, is_whole = await read_held(content, limit)
-        return body if is_whole else read_on(content, body)
+        return body if is_whole else Upload(read_on(content, body), length)
 
     async def _healthz(self, _request: web.Request) -> web.Response:
         return web.json_response({"status": "ok"})

@@ -1,10 +1,9 @@
-"""Passing on: what comes from one side goes to the other, byte for byte and at once."""
+"""Pass answers on to the agent, byte for byte and at once."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import socket
 import struct
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -14,13 +13,11 @@ from aiohttp import HttpVersion11, web
 from .answer import Answer, NoAnswer
 from .headers import headers_down
 
-_log = logging.getLogger("focusctx.proxy")
-
 
 async def pass_down(
     request: web.BaseRequest, answer: Answer, watch: Callable[[bytes], None] | None = None
 ) -> web.StreamResponse:
-    """The provider's answer, as it comes; `watch` sees it go by."""
+    """Send the provider's answer as it comes; `watch` is called with each piece."""
     headers = headers_down(answer)
     if answer.is_complete and request.method != "HEAD":  # all of it is here: one write is enough
         body = answer.unread()
@@ -40,16 +37,16 @@ async def _watched(chunks: AsyncIterator[bytes], watch: Callable[[bytes], None])
 
 
 async def stream_down(request: web.BaseRequest, response: web.StreamResponse, chunks: AsyncIterator[bytes]) -> None:
-    """A stream, chunk by chunk. One that breaks off above breaks off below: it must not look finished."""
+    """Send a stream chunk by chunk. If it breaks off, so does the agent's connection: it must not look finished."""
     await response.prepare(request)
     try:
         async for chunk in chunks:
             await response.write(chunk)
         await response.write_eof()
-    except NoAnswer as error:
-        _log.warning("stream broken off: %s", error)
+    except NoAnswer:
         if request.transport is not None:
             _cut(request.transport, looks_finished=request.version < HttpVersion11)
+        raise
 
 
 def _cut(transport: asyncio.Transport, *, looks_finished: bool) -> None:

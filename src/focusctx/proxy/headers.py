@@ -1,4 +1,4 @@
-"""What a request and its answer keep of their headers on the way: all that concerns the two ends."""
+"""Choose the headers that a request and its answer keep on their way: those that concern the two ends."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from .upstream import Upstream
 
 _BETWEEN_NEIGHBOURS = (
     *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te"),
-    *("trailer", "transfer-encoding", "upgrade", "host", "expect"),
+    *("trailer", "transfer-encoding", "content-length", "upgrade", "host", "expect"),
     *(TOKEN, SESSION, UPSTREAM),
 )
-"""HTTP's own, and what callers tell the proxy."""
+"""Headers about one connection or the length of its body, which is set anew from the body itself, and headers that
+callers address to the proxy."""
 _FOR_PAGES = tuple(
     f"access-control-{name}"
     for name in (
@@ -32,7 +33,8 @@ _HARMLESS = re.compile(
     re.IGNORECASE,
 )
 """Content types that a browser never runs as a page. Without one it guesses, and of several it takes the last."""
-_KEYS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
+CREDENTIALS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
+"""Headers that say to a provider who calls."""
 
 
 def headers_up(headers: CIMultiDictProxy[str], upstream: Upstream) -> CIMultiDict[str]:
@@ -49,7 +51,6 @@ def headers_down(answer: Answer) -> CIMultiDict[str]:
     """Return the provider's headers. Whether a page may read the answer is not for the provider to say, and what a
     browser would show as a page gets no access to the dashboard, which has the same origin."""
     kept = _end_to_end(answer.headers)
-    kept.popall("content-length", None)
     for name in _FOR_PAGES:
         kept.popall(name, None)
     if not _HARMLESS.fullmatch(", ".join(kept.getall("content-type", ()))):
@@ -78,7 +79,7 @@ def _spelled(value: str) -> str:
 
 def _put_key(headers: CIMultiDict[str], key: str) -> None:
     """The proxy's key in the place of the caller's."""
-    places = [name for name in _KEYS if name in headers]
+    places = [name for name in CREDENTIALS if name in headers]
     for name in places or ["x-api-key" if "anthropic-version" in headers else "authorization"]:
         headers.popall(name, None)
         headers[name] = f"Bearer {key}" if name == "authorization" else key

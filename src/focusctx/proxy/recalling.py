@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 
 from aiohttp import web
 
 from ..types import Message
-from .answer import Answer
-from .asking import Ask, Outgoing
+from .answer import Answer, NoAnswer
 from .body import Fields, write_fields
+from .client import Client, Outgoing
 from .forward import pass_down, stream_down
 from .headers import headers_down
-from .pool import Pool
 from .recall.loop import Refused, stream, whole
 from .recall.request import next_round, turn_for
 from .sessions import Live
@@ -23,8 +22,8 @@ from .sessions import Live
 class Recalling:
     """One turn of the agent. What the model recalls is back in the conversation's views from its next step on."""
 
-    def __init__(self, pool: Pool, outgoing: Outgoing, live: Live, fields: Fields) -> None:
-        self._pool = pool
+    def __init__(self, client: Client, outgoing: Outgoing, live: Live, fields: Fields) -> None:
+        self._client = client
         self._outgoing = outgoing
         self._live = live
         self._fields = fields
@@ -34,8 +33,8 @@ class Recalling:
         self, request: web.BaseRequest, body: bytes, watch: Callable[[bytes], None] | None
     ) -> web.StreamResponse:
         self._outgoing.headers["accept-encoding"] = "identity"  # answers are looked into
-        async with Ask(self._pool, self._outgoing, body) as first:
-            if not first.ok or first.headers.get("content-encoding", "identity") != "identity":
+        async with self._ask(body) as first:
+            if not first.ok:
                 return await pass_down(request, first, watch)
             if not first.headers.get("content-type", "").lower().startswith("text/event-stream"):
                 last, answered = await whole(self.turn, first, self._ask_again, self._recall)
@@ -51,7 +50,15 @@ class Recalling:
 
     def _ask_again(self, extra: list[Message], *, offer_tool: bool) -> AbstractAsyncContextManager[Answer]:
         fields = next_round(self._fields, self._live.key.format, extra, offer_tool=offer_tool)
-        return Ask(self._pool, self._outgoing, write_fields(fields))
+        return self._ask(write_fields(fields))
+
+    @asynccontextmanager
+    async def _ask(self, body: bytes) -> AsyncIterator[Answer]:
+        """Ask for an answer that can be read. One that cannot is not shown: the agent might see a call of our tool."""
+        async with self._client.ask(self._outgoing, body, decode=True) as answer:
+            if answer.ok and answer.encoding:
+                raise NoAnswer("it compressed its answer in a way that recall cannot read: serve it without --recall")
+            yield answer
 
     async def _recall(self, query: str) -> str:
         return await asyncio.to_thread(self._live.recall, query)

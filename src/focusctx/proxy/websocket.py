@@ -1,71 +1,103 @@
-"""A WebSocket between agent and provider: once the two have agreed, all bytes go on as they are, in both directions."""
+"""Relay a WebSocket between agent and provider: messages, pings, pongs and close codes, in both directions."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import NamedTuple, TypeAlias
 
-import aiohttp
-from aiohttp import web
+from aiohttp import ClientWebSocketResponse, WSMsgType, web
 
-from .asking import Ask, Outgoing
-from .forward import pass_down
+from .answer import Answer
+from .client import Client, Outgoing
+from .forward import pass_down, refusal
 from .headers import headers_down
-from .pool import Pool
 
-if TYPE_CHECKING:
-    from aiohttp.http import WebSocketReader
+_PASSED_ON = (WSMsgType.TEXT, WSMsgType.BINARY, WSMsgType.PING, WSMsgType.PONG)
+_NORMAL_CLOSE = 1000
 
-_BUFFER = 64 * 1024
-_UPGRADE = {"Connection": "Upgrade", "Upgrade": "websocket"}
+Socket: TypeAlias = "web.WebSocketResponse[bool] | ClientWebSocketResponse[bool]"
+
+
+class Close(NamedTuple):
+    """How one side closed the WebSocket."""
+
+    code: int
+    reason: bytes
 
 
 def is_websocket(request: web.BaseRequest) -> bool:
-    return request.method == "GET" and request.headers.get("upgrade", "").lower() == "websocket"
+    return (
+        request.method == "GET"
+        and "websocket" in _tokens(request, "upgrade")
+        and "upgrade" in _tokens(request, "connection")
+    )
 
 
-async def pass_both_ways(request: web.BaseRequest, pool: Pool, outgoing: Outgoing) -> web.StreamResponse:
-    """Joins two connections. Where the provider refuses, the agent gets the provider's refusal."""
-    headers = outgoing.headers.copy()
-    headers.update(_UPGRADE)
-    ask = Ask(pool, outgoing._replace(headers=headers), None)
-    async with ask as answer:
-        if not answer.is_upgraded:
+async def relay(request: web.BaseRequest, client: Client, outgoing: Outgoing) -> web.StreamResponse:
+    """Join agent and provider. If the provider refuses the WebSocket, the agent gets that answer."""
+    if request.content_length or "transfer-encoding" in request.headers:
+        return refusal(400, "a WebSocket handshake has no body")
+    offered = [name for value in request.headers.getall("sec-websocket-protocol", ()) for name in _split(value)]
+    if not web.WebSocketResponse(protocols=offered).can_prepare(request).ok:
+        return refusal(400, "invalid WebSocket handshake")
+    compress = "permessage-deflate" in request.headers.get("sec-websocket-extensions", "")
+    async with client.open_websocket(outgoing, offered, compress=compress) as (answer, above):
+        if above is None:
             return await pass_down(request, answer)
-        below = web.StreamResponse(status=101, reason=answer.reason, headers=headers_down(answer))
-        below.headers.update(_UPGRADE)
-        below.force_close()
+        below = _socket_below(answer, above, compress=compress)
         await below.prepare(request)
-        from_below = _Bytes(request.protocol, asyncio.get_running_loop())
-        request.protocol.set_parser(cast("WebSocketReader", from_below))
-        directions = [
-            asyncio.create_task(_pass_on(from_below.stream.iter_any(), ask.connection.write)),
-            asyncio.create_task(_pass_on(answer, below.write)),
-        ]
-        try:
-            await asyncio.wait(directions, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for direction in directions:
-                direction.cancel()
-            await asyncio.gather(*directions, return_exceptions=True)
+        close = await _pass_both_ways(above, below)
+        if close is not None:
+            await above.close(code=close.code, message=close.reason)
+            await below.close(code=close.code, message=close.reason)
+        elif request.transport is not None:  # one side vanished, and the other must not take it for a close
+            request.transport.abort()
     return below
 
 
-async def _pass_on(source: AsyncIterator[bytes], write: Callable[[bytes], Awaitable[None]]) -> None:
-    async for chunk in source:
-        await write(chunk)
+def _socket_below(
+    answer: Answer, above: ClientWebSocketResponse[bool], *, compress: bool
+) -> web.WebSocketResponse[bool]:
+    below: web.WebSocketResponse[bool] = web.WebSocketResponse(
+        protocols=[above.protocol] if above.protocol else [],
+        compress=compress,
+        autoclose=False,
+        autoping=False,
+        max_msg_size=0,
+        decode_text=False,
+    )
+    for name, value in headers_down(answer).items():
+        if not name.lower().startswith("sec-websocket-"):
+            below.headers.add(name, value)
+    return below
 
 
-class _Bytes:
-    """Stands where aiohttp expects a reader of frames. Frames are for the two ends to read."""
+async def _pass_both_ways(above: Socket, below: Socket) -> Close | None:
+    """Pass messages on until one side closes the WebSocket, or vanishes: then there is no `Close`."""
+    directions = [asyncio.create_task(_pass_on(above, below)), asyncio.create_task(_pass_on(below, above))]
+    try:
+        ended, _ = await asyncio.wait(directions, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for direction in directions:
+            direction.cancel()
+        await asyncio.gather(*directions, return_exceptions=True)
+    return ended.pop().result()
 
-    def __init__(self, protocol: Any, loop: asyncio.AbstractEventLoop) -> None:
-        self.stream = aiohttp.StreamReader(protocol, _BUFFER, loop=loop)
 
-    def feed_data(self, data: bytes) -> tuple[bool, bytes]:
-        self.stream.feed_data(data)
-        return False, b""
+async def _pass_on(source: Socket, sink: Socket) -> Close | None:
+    while (message := await source.receive()).type in _PASSED_ON:
+        try:
+            await sink.send_frame(message.data, message.type)
+        except ConnectionError:
+            return None
+    if message.type is not WSMsgType.CLOSE:
+        return None
+    return Close(message.data or _NORMAL_CLOSE, (message.extra or "").encode())
 
-    def feed_eof(self) -> None:
-        self.stream.feed_eof()
+
+def _tokens(request: web.BaseRequest, header: str) -> set[str]:
+    return {name.lower() for value in request.headers.getall(header, ()) for name in _split(value)}
+
+
+def _split(value: str) -> list[str]:
+    return [name.strip() for name in value.split(",") if name.strip()]

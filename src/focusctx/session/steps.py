@@ -180,11 +180,11 @@ class Steps:
                 if found is None:  # it was cancelled, or its loop has ended
                     continue
                 self._pay(conversation, self._draws.bill(draw))
+                proposal = found if isinstance(found, Proposal) else propose(self._focus, conversation.now(), found)
                 if not is_new and self._rule.is_stale(conversation, proposal, cold=cold):
-                    self._draws.give_up(draw)
+                    self._draws.give_up(draw)  # fresh ones, though paid for once more, do better
                     continue
                 # Held until it is stored: whoever comes meanwhile joins, and does not ask again.
-                proposal = found if isinstance(found, Proposal) else propose(self._focus, conversation.now(), found)
                 yield from self._act(conversation, proposal, world, cold=cold)
                 return
             finally:

@@ -1,0 +1,282 @@
+"""The HTTP client for requests to providers, on aiohttp.
+
+A POST that may have reached its provider is not sent again: the provider may have worked on it and billed it. aiohttp
+repeats GET, HEAD, OPTIONS, PUT and DELETE once if the connection was lost before an answer; HTTP allows it for these.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import socket
+import ssl
+import time
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, closing
+from hashlib import blake2b
+from io import BytesIO
+from typing import Any, NamedTuple, TypeAlias
+
+import aiohttp
+from aiohttp import ClientHandlerType, ClientRequest, ClientResponse, ClientWebSocketResponse, web
+from multidict import CIMultiDict
+from yarl import URL
+
+from ..egress import proxy_for
+from .answer import Answer, NoAnswer
+from .headers import CREDENTIALS
+from .outages import Outages
+from .upstream import Upstream
+
+_KEEP_IDLE = 4.0
+"""Seconds an idle connection is kept. Some servers (uvicorn, Node) close theirs after five. A request sent while the
+server closes is lost, and a POST cannot be repeated: so this side closes first."""
+_CONNECT_TIMEOUT = 30.0
+_PROBE_AFTER = 60
+"""Seconds of silence after which TCP asks whether the provider is still there. An answer may take many minutes, and
+middleboxes forget silent connections."""
+_PROBE_OPTION = getattr(socket, "TCP_KEEPIDLE", None) or getattr(socket, "TCP_KEEPALIVE", None)  # Linux, macOS
+_LARGE = 1 << 20
+"""Bytes of a body above which aiohttp wants it in pieces."""
+_NOT_ADDED = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
+"""Headers that aiohttp would add to requests that have none."""
+_HANDSHAKE = re.compile(r"sec-websocket-(key|version|extensions|protocol|accept)", re.IGNORECASE)
+
+
+class Outgoing(NamedTuple):
+    """A request on its way to a provider, without its body and the headers that describe the body's length."""
+
+    upstream: Upstream
+    method: str
+    path: str
+    headers: CIMultiDict[str]
+
+
+class Upload(NamedTuple):
+    """A body that is passed on as it comes."""
+
+    pieces: AsyncIterator[bytes]
+    length: int | None
+    """Bytes of all pieces; None where the caller did not say."""
+
+
+Body: TypeAlias = bytes | Upload | None
+
+
+class Pool:
+    """The connections of one caller."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self.connector = aiohttp.TCPConnector(
+            limit=0, keepalive_timeout=_KEEP_IDLE, ssl=context, socket_factory=_new_socket
+        )
+        self.session = self.new_session()
+        self.requests = 0
+        """How many are under way."""
+        self.idle_since = 0.0
+
+    def new_session(self, **options: Any) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            connector=self.connector,
+            connector_owner=False,
+            timeout=aiohttp.ClientTimeout(total=None, connect=_CONNECT_TIMEOUT),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            skip_auto_headers=_NOT_ADDED,
+            auto_decompress=False,
+            max_line_size=64 * 1024,
+            max_field_size=256 * 1024,
+            max_headers=1000,
+            **options,
+        )
+
+    async def close(self) -> None:
+        await self.session.close()
+        await self.connector.close()
+
+
+class Client:
+    """Sends requests to providers. Connections are kept for a few seconds for the next request of the same caller.
+
+    No two callers share one: whatever a caller or a provider leaves on a connection, no other caller meets it.
+    (aiohttp would take an answer that arrives on an idle connection for the answer to the next request.)
+    """
+
+    def __init__(self, upstreams: Iterable[Upstream]) -> None:
+        self._proxies = {upstream.name: proxy_for(upstream.url) for upstream in upstreams}
+        self._outages = Outages()
+        self._context: ssl.SSLContext
+        self._pools: dict[bytes, Pool] = {}
+        """By a hash of the credentials that go up."""
+        self._looked_at = 0.0
+        """When unused pools were last looked for."""
+
+    async def __aenter__(self) -> Client:
+        self._context = ssl.create_default_context()  # aiohttp's own does not see SSL_CERT_FILE set after its import
+        self._context.set_alpn_protocols(["http/1.1"])
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        for pool in self._pools.values():
+            await pool.close()
+        self._pools.clear()
+
+    @asynccontextmanager
+    async def ask(self, outgoing: Outgoing, body: Body, *, decode: bool = False) -> AsyncIterator[Answer]:
+        """Send a request and read its answer, decompressed if `decode` is set. Raises `NoAnswer`."""
+        async with self._pool_for(outgoing) as pool:
+            response = await self._send(pool, outgoing, body, decode=decode)
+            try:
+                with closing(Answer(response, is_decoded=decode)) as answer:
+                    yield answer
+            finally:
+                response.close()
+
+    @asynccontextmanager
+    async def open_websocket(
+        self, outgoing: Outgoing, protocols: Iterable[str], *, compress: bool
+    ) -> AsyncIterator[tuple[Answer, ClientWebSocketResponse[bool] | None]]:
+        """Ask for a WebSocket. Gives the provider's answer, and the socket unless the provider refused it."""
+        answered: list[ClientResponse] = []
+
+        async def stop_at_a_refusal(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
+            response = await handler(request)
+            answered.append(response)
+            if response.status != 101:  # may be a redirect, which aiohttp would follow
+                raise _UpgradeRefused
+            return response
+
+        headers = [(name, value) for name, value in outgoing.headers.items() if not _HANDSHAKE.fullmatch(name)]
+        async with self._pool_for(outgoing) as pool, pool.new_session(middlewares=[stop_at_a_refusal]) as session:
+            try:
+                opened = await session.ws_connect(
+                    _url(outgoing),
+                    protocols=protocols,
+                    headers=headers,
+                    proxy=self._proxies[outgoing.upstream.name],
+                    compress=15 if compress else 0,
+                    autoclose=False,
+                    autoping=False,
+                    max_msg_size=0,
+                    decode_text=False,
+                )
+            except _UpgradeRefused:
+                with closing(Answer(answered[-1])) as answer:
+                    yield answer, None
+            except aiohttp.WSServerHandshakeError as error:
+                raise NoAnswer(f"invalid WebSocket handshake: {error.message}") from error
+            except aiohttp.ClientError as error:
+                raise _no_answer(error) from error
+            else:
+                yield Answer(answered[-1], is_upgrade=True), opened
+            finally:
+                for response in answered:
+                    response.close()
+
+    @asynccontextmanager
+    async def _pool_for(self, outgoing: Outgoing) -> AsyncIterator[Pool]:
+        """Give the caller's pool for one request, and log the request if it fails."""
+        caller = _caller(outgoing.headers)
+        pool = self._pools.get(caller)
+        is_new = pool is None
+        if pool is None:
+            pool = self._pools[caller] = Pool(self._context)
+        pool.requests += 1
+        try:
+            if is_new:
+                await self._close_unused_pools()
+            await _notice_closed_connections()
+            yield pool
+        except NoAnswer as error:
+            if error.status >= 500:
+                self._outages.failed(outgoing.upstream.name, str(error))
+            raise
+        finally:
+            pool.requests -= 1
+            pool.idle_since = time.monotonic()
+
+    async def _close_unused_pools(self) -> None:
+        before = time.monotonic() - _KEEP_IDLE
+        if self._looked_at > before:  # looking at all of them for each new caller would be slow
+            return
+        self._looked_at = time.monotonic()
+        unused = [caller for caller, pool in self._pools.items() if not pool.requests and pool.idle_since < before]
+        for caller in unused:
+            if not self._pools[caller].requests:
+                await self._pools.pop(caller).close()
+
+    async def _send(self, pool: Pool, outgoing: Outgoing, body: Body, *, decode: bool) -> ClientResponse:
+        headers, data = outgoing.headers, _data(body)
+        if isinstance(body, Upload) and body.length is not None:
+            headers = headers.copy()
+            headers["Content-Length"] = str(body.length)
+        try:
+            return await pool.session.request(
+                outgoing.method,
+                _url(outgoing),
+                headers=headers,
+                data=data,
+                proxy=self._proxies[outgoing.upstream.name],
+                allow_redirects=False,
+                auto_decompress=decode,
+            )
+        except aiohttp.ClientError as error:
+            raise _no_answer(error) from error
+
+
+class _UpgradeRefused(Exception):
+    """The provider answered a WebSocket handshake with something else than 101."""
+
+
+def _caller(headers: CIMultiDict[str]) -> bytes:
+    credentials = "\0".join([headers.get(name, "") for name in CREDENTIALS])
+    return blake2b(credentials.encode("utf-8", "surrogateescape"), digest_size=16).digest()
+
+
+async def _notice_closed_connections() -> None:
+    """Let the event loop read from idle connections, so that none is used that its provider has already closed."""
+    await asyncio.sleep(0)  # asks the system which sockets have news,
+    await asyncio.sleep(0)  # and reads from them
+
+
+def _url(outgoing: Outgoing) -> URL:
+    return URL(outgoing.upstream.at(outgoing.path), encoded=True)
+
+
+def _data(body: Body) -> bytes | BytesIO | AsyncIterator[bytes] | None:
+    if isinstance(body, Upload):
+        return body.pieces
+    return BytesIO(body) if body is not None and len(body) > _LARGE else body
+
+
+def _new_socket(address: tuple[Any, ...]) -> socket.socket:
+    made = socket.socket(*address[:3])
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if _PROBE_OPTION is not None:
+        made.setsockopt(socket.IPPROTO_TCP, _PROBE_OPTION, _PROBE_AFTER)
+    return made
+
+
+def _no_answer(error: aiohttp.ClientError) -> NoAnswer:
+    """Say in words what happened. aiohttp's own messages hold the URL, and so may hold a key."""
+    match error:
+        case aiohttp.ConnectionTimeoutError():
+            return NoAnswer(f"no connection within {_CONNECT_TIMEOUT:.0f} s", 504)
+        case aiohttp.ClientHttpProxyError():
+            return NoAnswer(f"the proxy did not open a connection to it: {error.status} {error.message}")
+        case aiohttp.ClientConnectorError():
+            return NoAnswer(f"no connection to {error.host}: {_reason(error.os_error)}")
+        case aiohttp.ClientResponseError():
+            return NoAnswer("invalid HTTP response")
+        case aiohttp.InvalidURL():
+            return NoAnswer("the request's path cannot be part of a URL", 400)
+    if isinstance(error.__cause__, web.RequestPayloadError):
+        return NoAnswer("the request broke off", 400)
+    return NoAnswer("the connection broke before an answer; the request may have reached it, and was not repeated")
+
+
+def _reason(error: OSError) -> str:
+    """Give the system's description of an error; asyncio's names its own calls."""
+    if isinstance(error, ssl.SSLError | ssl.CertificateError) or error.errno is None or error.errno < 0:
+        return str(error)
+    return os.strerror(error.errno)
