@@ -4,6 +4,7 @@ import io
 import json
 import sqlite3
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -19,7 +20,7 @@ def url(tmp_path):
     """Ann's conversation of today, and Bob's of three weeks ago."""
     now = [time.time() - 20 * DAY]
     store = SQLiteStore(tmp_path / "focus.db", clock=lambda: now[0])
-    long = span("a", "e1")._replace(messages=({"role": "user", "content": "x" * 200_000},))
+    long = replace(span("a", "e1"), messages=({"role": "user", "content": "x" * 200_000},))
     store.commit("bob", "root of bob", event("e1", "a"), [long])
     now[0] = time.time()
     store.commit("ann", "root of ann", event("e2", "b"), [span("b", "e2")])

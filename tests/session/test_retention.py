@@ -1,7 +1,6 @@
 """Stores keep to their limits: by age and by size, the least recently used first, and never what is in use."""
 
-import sqlite3
-from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
@@ -50,7 +49,7 @@ def make(request, tmp_path, clock):
 def put(store, number, *, size=100_000, tenant="t"):
     """An event of a conversation of its own, whose original has about `size` bytes."""
     key = f"e{number}"
-    original = span(f"s{number}", key)._replace(messages=({"role": "user", "content": "x" * size},))
+    original = replace(span(f"s{number}", key), messages=({"role": "user", "content": "x" * size},))
     store.commit(tenant, f"r{number}", event(key, f"s{number}"), [original])
 
 
@@ -183,27 +182,6 @@ def test_purge_and_vacuum(tmp_path, clock):
     before = store.file_size
     store.vacuum()
     assert store.file_size < before / 4
-    store.close()
-
-
-def test_a_file_of_the_layout_before_is_converted(tmp_path, clock):
-    """It did not say which conversation an event belongs to: each counts as one, last used now."""
-    path = tmp_path / "s"
-    store = SQLiteStore(path, clock=clock)
-    put(store, 1, size=10)
-    store.close()
-    with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        for index in ("events_of_conversation", "restored_of_conversation", "conversations_by_use"):
-            db.execute(f"DROP INDEX {index}")
-        for table, column in (("events", "root"), ("restored", "root"), ("conversations", "used")):
-            db.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
-        db.execute("PRAGMA user_version = 2")
-    store = SQLiteStore(path)
-    assert store.version("t", "r1") == 1
-    assert there(store, [1]) == [1]
-    assert [each.events for each in store.kept()] == [1]
-    put(store, 2, size=10)
-    assert there(store, [1, 2]) == [1, 2]
     store.close()
 
 
