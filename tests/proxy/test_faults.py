@@ -216,7 +216,7 @@ async def test_a_thousand_streams_held_open(many_files: None) -> None:
 
         held: list[int] = []
         streams = [asyncio.create_task(stream(number)) for number in range(count)]
-        assert await eventually(lambda: len(held) == count, 15)
+        assert await eventually(lambda: len(held) == count, 25)
         assert up.open == count
         assert (await exchange(url, "GET", "/healthz")).status == 200
         go_on.set()

@@ -58,7 +58,7 @@ def _cut(transport: asyncio.Transport, *, looks_finished: bool) -> None:
 
 
 def refusal(status: int, why: str, headers: Iterable[tuple[str, str]] = ()) -> web.Response:
-    """What the proxy itself has to say, in the form all providers use for errors."""
+    """Build an error of the proxy's own, in the form all providers use for errors."""
     text = json.dumps({"type": "error", "error": {"type": "focusctx_error", "message": f"focusctx: {why}"}})
     return web.Response(
         status=status, text=text, content_type="application/json", headers=[*headers, ("x-focusctx-error", "1")]
