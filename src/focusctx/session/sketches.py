@@ -162,14 +162,18 @@ class Draws(ForkSafe):
         with self._lock:
             self._draws = [known for known in self._draws if known is not draw]
 
-    def bill(self, draw: Draw) -> float:
-        """Return the cost of a draw in USD to the first who asks: one that is shared is paid for once."""
+    def bill(self, draw: Draw, *, stopped: float = 0.0) -> float:
+        """Return the cost of a draw in USD to the first who asks: one that is shared is paid for once.
+
+        `stopped` is the expected cost of one that was stopped half-way: providers bill that too.
+        """
         with self._lock:
-            found = draw.outcome.result() if draw.done and not draw.is_paid else None
-            if not isinstance(found, Proposal):
+            if draw.is_paid or not draw.done:
                 return 0.0
             draw.is_paid = True
-            return found.drafted.usage.cost or 0.0
+            found = draw.outcome.result()
+            drafted = found.drafted if isinstance(found, Proposal) else found
+            return drafted.usage.cost or 0.0 if isinstance(drafted, Drafted) else stopped
 
 
 class Ahead:
@@ -202,12 +206,11 @@ class Ahead:
         return draw
 
     def discard(self) -> float:
-        """Let go of the draw and return what it cost. Providers bill a request that was broken off."""
+        """Let go of the draw and return what it cost."""
         draw, self._draw, self.place = self._draw, None, None
         if draw is None or self._draws is None:
             return 0.0
-        cost = self._draws.bill(draw)
-        return self._price if self._draws.release(draw) else cost
+        return self._price if self._draws.release(draw) else self._draws.bill(draw, stopped=self._price)
 
 
 _shared: WeakKeyDictionary[Store, Draws] = WeakKeyDictionary()
