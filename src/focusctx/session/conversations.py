@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -90,6 +91,8 @@ class Conversations:
             reader = conversation.reader
             known = len(reader.messages)
             check_list(messages, known)
+            if known < conversation.place.messages:
+                conversation.go_back()
             if not (shelf.format or reader.fits(messages[known:])):
                 self._put_back(conversation)
                 return None
@@ -133,8 +136,8 @@ class Conversations:
 
     def _replace(self, old: Conversation, new: Conversation) -> None:
         """Go on with another object, where the past is not what it was."""
+        new.events, new.ledger, old.events = old.events, old.ledger, deque()
         self.forget(old)
-        new.events, new.ledger = old.events, old.ledger
 
     def _add(self, conversation: Conversation, shelf: Shelf, name: str | None) -> Conversation:
         conversation.key = name or conversation.key
