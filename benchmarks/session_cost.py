@@ -14,7 +14,7 @@ event that a frontier model sketched for, with its sketches at that event and th
 Each run is replayed under both rules: `kept`, the default, where an event that does not pay waits until the view is a
 quarter over the budget at most, and `pays`, `only_if_it_pays=True`, where it is never made. What must hold with `pays`,
 in every run: the cost is not above the uncompressed run's by more than the one event that could not be foreseen, which
-is at most the run's most expensive one (its drafts and its re-read).
+is at most the run's most expensive one (its draft and its re-read).
 
     python benchmarks/session_cost.py             # about 10 minutes; --quick: 5 runs a file, a minute at most
 """

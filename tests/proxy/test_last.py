@@ -91,7 +91,7 @@ class Agent:
         ahead: float = 1.0,
         seconds: float = 0.0,
     ) -> None:
-        self._focus = Focus(Draft(cites(2, 5), seconds=seconds), budget=budget, fill=0.0)
+        self._focus = Focus(Draft(cites(2, 5), seconds=seconds, name="scripted"), budget=budget, fill=0.0)
         self._priced = priced
         self._ahead = ahead
         self.now = 0.0

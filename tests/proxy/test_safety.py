@@ -329,5 +329,5 @@ async def test_every_event_is_one_line(caplog: pytest.LogCaptureFixture) -> None
         await exchange(url, "GET", "/v1/models")
     lines = [record.getMessage() for record in caplog.records if record.name == "focusctx.proxy"]
     assert len(lines) == 2
-    assert all("tokens (compressed)" in line for line in lines)
+    assert all("tokens, over budget (compressed)" in line for line in lines)
     assert len({line.split(",")[0] for line in lines}) == 2, "each names its session"

@@ -25,7 +25,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["--upstream", "mine=http://127.0.0.1:8433", "--listen", "127.0.0.1:8433"], "mine is this proxy itself"),
     (["--upstream", "openai", "--listen", "0.0.0.0:0"], "set an access token first (FOCUSCTX_TOKEN)"),
     (["--upstream", "openai", "--listen", "127.0.0.1:BUSY"], "choose another address with --listen"),
-    (["--upstream", "openai", "--store", "mysql://x"], "names no store"),
+    (["--upstream", "openai", "--store", "mysql://x"], "unknown store URL"),
     (["--upstream", "openai", "--store", "sqlite:////not/there/focus.db"], "does not exist: /not/there"),
     (["--upstream", "openai", "--store", "sqlite:///OTHER"], "database of another program"),
     (["--upstream", "openai", "--store", "redis://x:port"], "Redis URL is wrong"),

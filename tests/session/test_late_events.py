@@ -26,21 +26,29 @@ def early_and_late(**more) -> Draft:
 
 def test_sketches_too_old_to_pay_are_drawn_afresh_where_that_pays():
     """gpt-4.1, s_7: the old ones save 0.25·7·100 = 175 for 0.75·860 = 645; half of all, 910 for 390, pays."""
-    draft = early_and_late(usage=Usage(1, 10, 1), name="openai:gpt-4.1-nano")
+    draft = early_and_late()
     session = run(draft, model="gpt-4.1", only_if_it_pays=True)
     assert [(event.span, event.tokens_before, event.tokens_after) for event in moved(session)] == [(7, NOW, 80)]
-    assert draft.calls == 2, "and both draws are in the books"
-    assert session.savings.drafts == pytest.approx(2 * (10 * 0.1 + 0.4) / 1_000_000)
+    assert draft.calls == 2
     assert session.savings.net > 0
+
+
+def test_where_money_comes_first_no_others_are_bought_while_the_old_ones_are_not_paid_for():
+    """They cost $0.0032, 1600 input tokens of gpt-4.1, and the event would bring in 910 less 390."""
+    draft = early_and_late(usage=Usage(1, 5000, 750), name="openai:gpt-4.1-mini")
+    session = run(draft, model="gpt-4.1", only_if_it_pays=True)
+    assert draft.calls <= 1
+    assert session.savings.drafts <= 0.0032
 
 
 def test_a_late_event_that_keeps_the_budget_does_not_lose_more_than_it_must():
     """Claude, s_10 at 1280: the old ones save 100 for 1.15·1100 = 1265, half of all would save 640 for 736."""
-    draft = early_and_late()
+    draft = early_and_late(usage=Usage(1, 10, 1), name="openai:gpt-5-nano")
     session = run(draft, model="claude-sonnet-4-5")
     (event,) = moved(session)
     assert (event.span, event.tokens_before, event.tokens_after) == (10, 1280, 80)
-    assert draft.calls == 2
+    assert draft.calls == 2, "and both draws are in the books"
+    assert session.savings.drafts == pytest.approx(2 * (10 * 0.05 + 0.4) / 1_000_000)
 
 
 def test_old_sketches_that_pay_are_acted_on():

@@ -84,15 +84,13 @@ class Draw:
 
 
 def event_costs(calls: Sequence[Call], draws: Sequence[Draw], agent: Price, draft: Price) -> list[float]:
-    """Return the USD of each event: a moved prefix with the draw that led to it, and with one before that where it was
-    too old and sketches were drawn afresh in the very call. A draw that moved nothing is an event by itself."""
+    """USD for each event: a moved prefix with the last draw before it; a draw that moved nothing is one by itself."""
     waiting = list(draws)
     costs = []
     for number, call in enumerate(calls):
         if call.again:
             earlier = [draw for draw in waiting if draw.call <= number]
-            used = earlier[-2:] if earlier and earlier[-1].call == number else earlier[-1:]
-            for draw in used:
-                waiting.remove(draw)
-            costs.append(call.reread(agent) + sum(draw.cost(draft) for draw in used))
+            if earlier:
+                waiting.remove(earlier[-1])
+            costs.append(call.reread(agent) + sum(draw.cost(draft) for draw in earlier[-1:]))
     return costs + [draw.cost(draft) for draw in waiting]

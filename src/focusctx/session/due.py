@@ -92,13 +92,18 @@ class Rule:
         """True if fresh sketches, paid for once more, would do better than these, which lose money.
 
         Sketches judge only the steps they were shown. All that came later stays, and is read again behind what goes.
+        Where money comes first, none are bought while these have not paid for themselves.
         """
         if proposal.result.failure is not None or proposal.moment.tokens == conversation.tokens:
             return False
         theirs = self._money.of_marked(conversation, proposal, cold=cold)
         calls = calls_to_come(conversation.reader.newest)
         fresh = self._money.of_event(conversation, conversation.tokens, calls=calls, cold=cold)
-        return not (theirs is None or fresh is None or theirs.pays) and fresh.net > theirs.net
+        if theirs is None or fresh is None or theirs.pays:
+            return False
+        if self._only_if_it_pays and self._owed(conversation, conversation.tokens, fresh, calls):
+            return False
+        return fresh.net > theirs.net
 
     def is_quiet(self, conversation: Conversation | None, more: Growth, *, ahead: float) -> bool:
         """Whether nothing can be due, now or soon, for a history that grew since it was looked at."""

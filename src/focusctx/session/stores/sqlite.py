@@ -122,7 +122,11 @@ class SQLiteStore:
     def add(self, tenant: str, totals: Totals) -> None:
         owner = scope(tenant)
         rows = [(owner, name, value) for name, value in asdict(totals).items()]
-        self._write(lambda db: db.executemany(_ADD, rows))
+
+        def write(db: sqlite3.Connection) -> None:  # returns no cursor: one in a traceback would keep the file open
+            db.executemany(_ADD, rows)
+
+        self._write(write)
 
     def totals(self, tenant: str) -> Totals:
         found = dict(self._reader.rows("SELECT name, value FROM totals WHERE tenant = ?", scope(tenant)))
