@@ -21,7 +21,8 @@ from session_parts import Draft, crosses, growing, moved, session_of, sized
 
 CHAT = "chat_completions"
 FOLDER = Path(focusctx.integrations.__file__).parent
-SHARED = {"__init__", "plug", "parts", "langchain_messages"}
+SHARED = {"__init__", "plug", "sessions", "parts", "subclass", "langchain_messages", "llama_index_transcript"}
+SHARED |= {"google_adk_steps", "openai_agents_nested"}
 INTEGRATIONS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in SHARED)
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
