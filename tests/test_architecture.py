@@ -77,8 +77,8 @@ def test_the_public_names() -> None:
     assert sorted(focusctx.__all__) == sorted(
         [
             "Focus", "FocusConfig", "FocusError", "MessageError", "ConfigError", "MissingExtraError", "DraftError",
-            "Certificate", "Decision", "DraftModel", "History", "Message", "Prompt", "Reply", "Result", "Sketch",
-            "Span", "Usage", "__version__",
+            "Certificate", "Conversation", "Decision", "DraftModel", "History", "Message", "Prompt", "Reply", "Result",
+            "Sketch", "Span", "Usage", "__version__",
         ]
     )  # fmt: skip
     for name in focusctx.__all__:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .errors import FocusError as FocusError
     from .errors import MessageError as MessageError
     from .errors import MissingExtraError as MissingExtraError
+    from .session.conversation import Conversation as Conversation
     from .types import Certificate as Certificate
     from .types import Decision as Decision
     from .types import DraftModel as DraftModel
@@ -31,6 +32,7 @@ _HOME = {
     "compressor": ("Focus",),
     "config": ("FocusConfig",),
     "errors": ("ConfigError", "DraftError", "FocusError", "MessageError", "MissingExtraError"),
+    "session.conversation": ("Conversation",),
     "types": (
         "Certificate", "Decision", "DraftModel", "History", "Message", "Prompt", "Reply", "Result", "Sketch",
         "Span", "Usage",

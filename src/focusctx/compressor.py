@@ -99,12 +99,14 @@ class Focus:
         return f"the draft failed repeatedly and is left alone for {left:.0f} s more" if left else None
 
     def decide(self, history: History, drafted: Drafted, pinned: Mapping[int, str] | None = None) -> Result:
-        """What sketches come to for a history that may have grown since they were drawn: new spans stay.
+        """Decide from sketches about a history that may have grown since they were drawn: new spans stay.
 
-        Whether anything is due is for the caller to say.
+        Whether anything is due is for the caller to say, and so is what the view looks like: `messages` of the result
+        are those that came.
         """
         stay = {**pinned_spans(history, self.config.pin), **(pinned or {})}
-        return self._finish(_Event(history, history.messages, {}, stay, time.perf_counter()), drafted)
+        result, _ = self._select(_Event(history, history.messages, {}, stay, time.perf_counter()), drafted)
+        return result
 
     def session(self, store: str | Store = "memory", **options: Unpack[SessionOptions]) -> Session:
         """A session: decisions that last, over a store that may be shared. See `focusctx.session`."""
@@ -139,6 +141,16 @@ class Focus:
 
     def _finish(self, event: _Event, drafted: Drafted) -> Result:
         """Everything after the draft: cite, score, keep, rebuild."""
+        result, selection = self._select(event, drafted)
+        if selection is None or not result.dropped:
+            return result
+        rebuilt = rebuild(event.history, selection.kept, selection.skeletons)
+        if broken := violations(rebuilt, event.history.format):
+            return self._fail(event, f"the compressed history would be refused: {broken[0]}")
+        return replace(result, messages=[event.objects.get(id(message), message) for message in rebuilt])
+
+    def _select(self, event: _Event, drafted: Drafted) -> tuple[Result, Selection | None]:
+        """Which spans stay by the sketches, and why; no selection where the draft failed."""
         history = event.history
         event.usage = drafted.usage
         event.sketches = drafted.sketches
@@ -147,7 +159,7 @@ class Focus:
             self._breaker.failed()
             nonsense = next((sketch.problem for sketch in event.sketches if sketch.problem), None)
             cause = drafted.problem or nonsense or "the draft gave no reply"
-            return self._fail(event, f"{len(plans)} of {self.config.rollouts} sketches usable: {cause}")
+            return self._fail(event, f"{len(plans)} of {self.config.rollouts} sketches usable: {cause}"), None
         self._breaker.succeeded()
         # The draft was told that the newest span stays, so it need not cite it: it stays when newer ones have come.
         newest_seen = max(drafted.seen, default=0)
@@ -159,14 +171,10 @@ class Focus:
         selection = repair(history, selection, plans, self.config)
         selection = limit(history, selection, scores, pinned, self.config)
         selection = fill(history, selection, drafted.offers, self.config)
-        rebuilt = rebuild(history, selection.kept, selection.skeletons)
-        if broken := violations(rebuilt, history.format):
-            return self._fail(event, f"the compressed history would be refused: {broken[0]}")
         dropped = tuple(span.index for span in history.spans if span.index not in selection.kept)
         tokens_after = self._size(history, selection, drafted.offers)
-        return replace(
+        result = replace(
             event.untouched(),
-            messages=[event.objects.get(id(m), m) for m in rebuilt] if dropped else event.original,
             compressed=bool(dropped),
             kept=tuple(sorted(selection.kept)),
             dropped=dropped,
@@ -181,6 +189,7 @@ class Focus:
             tokens_after=tokens_after,
             warnings=_warnings(event.sketches, drafted.problem, tokens_after, self.config.limit),
         )
+        return result, selection
 
     def _measured(self, history: History, goal: str | None) -> History:
         if history.format == "spans":

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -256,6 +257,15 @@ async def test_a_failure_made_good_later_is_not_rescued():
 async def test_of_a_failure_repeated_only_the_last_stands():
     past = history(*[failing("pay({'card': 'card_5512'})")] * 3, filler(1))
     assert list(read_flow(past).failures) == [3]
+
+
+async def test_after_an_event_the_newest_step_is_still_the_newest():
+    """Spans keep their numbers when others go, so the last of three may be s_9."""
+    past = history(filler(1), failing("pay({'card': 'card_5512'})"), failing("book({'seat': 'seat_77'})"))
+    gone = [replace(span, index=index) for span, index in zip(past.spans, (3, 5, 9), strict=True)]
+    assert list(read_flow(replace(past, spans=tuple(gone))).failures) == [5]
+    early = [replace(span, index=index) for span, index in zip(past.spans, (1, 3, 9), strict=True)]
+    assert list(read_flow(replace(past, spans=tuple(early))).failures) == [3], "s_3 is not the newest of three"
 
 
 async def test_success_with_another_thing_leaves_the_failure_standing():

@@ -287,7 +287,7 @@ def test_while_one_request_is_looked_at_no_other_goes_on() -> None:
 
 def test_whoever_counts_by_other_rules_is_asked_every_time() -> None:
     session = Focus(Draft(), budget=1000, tokens=lambda text: 50 * len(text)).session()
-    assert not session.is_quiet(Growth(most=1))
+    assert not session.is_quiet(Growth(most=1), None)
     assert Focus(Draft(), budget=1000).session().is_quiet(Growth(most=1))
 
 

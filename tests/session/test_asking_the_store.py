@@ -29,7 +29,7 @@ def test_what_another_one_decides_is_asked_for_from_then_on() -> None:
     one, two = session_of(Draft(cites(2)), store), session_of(Draft(cites(2)), store)
     for history in STEPS:
         assert one.view(history) == two.view(history)
-        assert one._conversations[0].decided == two._conversations[0].decided
+        assert one.conversations[0].decided == two.conversations[0].decided
     assert moved(one)
     assert [event.cause for event in moved(two)] == ["followed"] * len(moved(one))
     store.asked.clear()
@@ -67,8 +67,8 @@ def test_an_event_that_could_not_be_stored_is_not_taken_for_one_that_was() -> No
     session = session_of(Draft(lambda prompt: cites(*(span.index for span in prompt.history.spans))), store)
     for history in STEPS[:6]:
         session.view(history)
-    assert session._conversations[0].last_event is not None
-    assert session._conversations[0].version == 0
+    assert session.conversations[0].last_event is not None
+    assert session.conversations[0].version == 0
     store.broken.clear()
     other = session_of(Draft(cites(2)), store, growth=0.0)
     other.view(STEPS[8])

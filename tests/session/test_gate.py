@@ -318,7 +318,7 @@ def test_near_the_window_debts_do_not_count(tmp_path, monkeypatch):
     draft = Draft(lambda prompt: everything(prompt) if prompt.history.newest < 19 else NOTHING)
     session = session_of(draft, budget=3000, model="small")
     session.view(sized(*[1000] * 6))
-    session._conversations[0].spent = 1.0
+    session.conversations[0].spent = 1.0
     sent(session, growing(sized(*[1000] * 19))[7:])
     assert [(event.why, event.span) for event in moved(session)] == [("near the model's window", 19)]
 
@@ -331,7 +331,8 @@ def test_a_process_that_takes_over_knows_what_is_still_owed():
     for steps, balance in ((4, -250), (5, -250), (6, 250), (8, 1250)):
         second = session_of(Draft(cites(2)), store, budget=3000, model=GPT, growth=10)
         second.view(histories[steps])
-        assert second._money.in_tokens(second._money.balance(second._conversations[0])) == pytest.approx(balance)
+        money = second._steps._money
+        assert money.in_tokens(money.balance(second.conversations[0])) == pytest.approx(balance)
 
 
 def test_what_was_once_useless_does_not_switch_it_off_for_good():

@@ -169,7 +169,7 @@ def test_a_fork_keeps_what_was_decided_and_an_edit_does_not(kind: str, data: st.
     store = MemoryStore()
     session = session_of(Draft(random_plan(data.draw(st.integers(0, 5)))), store, tokens=len, **options)
     view = session.view(history, format=wire)
-    dropped = session._conversations[0].dropped
+    dropped = session.conversations[0].dropped
     follower = session_of(Draft(), store, tokens=len, **{**options, "budget": 10**9})
 
     said: Json = {"role": "user", "content": SAID + "another way"}

@@ -28,7 +28,7 @@ METHODS = ("version", "events", "commit", "archived", "restored", "add")
 
 def check_nothing_is_lost(session, store: MemoryStore, view: list[dict], history: list[dict]) -> None:
     """Every step that is not in the view is in the store, word for word."""
-    keys = session._conversations[0].keys
+    keys = session.conversations[0].keys
     kept = MemoryStore.archived(store, session.tenant, keys)
     stored = {
         message["tool_call_id"]: message for span in kept for message in span.messages if "tool_call_id" in message

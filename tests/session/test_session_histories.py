@@ -27,7 +27,7 @@ def test_messages_made_anew_at_every_step_give_the_same_views():
         assert proxied.view(json.loads(json.dumps(history))) == session.view(history)
     assert len(moved(proxied)) == len(moved(session))
     assert store.asked.count("events") <= len(STEPS), "known decisions are not asked for again and again"
-    assert len(proxied._conversations) == 1
+    assert len(proxied.conversations) == 1
 
 
 def test_what_a_client_writes_into_a_view_does_not_come_back():
@@ -95,8 +95,10 @@ def test_an_edited_past_is_decided_anew():
     history = sized(*[100] * 8)
     assert "call_2" not in calls_in(session.view(history))
     edited = [*history[:5], {**history[5], "content": "x" * 101}, *history[6:]]
-    session.view(edited)
-    assert {event.conversation for event in moved(session)} == {session._conversations[0].root}
+    again = session.view(edited).conversation
+    assert [event.conversation for event in moved(session)][-1] == again.key
+    assert len(again.events) == 1
+    assert len(session.conversations) == 2, "from where they differ they are two"
     root_changed = [*history[:3], {**history[3], "content": "x" * 101}, *history[4:]]
     other = session_of(Draft(), session.store, budget=10**6)
     assert other.view(root_changed) == root_changed
@@ -125,7 +127,7 @@ def test_a_fork_keeps_the_thinking_it_goes_on_from():
     session = session_of(Draft())
     words = {"role": "user", "content": "And now the rest."}
     session.view([*start, *step(2), words, *step(3, thought), *step(4, thought), *step(5, thought)])
-    assert 1 in session._conversations[0].dropped
+    assert 1 in session.conversations[0].dropped
     fork = [*start, *step(9)]
     assert session.view(fork) == fork
 
@@ -145,7 +147,7 @@ def test_a_decision_that_changes_nothing_here_is_no_event():
     session_of(Draft(), store, dropped="skeleton").view(history)
     careful = session_of(Draft(), store, budget=1000, pin=lambda span: span.tokens > 100)
     assert careful.view(history) == history
-    assert careful._conversations[0].dropped == {1, 2}
+    assert careful.conversations[0].dropped == {1, 2}
     assert list(careful.events) == []
     assert careful.savings.events == 0
 

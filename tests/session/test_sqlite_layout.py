@@ -97,7 +97,7 @@ def test_a_session_goes_on_with_the_view_it_had(tmp_path: Path) -> None:
     steps = growing(sized(*[100] * 12))
     first = session_of(Draft(cites(2)), f"sqlite:///{tmp_path / 'new.db'}", budget=600)
     views = [first.view(history) for history in steps]
-    dropped = first.recall("x" * 100) and first._archived()
+    dropped = first.recall("x" * 100) and first.conversations[0]._archived()
     assert len(views[-1]) < len(steps[-1])
     events = first.store.recent("default", 99)[::-1]
     first.close()

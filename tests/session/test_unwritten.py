@@ -34,13 +34,13 @@ def test_they_are_due_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     store, waiting = MemoryStore(), Unwritten()
     monkeypatch.setattr(module, "_BETWEEN", 0.05)
     assert not waiting.is_due
-    waiting.add("t", Totals())
+    waiting.add(store, "t", Totals())
     assert not waiting.is_due, "nothing is nothing to write"
-    waiting.add("t", Totals(events=1, saved=0.5))
+    waiting.add(store, "t", Totals(events=1, saved=0.5))
     assert waiting.is_due
     waiting.write(store)
-    waiting.add("t", Totals(events=1))
-    waiting.add("u", Totals(tokens_saved=3))
+    waiting.add(store, "t", Totals(events=1))
+    waiting.add(store, "u", Totals(tokens_saved=3))
     assert not waiting.is_due
     time.sleep(0.06)
     assert waiting.is_due
@@ -49,9 +49,10 @@ def test_they_are_due_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_store_that_fails_loses_its_totals_and_nobody_else_theirs(caplog: pytest.LogCaptureFixture) -> None:
-    waiting = unwritten(BreakableStore("add"))
-    waiting.add("t", Totals(events=1))
-    waiting.write(BreakableStore("add"))
+    store = BreakableStore("add")
+    waiting = unwritten(store)
+    waiting.add(store, "t", Totals(events=1))
+    waiting.write(store)
     assert "totals not stored" in caplog.text
     assert not waiting.is_due
 
@@ -61,7 +62,7 @@ def test_threads_add_without_losing_any() -> None:
 
     def work() -> None:
         for _ in range(500):
-            waiting.add("t", Totals(events=1))
+            waiting.add(store, "t", Totals(events=1))
             if waiting.is_due:
                 waiting.write(store)
 
@@ -107,7 +108,7 @@ def test_a_store_that_cannot_be_a_key_is_written_to_all_the_same() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 def test_what_waits_in_the_parent_is_not_written_by_a_child_too() -> None:
     store = MemoryStore()
-    unwritten(store).add("t", Totals(events=1))
+    unwritten(store).add(store, "t", Totals(events=1))
     child = os.fork()
     if child == 0:
         os._exit(int(unwritten(store).is_due))

@@ -271,7 +271,7 @@ def _standing_failures(spans: Sequence[Span], steps: Sequence[_Step]) -> dict[in
         for earlier, what in list(standing.items()):
             if what == tried and _same_aim(aims[earlier], aims[span.index]):
                 del standing[earlier]
-        if span.index != len(spans) and _failed(span.observation):
+        if span is not spans[-1] and _failed(span.observation):
             standing[span.index] = tried
     return standing
 

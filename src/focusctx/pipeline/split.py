@@ -108,7 +108,9 @@ class Reader:
     def continues(self, messages: Sequence[Message]) -> bool:
         """Whether `messages` starts with what was read so far. Cheap where they are the very same objects."""
         known = len(self._given)
-        if len(messages) < known or list(messages[:known]) != self._given:
+        if len(messages) < known or (known and messages[known - 1] != self._given[-1]):
+            return False  # most that are not the same differ at the end
+        if list(messages[:known]) != self._given:
             return False
         self._given[:] = self.messages[:] = messages[:known]  # equal, but the caller's own are what goes back
         for position, plain in self._objects.items():

@@ -126,7 +126,7 @@ class Compression:
                 await asyncio.to_thread(count)
             view = await live.session.aview(reading.messages, format=route.format, after=last.unseen)
             last.end(reading, view)
-            self._note(live, Step(time.time(), *live.session.size, time.perf_counter() - started))
+            self._note(live, Step(time.time(), *view.conversation.size, time.perf_counter() - started))
         return None if self._dry_run else last.view
 
     def _note(self, live: Live, step: Step) -> None:

@@ -9,10 +9,9 @@ import re
 from collections.abc import Sequence
 
 from ..pipeline.split import check_list, tokens_of
-from ..session.conversation import Call
+from ..session.conversation import Call, Conversation, View
 from ..session.due import BYTES_PER_TOKEN, Growth
 from ..session.session import Session
-from ..types import Message
 from ..wire import wire_named
 from .body import Known, Reading
 
@@ -52,6 +51,8 @@ class Last:
     def __init__(self, session: Session, format: str) -> None:
         self._session = session
         self._format = format
+        self.conversation: Conversation | None = None
+        """The session's object, once it has looked."""
         self._known = Known()
         self._spelled: list[bytes] | None = []
         """None while no request can go on from it."""
@@ -87,7 +88,7 @@ class Last:
             known = []
         new = spelled[len(known) :]
         grown = self._grown(spelled, new)
-        if grown is None or (self.was_looked_at and not self._session.goes_on(len(spelled))):
+        if grown is None or (self.was_looked_at and not self._was_appended(len(spelled))):
             return False
         if not self.was_looked_at:
             self.unseen = Call(len(spelled), self._session.clock())
@@ -105,12 +106,19 @@ class Last:
         self.size = reading.size
         return reading
 
-    def end(self, reading: Reading, view: Sequence[Message]) -> None:
+    def end(self, reading: Reading, view: View) -> None:
         """The session has looked."""
         self._start_over()
         self._spelled, self.view = reading.spelled, reading.spell(view)
         self.size = reading.size
-        self._seen = self._session.size
+        self.conversation = view.conversation
+        self._seen = view.conversation.size
+
+    def _is_quiet(self, more: Growth) -> bool:
+        return self._session.is_quiet(more, self.conversation)
+
+    def _was_appended(self, messages: int) -> bool:
+        return self.conversation is not None and self._session.goes_on(self.conversation, messages)
 
     def _start_over(self) -> None:
         self._spelled, self._more, self._uncounted, self.size, self.unseen = [], Growth(), [], 0, None
@@ -123,18 +131,18 @@ class Last:
         most, uncounted = most_tokens(new, self._format), self._uncounted + new
         if most is not None:
             more = Growth(self._more.tokens, self._more.most + most, step=most // BYTES_PER_TOKEN)
-            if self._session.is_quiet(more):
+            if self._is_quiet(more):
                 return more, uncounted
-        if sum(map(len, uncounted)) > MUCH or not self._session.is_quiet(self._more):
+        if sum(map(len, uncounted)) > MUCH or not self._is_quiet(self._more):
             return None
-        if not self._session.is_quiet(Growth(self._more.tokens + _usual_tokens(uncounted), step=_usual_tokens(new))):
+        if not self._is_quiet(Growth(self._more.tokens + _usual_tokens(uncounted), step=_usual_tokens(new))):
             return None  # so the session will most likely have to look, and it counts
         messages = self._known.read(spelled).messages[len(spelled) - len(uncounted) :]
         check_list(messages)
         wire, count = wire_named(self._format), self._session.focus.count
         sizes = [tokens_of(message, wire, count) for message in messages]
         more = Growth(self._more.tokens + sum(sizes), step=sum(sizes[len(self._uncounted) :]))
-        return (more, []) if self._session.is_quiet(more) else None
+        return (more, []) if self._is_quiet(more) else None
 
 
 def _usual_tokens(messages: Sequence[bytes]) -> int:

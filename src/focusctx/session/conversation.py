@@ -1,22 +1,45 @@
-"""One conversation as a session follows it: the full history, the keys of its spans, and the view of it."""
+"""One conversation: who it belongs to, its full history, the keys of its spans, and the view of it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import logging
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
 from operator import is_
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..config import FocusConfig
+from ..errors import StoreError
 from ..pipeline.split import Count, Reader
 from ..types import Message
-from .ahead import Ahead
 from .cut import Cut
-from .keys import Chain
+from .keys import Chain, digest
+from .ledger import Ledger
 from .moment import Change, Moment, Place, view_of
-from .store import StoredEvent
+from .recall import answer, find, query_of, span_number, unavailable
+from .sketches import Ahead
+from .store import Archived, Store, StoredEvent, Totals
 
 if TYPE_CHECKING:
+    from .events import SessionEvent
     from .proposal import Proposal
+
+_log = logging.getLogger("focusctx")
+_REMEMBERED_EVENTS = 1000
+
+
+class View(list[Message]):
+    """The messages to send instead of a history, and the conversation they belong to."""
+
+    __slots__ = ("conversation",)
+
+    def __init__(self, messages: Sequence[Message], conversation: Conversation) -> None:
+        super().__init__(messages)
+        self.conversation = conversation
+
+    def __reduce_ex__(self, protocol: object) -> tuple[type[list[Message]], tuple[list[Message]]]:
+        """A copy is a plain list: frameworks copy messages, and a conversation has no copy."""
+        return list, (list(self),)
 
 
 class Call(NamedTuple):
@@ -28,7 +51,7 @@ class Call(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What the store says of a conversation, from the span after the first so many on; None for nothing new."""
+    """The store's knowledge of a conversation, about the spans after the `first` ones; None for nothing new."""
 
     version: int
     first: int | None = None
@@ -40,10 +63,32 @@ class Known(NamedTuple):
 
 
 class Conversation:
-    """Grows with the history. Between two changes its view only gets longer."""
+    """One run of an agent: a tenant, the caller's own id if there is one, and a chain of spans.
 
-    def __init__(self, reader: Reader, config: FocusConfig, count: Count, *, noted: bool) -> None:
+    `key` is a short name for logs and dashboards. `recall`, `handle_recall`, `restore`, `size`, `events` and `savings`
+    speak of this conversation alone, from any thread. All else belongs to the session: it lets one call at a time use
+    a conversation. Between two changes the view only gets longer.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        chain: Chain,
+        config: FocusConfig,
+        count: Count,
+        *,
+        tenant: str,
+        id: str | None,
+        store: Store,
+        ledger: Ledger,
+        noted: bool,
+    ) -> None:
+        self.tenant = tenant
+        self.id = id
         self.reader = reader
+        self.key = digest(tenant, id or "", self._opening(chain), size=6)
+        self.events: deque[SessionEvent] = deque(maxlen=_REMEMBERED_EVENTS)
+        self.ledger = ledger
         self.decided = Cut()
         """What is dropped, as far as the store was heard."""
         self.cut = Cut()
@@ -51,7 +96,7 @@ class Conversation:
         self.version = 0
         """The store's version of this conversation when it was last looked at."""
         self.knows_all = False
-        """Whether it counts no events but those that are known here."""
+        """True if every stored event of this conversation is loaded."""
         self.looked_up = 0
         """How many spans the store was asked about."""
         self.last_event: StoredEvent | None = None
@@ -60,20 +105,83 @@ class Conversation:
         """How much of the last call's view still stands where it stood; None when all of it does."""
         self.ahead = Ahead()
         self.marked: Proposal | None = None
-        """What was paid for and could not be acted on: it waits for better times."""
+        """Sketches that were paid for and could not be acted on: they wait for better times."""
         self.spent = 0.0
         """USD paid for sketches since the last event."""
         self.drew_ahead = False
         """Whether sketches were asked for ahead of time since the last event."""
+        self._store = store
         self._config = config
         self._count = count
         self._noted = noted
-        self._chain = Chain()
-        self._seen: list[Message] = []
-        self._view: list[Message] = []
+        self._chain = chain
+        self._seen: list[Message] = list(reader.messages)
+        self._view: list[Message] = list(reader.messages)
         self._saved = 0
         self._ever_dropped: set[str] = set()
-        self.grow()
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Tokens of the full history, and of the view that was sent instead."""
+        return self.reader.tokens, self.tokens
+
+    @property
+    def savings(self) -> Totals:
+        """Tokens and USD that this conversation saved and spent so far."""
+        return self.ledger.totals
+
+    def recall(self, query: str | int) -> list[Archived]:
+        """The dropped span with that id (`s_7`) or number, verbatim, or those in which the words occur."""
+        return self._found(str(query), self._archived())
+
+    def handle_recall(self, arguments: str | Mapping[str, Any], *, restore: bool = False) -> str:
+        """Answer a call of the recall tool; put the text into the history as its result.
+
+        Where the call and its result will not be in the history, `restore` has what was found in the views to come.
+        """
+        query = query_of(arguments)
+        try:
+            archived = self._archived()
+            found = self._found(query, archived)
+            for span in found if restore else ():
+                self.restore(span.index)
+        except StoreError as error:
+            _log.warning("nothing recalled: %s", error)
+            return unavailable(query)
+        return answer(query, found, archived)
+
+    def restore(self, span: int | str) -> bool:
+        """Have a dropped span, 7 or `s_7`, back in its place for the rest of this conversation.
+
+        False if it is not dropped.
+        """
+        number = span_number(span)
+        if number not in self.decided.dropped:
+            return False
+        self._store.restore(self.tenant, self.root, self.restore_key(self.keys[number - 1]))
+        return True
+
+    def restore_key(self, key: str) -> str:
+        """The name under which a span's restore is stored: with an id it holds for conversations of that id only."""
+        return key if self.id is None else digest(self.id, key)
+
+    def __repr__(self) -> str:
+        return f"<Conversation {self.key}, {self.reader.newest} steps>"
+
+    def _archived(self) -> list[Archived]:
+        """The originals of all spans that the view is without, in their order."""
+        dropped = self.dropped
+        if not dropped:
+            return []
+        events = self._store.events(self.tenant, self.keys[: self.settled])
+        spans = {span.key: span for span in self._store.archived(self.tenant, list(events))}
+        keys = (self.keys[index - 1] for index in sorted(dropped))
+        return [spans[key] for key in keys if key in spans]
+
+    def _found(self, query: str, archived: Sequence[Archived]) -> list[Archived]:
+        found = find(query, archived)
+        self.ledger.recalled(sum(span.tokens for span in found))
+        return found
 
     @property
     def keys(self) -> Sequence[str]:
@@ -102,7 +210,7 @@ class Conversation:
 
     @property
     def new_tokens(self) -> int:
-        """What came since the last call; 0 when there was none that this session knows of."""
+        """Tokens that came since the last call; 0 when there was none that this session knows of."""
         return sum(self.reader.sizes[self.last_call.messages :]) if self.last_call else 0
 
     @property
@@ -110,14 +218,18 @@ class Conversation:
         """Tokens that were sent before and stand elsewhere now: the provider has to read them again."""
         return 0 if self.unmoved is None else self.moved_by(self.tokens, self.unmoved)
 
+    @property
+    def place(self) -> Place:
+        return Place(len(self._seen), self._chain.heads[-1] if self._seen else "", self.cut)
+
     def now(self) -> Moment:
         return Moment(
             history=self.reader.history(),
             sizes=tuple(self.reader.sizes),
             keys=tuple(self.keys),
-            place=Place(len(self._seen), self._chain.heads[-1] if self._seen else "", self.cut),
+            place=self.place,
             decided=self.decided,
-            restored=self._restored(),
+            restored=dict.fromkeys(sorted(self.restored), "restored"),
             view=tuple(self._view),
             tokens=self.tokens,
             config=self._config,
@@ -136,24 +248,31 @@ class Conversation:
         else:  # the caller's own objects go back: others may have been written to by whoever got the last view
             self._view = view_of(self.reader.history(), self.cut, noted=self._noted)
 
-    def take_over(self, old: Conversation) -> bool:
-        """Go on where another object left off, if this is the same conversation in other objects."""
-        known = len(old._seen)
-        heads = self._chain.heads
-        if not known or self.reader.wire is not old.reader.wire or heads[known - 1 : known] != old._chain.heads[-1:]:
-            return False
-        self.decided, self.cut, self._saved = old.decided, old.cut, old._saved
-        self.version, self.knows_all, self.looked_up = old.version, old.knows_all, old.looked_up
-        self.last_event = old.last_event
-        self.last_call, self.ahead, self.marked, self.drew_ahead = old.last_call, old.ahead, old.marked, old.drew_ahead
-        self.spent, self._ever_dropped = old.spent, old._ever_dropped
-        self._view = view_of(self.reader.history(), self.cut, noted=self._noted)
-        return True
+    def common(self, reader: Reader, chain: Chain) -> tuple[int, int]:
+        """How many messages a history shares with this one, if it goes on from it, and how many of them are steps.
 
-    def replaces(self, old: Conversation) -> bool:
-        """Whether this is a conversation whose past, as the other object knows it, was edited."""
-        common = min(len(self._seen), len(old._seen))
-        return self.root == old.root != "" and self._chain.heads[common - 1] != old._chain.heads[common - 1]
+        It goes on from this one if it holds all its steps. Words behind the last step may be gone: some agents put a
+        reminder behind every request that is not there in the next.
+        """
+        mine, its, known = self._chain.heads, chain.heads, len(self._seen)
+        if reader.wire is not self.reader.wire or not known:
+            return 0, 0
+        steps = known
+        while steps and self.reader.owners[steps - 1] == 0:
+            steps -= 1
+        if mine[-1:] == its[known - 1 : known]:
+            return known, steps
+        return (steps, steps) if steps and mine[steps - 1 : steps] == its[steps - 1 : steps] else (0, 0)
+
+    def adopt(self, reader: Reader, chain: Chain) -> None:
+        """Go on with a history that goes on from this one, read in other objects."""
+        self.reader, self._chain, self._seen = reader, chain, list(reader.messages)
+        self._view = view_of(reader.history(), self.cut, noted=self._noted)
+
+    def is_ahead_of(self, other: Conversation) -> bool:
+        """True if this one holds all messages of the other."""
+        known = len(other._seen)
+        return not known or self._chain.heads[known - 1 : known] == other._chain.heads[-1:]
 
     def goes_on_from(self, place: Place) -> bool:
         """Whether all that was there is still there, and the user has said nothing new since."""
@@ -165,7 +284,7 @@ class Conversation:
         )
 
     def learn(self, known: Known) -> None:
-        """What the store says of the settled spans."""
+        """Take in what the store says of the settled spans."""
         self.version, self.knows_all = known.version, known.is_all
         if known.first is None:
             return
@@ -177,24 +296,25 @@ class Conversation:
         self.looked_up = self.settled
 
     def heed(self, event: StoredEvent, news: Cut | None = None) -> None:
-        """An event that stands in the store; `news` is what it tells, where that need not be looked up."""
+        """Take in a stored event; `news` is the cut it made, where that need not be looked up."""
         if self.last_event is None or event.index >= self.last_event.index:
             self.last_event = event
         news = news or Cut(self._indices(event.dropped), self._indices(event.skeletons))
         self.decided = self.decided.then(news.dropped, news.skeletons)
         self._ever_dropped.update(event.dropped)
 
-    def _restored(self) -> dict[int, str]:
+    @property
+    def restored(self) -> frozenset[int]:
         """The spans that were dropped and somebody wanted back: they stay."""
         dropped = self._indices(self._ever_dropped)
-        return dict.fromkeys(sorted(dropped - self.decided.dropped), "restored") if dropped else {}
+        return dropped - self.decided.dropped if dropped else dropped
 
     def _indices(self, keys: Collection[str]) -> frozenset[int]:
         wanted = frozenset(keys)
         return frozenset(index for index, key in enumerate(self.keys, 1) if key in wanted) if wanted else frozenset()
 
     def moved_by(self, tokens: int, unmoved: int) -> int:
-        """The same for a view of so many tokens, so many of which stand where they stood."""
+        """Tokens the provider must read again for a view of `tokens`, of which `unmoved` are still cached."""
         return max(tokens - unmoved - self.new_tokens, 0)
 
     def apply(self, change: Change) -> None:
@@ -202,11 +322,11 @@ class Conversation:
             self.unmoved = change.unmoved if self.unmoved is None else min(self.unmoved, change.unmoved)
         self.cut = change.cut
         self.drew_ahead = False
-        self._view = change.view
+        self._view = list(change.view)  # others may go on from the same change
         self._saved = self.reader.tokens - change.tokens
 
     def called(self, time: float, messages: int | None = None) -> None:
-        """The agent makes its call with this view, and with more messages behind it where so many are given."""
+        """Record a call with this view, and with more behind it where the number of `messages` says so."""
         self.last_call = Call(len(self._seen) if messages is None else messages, time)
         self.unmoved = None
 
@@ -214,7 +334,12 @@ class Conversation:
         """Whether the provider has forgotten the prefix since the last call."""
         return self.last_call is not None and lifetime is not None and now - self.last_call.time > lifetime
 
-    def view(self) -> list[Message]:
-        """What to send, in the caller's own objects."""
+    def view(self) -> View:
+        """The messages to send, in the caller's own objects."""
         objects = self.reader.objects()
-        return [objects.get(id(message), message) for message in self._view] if objects else list(self._view)
+        return View([objects.get(id(message), message) for message in self._view] if objects else self._view, self)
+
+    def _opening(self, chain: Chain) -> str:
+        """The chain key of everything up to the user's first words."""
+        spoken = (place for place, message in enumerate(self.reader.messages) if message.get("role") == "user")
+        return chain.heads[next(spoken, -1)] if chain.heads else ""

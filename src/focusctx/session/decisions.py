@@ -1,19 +1,20 @@
-"""What one tenant's store knows of a conversation, and what it is told of an event."""
+"""Reading a conversation's decisions from the store, and the record of a new one."""
 
 from __future__ import annotations
 
 from .conversation import Conversation, Known
 from .proposal import Proposal
-from .store import Archived, Store, StoredEvent
+from .store import Store, StoredEvent
 
 
-def look_up(store: Store, tenant: str, conversation: Conversation) -> Known:
-    """What was decided on this chain, by whomever. Asks only about what is new, unless something changed.
+def look_up(store: Store, conversation: Conversation) -> Known:
+    """Read what was decided on this chain, by any process. Asks only about what is new, unless something changed.
 
     A decision was made for the future of one history: it holds where that history goes on, and not where a shorter
     one, a fork or the same task begun again, may still go another way. So the chain is asked for its events first.
     May run on a thread of its own, and be given up on: it changes nothing.
     """
+    tenant = conversation.tenant
     version = store.version(tenant, conversation.root)  # first: what comes meanwhile is found next time
     is_same = version == conversation.version
     if is_same and (conversation.knows_all or not version):
@@ -23,19 +24,9 @@ def look_up(store: Store, tenant: str, conversation: Conversation) -> Known:
     if not keys:
         return Known(version)
     events = list(store.events(tenant, keys).values())
-    named = list(dict.fromkeys(key for event in events for key in event.dropped))
-    restored = store.restored(tenant, named) if named else ()
+    named = {conversation.restore_key(key): key for event in events for key in event.dropped}
+    restored = [named[key] for key in store.restored(tenant, list(named))] if named else ()
     return Known(version, first, events, restored, is_all=first == 0 and len(events) == version)
-
-
-def left_out(store: Store, tenant: str, conversation: Conversation) -> list[Archived]:
-    """The originals of all spans that the view is without, in their order."""
-    if not conversation.dropped:
-        return []
-    events = store.events(tenant, conversation.keys[: conversation.settled])
-    spans = {span.key: span for span in store.archived(tenant, list(events))}
-    keys = (conversation.keys[index - 1] for index in sorted(conversation.dropped))
-    return [spans[key] for key in keys if key in spans]
 
 
 def event_of(conversation: Conversation, proposal: Proposal | None, time: float, balance: float) -> StoredEvent:

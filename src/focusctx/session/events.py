@@ -1,7 +1,9 @@
-"""What a session tells about itself: every change of a view, and why there was none although it was over budget."""
+"""The record of a session: every change of a view, and why there was none although it was over budget."""
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections import deque
 from dataclasses import dataclass, replace
 
@@ -9,6 +11,9 @@ from ..types import Result
 from .conversation import Conversation
 from .due import Cause, Judgement
 from .gate import Verdict
+
+_log = logging.getLogger("focusctx")
+_REMEMBERED = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +25,7 @@ class SessionEvent:
     cause: Cause
     why: str
     conversation: str
-    """The chain key of its first span."""
+    """Its key: the same in the log and on the dashboard."""
     span: int
     """The newest span's number when it was considered."""
     tokens_before: int
@@ -38,30 +43,50 @@ class SessionEvent:
         return same and not self.happened and self.result is None and last.result is None
 
 
-def remember(
-    events: deque[SessionEvent],
-    conversation: Conversation,
-    judgement: Judgement,
-    result: Result | None = None,
-    *,
-    moved_from: int | None = None,
-) -> None:
-    """Add what was judged; `moved_from` is the size before, where the view changed.
+class Log:
+    """The events of all conversations of a session, the newest at the end; each conversation has its own besides."""
 
-    A reason that goes on takes the place of the last entry, so that none floods the list.
-    """
-    event = SessionEvent(
-        happened=moved_from is not None,
-        cause=judgement.cause,
-        why=judgement.why,
-        conversation=conversation.root,
-        span=conversation.reader.newest,
-        tokens_before=conversation.tokens if moved_from is None else moved_from,
-        tokens_after=conversation.tokens,
-        verdict=judgement.verdict,
-        result=result,
-    )
-    if events and event.repeats(events[-1]):
-        events[-1] = replace(event, steps=events[-1].steps + 1)
-    else:
-        events.append(event)
+    def __init__(self) -> None:
+        self.events: deque[SessionEvent] = deque(maxlen=_REMEMBERED)
+        self._lock = threading.Lock()
+
+    def add(
+        self,
+        conversation: Conversation,
+        judgement: Judgement,
+        result: Result | None = None,
+        *,
+        moved_from: int | None = None,
+    ) -> None:
+        """Record a judgement, with a line in the log; `moved_from` is the size before, where the view changed.
+
+        A reason that goes on takes the place of its last entry, so that none floods the list or the log.
+        """
+        event = SessionEvent(
+            happened=moved_from is not None,
+            cause=judgement.cause,
+            why=judgement.why,
+            conversation=conversation.key,
+            span=conversation.reader.newest,
+            tokens_before=conversation.tokens if moved_from is None else moved_from,
+            tokens_after=conversation.tokens,
+            verdict=judgement.verdict,
+            result=result,
+        )
+        own = conversation.events
+        with self._lock:
+            last = own[-1] if own else None
+            if last is not None and event.repeats(last):
+                own[-1] = event = replace(event, steps=last.steps + 1)
+                self._replace(last, event)
+                return
+            own.append(event)
+            self.events.append(event)
+        what = f"{event.tokens_before:,} → {event.tokens_after:,} tokens" if event.happened else "left as it is"
+        _log.info("conversation %s, step %d: %s (%s: %s)", event.conversation, event.span, what, event.cause, event.why)
+
+    def _replace(self, old: SessionEvent, new: SessionEvent) -> None:
+        for place in range(len(self.events) - 1, -1, -1):
+            if self.events[place] is old:
+                self.events[place] = new
+                return

@@ -26,6 +26,12 @@ class Chain:
         self.heads: list[str] = []
         """`heads[n - 1]` stands for the first n messages."""
 
+    @classmethod
+    def of(cls, messages: Iterable[Message], owners: Iterable[Owner]) -> Chain:
+        chain = cls()
+        chain.extend(messages, owners)
+        return chain
+
     def extend(self, messages: Iterable[Message], owners: Iterable[Owner]) -> None:
         for message, owner in zip(messages, owners, strict=True):
             before = self.heads[-1] if self.heads else ""
@@ -36,6 +42,12 @@ class Chain:
                 self.keys.append(head)
             elif index:
                 self.keys[-1] = head
+
+
+def digest(*parts: str, size: int = _BYTES) -> str:
+    """A hash of several texts that no other texts have."""
+    joined = "".join(f"{len(part)}:{part}" for part in parts)
+    return blake2b(joined.encode("utf-8", "surrogatepass"), digest_size=size).hexdigest()
 
 
 def canonical(message: Message) -> bytes:

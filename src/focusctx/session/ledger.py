@@ -1,4 +1,4 @@
-"""What a session saved and spent, call by call, at the prices of the agent's model.
+"""Savings and costs of a conversation, call by call, at the prices of the agent's model.
 
 Each call is held against the one with the full history. What was left out would have been read from the provider's
 cache, or written to it again once that had gone cold. What stands behind a change has to be written again too. Of
@@ -7,21 +7,31 @@ a conversation's first call nothing is known of the cache; it is taken to be war
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from ..prices import Price
-from .conversation import Conversation
 from .store import Totals
+
+if TYPE_CHECKING:
+    from .conversation import Conversation
 
 
 class Ledger:
-    def __init__(self, price: Price) -> None:
-        self._price = price
-        self.totals = Totals()
+    """Adds up, and passes on what is added: a conversation's to its session's, that one's to the store's."""
 
-    def call(self, conversation: Conversation, *, cold: bool) -> Totals:
+    def __init__(self, price: Price, pass_on: Callable[[Totals], object]) -> None:
+        self.totals = Totals()
+        self._price = price
+        self._pass_on = pass_on
+        self._lock = threading.Lock()
+
+    def call(self, conversation: Conversation, *, cold: bool) -> None:
         """One call of the agent with the conversation's view."""
         read, write = self._price.cache_read, self._price.cache_write
         left_out = conversation.reader.tokens - conversation.tokens
-        return self._add(
+        self.add(
             Totals(
                 events=int(conversation.unmoved is not None),
                 tokens_saved=left_out,
@@ -30,17 +40,18 @@ class Ledger:
             )
         )
 
-    def drew(self, cost: float) -> Totals:
+    def drew(self, cost: float) -> None:
         """Sketches that were paid for, used or not."""
-        return self._add(Totals(drafts=cost))
+        self.add(Totals(drafts=cost))
 
-    def recalled(self, tokens: int) -> Totals:
+    def recalled(self, tokens: int) -> None:
         """Spans that came back, written once."""
-        return self._add(Totals(recalls=self._dollars(self._price.cache_write * tokens)))
+        self.add(Totals(recalls=self._dollars(self._price.cache_write * tokens)))
 
-    def _add(self, added: Totals) -> Totals:
-        self.totals += added
-        return added
+    def add(self, added: Totals) -> None:
+        with self._lock:
+            self.totals += added
+        self._pass_on(added)
 
     def _dollars(self, tokens: float) -> float:
         return tokens * self._price.input / 1_000_000

@@ -106,10 +106,11 @@ def up_to_date(proposal: Proposal, now: Moment, focus: Focus) -> Proposal:
 def _holds(proposal: Proposal, now: Moment) -> bool:
     """Whether what came since is behind it all, leaves the room that was filled, and needs nothing that would go."""
     then, gone = proposal.moment.history, proposal.change.cut.dropped
+    roomy = max(_AT_THE_BUDGET * now.config.budget, proposal.moment.tokens)
     since = now.history.owners[len(then.messages) :]
     owners = chain.from_iterable((owner,) if isinstance(owner, int) else owner for owner in since)
     return (
-        (proposal.drafted.offers is None or now.tokens <= _AT_THE_BUDGET * now.config.budget)
+        (proposal.drafted.offers is None or now.tokens <= roomy)
         and now.decided == proposal.moment.decided
         and all(map(is_, then.messages, now.history.messages))  # the caller's own objects go back
         and all(owner == 0 or owner >= then.newest for owner in owners)

@@ -118,7 +118,8 @@ class Store(Protocol):
 
     A store whose answers take microseconds may say so with an attribute `quick = True`: async programs then ask it
     on their event loop. Writing, and all other stores, get a thread; one that has its own may have a method
-    `on_a_thread(function)`, which returns an `asyncio.Future`.
+    `on_a_thread(function)`, which returns an `asyncio.Future`. `lasting = False` says that it ends with the program:
+    then nothing needs to be written to it at that point.
     """
 
     def version(self, tenant: str, root: str) -> int:

@@ -1,10 +1,12 @@
 """Totals on their way to the store, gathered over all sessions of the process that share it.
 
-They are written together and not at every call: a file or a server takes longer for them than a view takes.
+They are written together and not at every call: a file or a server takes longer for them than a view takes. What is
+left is written when a conversation is let go of, when a session is closed and when the program ends.
 """
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import time
@@ -21,7 +23,7 @@ _NOTHING = Totals()
 
 
 class Unwritten(ForkSafe):
-    """What was saved and spent since that was last written, by tenant."""
+    """Savings and costs since they were last written, by tenant."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,14 +34,21 @@ class Unwritten(ForkSafe):
     def is_due(self) -> bool:
         return bool(self._totals) and time.monotonic() - self._written_at > _BETWEEN
 
-    def add(self, tenant: str, added: Totals) -> None:
+    def hurry(self) -> None:
+        """Have them written at the next chance."""
+        self._written_at = float("-inf")
+
+    def add(self, store: Store, tenant: str, added: Totals) -> None:
         if added != _NOTHING:
             with self._lock:
                 self._totals[tenant] = self._totals.get(tenant, _NOTHING) + added
+                if getattr(store, "lasting", True):
+                    _waiting[self] = store
 
     def write(self, store: Store) -> None:
         with self._lock:
             totals, self._totals, self._written_at = self._totals, {}, time.monotonic()
+            _waiting.pop(self, None)
         for tenant, added in totals.items():
             try:
                 store.add(tenant, added)
@@ -48,13 +57,31 @@ class Unwritten(ForkSafe):
 
 
 _shared: WeakKeyDictionary[Store, Unwritten] = WeakKeyDictionary()
-if hasattr(os, "register_at_fork"):  # what the parent has not written, it will
-    os.register_at_fork(after_in_child=_shared.clear)
+_waiting: dict[Unwritten, Store] = {}
+"""Stores that have something to be written, held until it is."""
 
 
 def unwritten(store: Store) -> Unwritten:
     """The one of all sessions that share this object."""
     try:
         return _shared.setdefault(store, Unwritten())
-    except TypeError:  # somebody's own store, which cannot be a key
+    except TypeError:  # a store of the caller's own that cannot be a key
         return Unwritten()
+
+
+@atexit.register
+def _write_all() -> None:
+    for waiting, store in list(_waiting.items()):
+        try:
+            waiting.write(store)
+        except Exception as error:  # the program ends all the same
+            _log.warning("totals not stored: %s", error)
+
+
+def _forget_all() -> None:
+    _shared.clear()
+    _waiting.clear()
+
+
+if hasattr(os, "register_at_fork"):  # what the parent has not written, it will
+    os.register_at_fork(after_in_child=_forget_all)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+from pathlib import Path
+from weakref import WeakValueDictionary
+
 from ...errors import ConfigError
 from ..store import Store
 
@@ -35,3 +39,23 @@ def store_from(url: str | Store = "memory") -> Store:
         return RedisStore.from_url(url)
     # Only the scheme is repeated: the rest may hold a password.
     raise ConfigError(f"{scheme!r} names no store, or not in this form: {_FORMS}")
+
+
+_shared: WeakValueDictionary[str, Store] = WeakValueDictionary()
+_sharing = threading.Lock()
+
+
+def shared_store(url: str) -> Store:
+    """The store a URL names, one object for all who ask in this process, so that it is opened once.
+
+    Closing it lets go of files and connections until it is used again: nobody loses it to another one's `close`.
+    A store in memory is the caller's own.
+    """
+    if url == "memory":
+        return store_from(url)
+    name = f"sqlite:{Path(url.removeprefix('sqlite:///')).absolute()}" if url.startswith("sqlite:///") else url
+    with _sharing:
+        store = _shared.get(name)
+        if store is None:
+            store = _shared[name] = store_from(url)
+        return store

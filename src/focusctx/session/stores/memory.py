@@ -14,6 +14,7 @@ class MemoryStore(ForkSafe):
     """All that is stored is keyed by (tenant, chain key)."""
 
     quick = True
+    lasting = False
 
     def __init__(self) -> None:
         super().__init__()
