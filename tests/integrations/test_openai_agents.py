@@ -148,7 +148,8 @@ async def test_a_history_that_is_nested_at_a_handoff_is_read_as_steps(dropped: A
     assert len(requests[-1].raw) < (0.6 if dropped == "remove" else 0.75) * len(plain[-1].raw)
     (nested,) = [one for one in requests[-1].messages if "<CONVERSATION HISTORY>" in str(one.get("content"))]
     (record,) = _extract_nested_history_transcript(nested)[:1]
-    assert record == {"role": "user", "content": task.TASK}
+    assert record["role"] == "user"
+    assert record["content"].startswith(task.TASK)
     assert ("Left out to save space" in nested["content"]) == recall
     assert ("[output omitted]" in nested["content"]) == recall
     calls = [one for one in _extract_nested_history_transcript(nested) if one.get("type") == "function_call"]
