@@ -30,8 +30,8 @@ def focused(model: _Kind, focus: Source, *, tenant: TenantOf | None = None) -> _
     return cast("_Kind", changed)
 
 
-def _focused(kind: type[Any]) -> type:
-    class Focused(kind):  # type: ignore[misc]
+def _focused(kind: type[Any]) -> type[Any]:
+    class Focused(kind):
         focusctx: Plug
 
         def invoke(self, messages: list[Native], *args: Any, **kwargs: Any) -> Any:

@@ -29,8 +29,8 @@ def focused(llm: _Kind, focus: Source, *, tenant: TenantOf | None = None) -> _Ki
     return changed
 
 
-def _focused(kind: type[Any]) -> type:
-    class Focused(kind):  # type: ignore[misc]
+def _focused(kind: type[Any]) -> type[Any]:
+    class Focused(kind):
         _focusctx: Plug = PrivateAttr()
 
         @property
@@ -55,7 +55,7 @@ def _focused(kind: type[Any]) -> type:
         def _view(self, messages: str | list[Message]) -> str | list[Message]:
             with fail_open():
                 if isinstance(messages, list):
-                    return self._focusctx.view(messages, _FORMAT, self._caller())
+                    messages = self._focusctx.view(messages, _FORMAT, self._caller())
             return messages
 
         def _caller(self) -> Caller:

@@ -40,8 +40,8 @@ def _attach(llm: LLM, plug: Plug) -> None:
     object.__setattr__(llm, "__pydantic_private__", {**private, "_focusctx": plug})
 
 
-def _focused(kind: type[Any]) -> type:
-    class Focused(kind):  # type: ignore[misc]
+def _focused(kind: type[Any]) -> type[Any]:
+    class Focused(kind):
         _focusctx: Plug = PrivateAttr()
 
         @property
@@ -64,14 +64,14 @@ def _focused(kind: type[Any]) -> type:
             with fail_open():
                 if not isinstance(messages, _Sent):
                     history = _History(messages)
-                    return history.sent(self._focusctx.view(history.given, FORMAT, self._caller()))
+                    messages = history.sent(self._focusctx.view(history.given, FORMAT, self._caller()))
             return messages
 
         async def _aview(self, messages: Sequence[ChatMessage]) -> Sequence[ChatMessage]:
             with fail_open():
                 if not isinstance(messages, _Sent):
                     history = _History(messages)
-                    return history.sent(await self._focusctx.aview(history.given, FORMAT, self._caller()))
+                    messages = history.sent(await self._focusctx.aview(history.given, FORMAT, self._caller()))
             return messages
 
         def _caller(self) -> Caller:

@@ -23,6 +23,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeAlias
 
 from ..compressor import Focus
@@ -138,10 +139,12 @@ class Plug:
 
     def _session(self, caller: Caller) -> AbstractContextManager[Session]:
         if isinstance(self._source, Session):
-            return nullcontext(_of_tenant(self._source, caller))
+            return nullcontext(self._made(caller))
         return self._sessions.use((caller.tenant, caller.model), lambda: self._made(caller))
 
     def _made(self, caller: Caller) -> Session:
+        if isinstance(self._source, Session):
+            return _of_tenant(self._source, caller)
         if isinstance(self._source, Focus):
             return self._source.session(tenant=caller.tenant, model=caller.model)
         # One session follows many conversations: a factory must not choose by the id of the first.
@@ -258,13 +261,16 @@ def _is_copy(message: Message, original: Message) -> bool:
     return {**message, **text} == {**original, **text}
 
 
-@contextmanager
-def fail_open() -> Iterator[None]:
+class fail_open:  # noqa: N801  used like a function
     """Translation and view stand inside, the framework's own call after it: that one is made in any case."""
-    try:
-        yield
-    except Exception:
-        _log.warning("history passed on uncompressed", exc_info=True)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> bool:
+        if isinstance(error, Exception):
+            _log.warning("history passed on uncompressed", exc_info=error)
+        return isinstance(error, Exception)
 
 
 @contextmanager
