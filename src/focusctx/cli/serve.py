@@ -163,6 +163,8 @@ def _without_password(url: str) -> str:
 def _log_to_stderr() -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
+    # The proxy has a line of its own for each event, with the words for a dry run.
+    handler.addFilter(lambda record: record.name != "focusctx" or record.levelno > logging.INFO)
     log = logging.getLogger("focusctx")
     log.addHandler(handler)
     log.setLevel(logging.INFO)

@@ -1,4 +1,4 @@
-"""Who calls: decisions are kept apart by the caller's key, of which only a hash is ever held."""
+"""Who calls, and in which run. Only a hash of the caller's key is ever held."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ _KEYS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 
 
 def tenant_of(headers: Mapping[str, str], upstream: str) -> str:
-    """The scope of a caller's decisions. Two runs that look alike share theirs, unless a header tells them apart."""
+    """The scope of a caller's decisions: nobody with another key sees them."""
     whose = [upstream, *(headers.get(name, "") for name in _KEYS)]
-    whose.append(next((headers[name] for name in _SESSIONS if name in headers), ""))
     return blake2b("\0".join(whose).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+
+
+def run_of(headers: Mapping[str, str]) -> str | None:
+    """The caller's own name for the run, if a header gives one: what runs of other names do not share."""
+    return next((headers[name] for name in _SESSIONS if headers.get(name)), None)

@@ -16,12 +16,12 @@ from ..errors import FocusError
 from ..pipeline.split import read_history
 from ..session.events import SessionEvent
 from .body import Fields, read, spell, write_fields, write_list
-from .caller import tenant_of
+from .caller import run_of, tenant_of
 from .encoding import unpack
 from .growing import Bodies, Body
 from .last import MUCH
 from .recall.request import offer
-from .sessions import Key, Live, Sessions, Step, root_of
+from .sessions import Key, Live, Sessions, Step
 
 _log = logging.getLogger("focusctx.proxy")
 
@@ -87,16 +87,16 @@ class Compression:
         try:
             encoding = headers.get("content-encoding")
             plain = unpack(body, encoding, self._limit) if encoding else body
-            found = self._bodies.read(plain, route.field) if plain else None
+            tenant = tenant_of(headers, upstream)
+            found = self._bodies.read(plain, route.field, tenant) if plain else None
             if found is None:
                 return None
             if not isinstance(found, Body) or not found.spelled or _is_elsewhere(found.fields):
                 return self._renamed(found)
-            model, root = _model(found.fields), root_of(found.spelled)
-            key = Key(tenant_of(headers, upstream), upstream, route.format, model, root)
+            key = Key(tenant, upstream, route.format, _model(found.fields), run_of(headers))
             if route.counts:
                 return await self._count(key, route, found)
-            live = self._sessions.open(key)
+            live = self._sessions.open(key, found.spelled)
             return self._put_together(live, route, found, await self._view(live, route, found.spelled, started))
         except FocusError as error:
             _log.warning("request passed on as it came: %s", error)
@@ -118,14 +118,22 @@ class Compression:
             self._sessions.make_room(live)
             self._note(live, Step(time.time(), *last.tokens, time.perf_counter() - started, exact=False))
         else:
-            reading = last.begin(spelled)
-            self._sessions.make_room(live)
-            if reading.new > MUCH:  # counted on a thread first: what was counted once is known
-                focus = live.session.focus
-                count = partial(read_history, reading.messages, focus.config, focus.count, format=route.format)
-                await asyncio.to_thread(count)
-            view = await live.session.aview(reading.messages, format=route.format, after=last.unseen)
-            last.end(reading, view)
+            with live.using():
+                reading = last.begin(spelled)
+                self._sessions.make_room(live)
+                if reading.new > MUCH:  # counted on a thread first: what was counted once is known
+                    focus = live.session.focus
+                    count = partial(read_history, reading.messages, focus.config, focus.count, format=route.format)
+                    await asyncio.to_thread(count)
+                view = await live.session.aview(
+                    reading.messages,
+                    format=route.format,
+                    id=live.key.id,
+                    after=last.unseen,
+                    of=live.conversation,
+                    name=live.id,
+                )
+                last.end(reading, view)
             self._note(live, Step(time.time(), *view.conversation.size, time.perf_counter() - started))
         return None if self._dry_run else last.view
 
@@ -151,11 +159,16 @@ class Compression:
 
     async def _count(self, key: Key, route: Route, found: Body) -> Shrunk | None:
         """How many tokens would go up, for a conversation that is known."""
-        live = self._sessions.find(key)
+        live = self._sessions.find(key, found.spelled)
         if live is None or not live.last.was_looked_at or self._dry_run:
             return None
-        reading = live.last.begin(found.spelled)  # for the session it is the last one now, and nobody made that call
-        kept = reading.spell(await live.session.apeek(reading.messages, format=route.format))
+        with live.using():
+            reading = live.last.begin(found.spelled)  # read by the session as its last one, and nobody made that call
+            view = await live.session.apeek(
+                reading.messages, format=route.format, id=key.id, of=live.conversation, name=live.id
+            )
+            live.last.conversation = view.conversation
+        kept = reading.spell(view)
         return None if kept is None else Shrunk(found.holding(kept))
 
 

@@ -63,12 +63,15 @@ class Bodies:
     """The requests seen last, to read the next ones by."""
 
     def __init__(self) -> None:
-        self._recent: dict[tuple[str, bytes], list[_Candidate]] = {}
+        self._recent: dict[tuple[str, str, bytes], list[_Candidate]] = {}
         self._held = 0
 
-    def read(self, body: bytes, field: str) -> Body | Fields | None:
-        """The request; its fields where there is no list of that name, None where it is no JSON object."""
-        head = field, body[:_HEAD]
+    def read(self, body: bytes, field: str, whose: str = "") -> Body | Fields | None:
+        """The request; its fields where there is no list of that name, None where it is no JSON object.
+
+        It is held against earlier ones of the same caller only.
+        """
+        head = whose, field, body[:_HEAD]
         known = self._recent.get(head, [])
         last = None
         for number, (place, tail, old) in enumerate(known):
@@ -82,7 +85,7 @@ class Bodies:
             self._remember(head, read)
         return read
 
-    def _remember(self, head: tuple[str, bytes], body: Body) -> None:
+    def _remember(self, head: tuple[str, str, bytes], body: Body) -> None:
         known = self._recent.setdefault(head, [])
         size = len(body.start)
         place = slice(max(size - _TAIL, 0), size)

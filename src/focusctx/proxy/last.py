@@ -1,6 +1,7 @@
-"""The last request of a conversation. One that adds little to it needs no look: nothing can be due.
+"""The last request of a conversation. The next one is known by it, and needs no look where it adds little.
 
-What went up then goes up again, with what is new behind it. For most such requests nobody decodes or counts anything.
+Where nothing can be due, what went up then goes up again, with what is new behind it. For most such requests nobody
+decodes or counts anything.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from ..pipeline.split import check_list, tokens_of
 from ..session.conversation import Call, Conversation, View
 from ..session.due import BYTES_PER_TOKEN, Growth
 from ..session.session import Session
-from ..wire import wire_named
-from .body import Known, Reading
+from ..wire import Kind, wire_named
+from ..wire.marks import unmarked
+from .body import Known, Reading, read
 
 MUCH = 128 * 1024
 """Bytes that take so long to count that other requests would notice."""
 _USUAL_BYTES_PER_TOKEN = 4
+_MARK = b"cache_control"
 
 _WITHOUT_MEDIA = {
     "chat_completions": ("text", "refusal", "function", "custom"),
@@ -54,8 +57,9 @@ class Last:
         self.conversation: Conversation | None = None
         """The session's object, once it has looked."""
         self._known = Known()
-        self._spelled: list[bytes] | None = []
-        """None while no request can go on from it."""
+        self._spelled: list[bytes] = []
+        self._can_go_on = True
+        """False while it is looked at: what it will be followed by is not known yet."""
         self._seen = 0, 0
         """Tokens when the session looked: of all messages, and of what went up."""
         self._more = Growth()
@@ -78,15 +82,57 @@ class Last:
         more = self._more.tokens + _usual_tokens(self._uncounted)
         return full + more, sent + more
 
+    @property
+    def length(self) -> int:
+        """The number of its messages."""
+        return len(self._spelled)
+
+    def is_continued_by(self, spelled: Sequence[bytes]) -> bool:
+        """True if a request begins with all messages of this one."""
+        known = self._spelled
+        if len(spelled) < len(known) or (known and spelled[len(known) - 1] != known[-1]):
+            return False  # most that are not the same differ at the end
+        return spelled[: len(known)] == known
+
+    def is_resumed_by(self, spelled: Sequence[bytes]) -> bool:
+        """True if a request holds all steps of this one: cache marks may have moved, later words may be gone."""
+        known = self._spelled
+        pairs = enumerate(zip(known, spelled, strict=False))
+        place = next((place for place, (old, new) in pairs if not _is_same(old, new)), min(len(known), len(spelled)))
+        if place == len(known):
+            return True
+        return all(self._kinds(place) == {Kind.WORDS} for place in range(place, len(known))) and self._ends_a_step(
+            place
+        )
+
+    def _ends_a_step(self, place: int) -> bool:
+        """True if a step has its result before that place: words right behind the model's turn may be one."""
+        words = 0
+        while place:
+            place -= 1
+            kinds = self._kinds(place)
+            if Kind.RESULT in kinds:
+                return True
+            if Kind.TURN in kinds:
+                return words > 0
+            words += 1
+        return False
+
+    def _kinds(self, place: int) -> set[Kind]:
+        message = read(self._spelled[place])
+        return (
+            {part.kind for part in wire_named(self._format).read(message, place)}
+            if isinstance(message, dict)
+            else set()
+        )
+
     def goes_on(self, spelled: list[bytes]) -> bool:
         """Whether a request only adds to this one, and so little that nothing can be due. Then it is the last one."""
-        known = self._spelled
-        if known is None or spelled[: len(known)] != known:
+        if not (self._can_go_on and self.is_continued_by(spelled)):
             if self.was_looked_at:
                 return False
-            self._start_over()  # another branch of what nobody has looked at
-            known = []
-        new = spelled[len(known) :]
+            self._start_over()  # nobody has looked, and words behind its last step are gone
+        new = spelled[len(self._spelled) :]
         grown = self._grown(spelled, new)
         if grown is None or (self.was_looked_at and not self._was_appended(len(spelled))):
             return False
@@ -100,8 +146,8 @@ class Last:
         return True
 
     def begin(self, spelled: list[bytes]) -> Reading:
-        """A request is on its way through the session. Until it is through, none goes on from it, or from another."""
-        self.was_looked_at, self._spelled = True, None
+        """Read a request that goes through the session. None goes on from the last one until it is through."""
+        self.was_looked_at, self._can_go_on = True, False
         reading = self._known.read(spelled)
         self.size = reading.size
         return reading
@@ -122,6 +168,7 @@ class Last:
 
     def _start_over(self) -> None:
         self._spelled, self._more, self._uncounted, self.size, self.unseen = [], Growth(), [], 0, None
+        self._can_go_on = True
 
     def _grown(self, spelled: list[bytes], new: list[bytes]) -> tuple[Growth, list[bytes]] | None:
         """What came since somebody looked, and what of it nobody counted; None where something may be due.
@@ -143,6 +190,16 @@ class Last:
         sizes = [tokens_of(message, wire, count) for message in messages]
         more = Growth(self._more.tokens + sum(sizes), step=sum(sizes[len(self._uncounted) :]))
         return (more, []) if self._is_quiet(more) else None
+
+
+def _is_same(old: bytes, new: bytes) -> bool:
+    """True for equal messages, cache marks aside."""
+    if old == new:
+        return True
+    if _MARK not in old and _MARK not in new:
+        return False
+    before, after = read(old), read(new)
+    return isinstance(before, dict) and isinstance(after, dict) and unmarked(before) == unmarked(after)
 
 
 def _usual_tokens(messages: Sequence[bytes]) -> int:

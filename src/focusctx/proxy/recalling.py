@@ -54,7 +54,7 @@ class Recalling:
         return Ask(self._pool, self._outgoing, write_fields(fields))
 
     async def _recall(self, query: str) -> str:
-        return await asyncio.to_thread(self._live.session.handle_recall, query, restore=True)
+        return await asyncio.to_thread(self._live.recall, query)
 
 
 def _response(answer: Answer, body: bytes) -> web.Response:

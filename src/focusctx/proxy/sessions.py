@@ -1,19 +1,27 @@
-"""The conversations that go through the proxy: one session each, found by how it began."""
+"""The conversations that go through the proxy, one object each.
+
+A request belongs to the conversation of the same caller, run and model whose last request it goes on from. Two runs
+that begin alike are one as long as their messages are equal, and two from where they differ.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
 
+from ..session.conversation import Conversation
 from ..session.events import SessionEvent
-from ..session.keys import canonical
+from ..session.keys import canonical, digest
+from ..session.recall import answer
 from ..session.session import Session
+from ..session.store import Totals
 from .body import read
 from .last import Last
 
@@ -25,13 +33,13 @@ _STEPS = 2000
 
 
 class Key(NamedTuple):
-    """What tells one conversation from another."""
+    """Who calls whom, and the caller's own name for the run."""
 
     tenant: str
     upstream: str
     format: str
     model: str
-    root: str
+    id: str | None = None
 
 
 class Step(NamedTuple):
@@ -49,43 +57,78 @@ class Step(NamedTuple):
     """False where nobody counted: nothing could be due."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Live:
-    """A conversation, and what is told of it."""
+    """A conversation: its last request, its steps, and the session's object for it once that has looked."""
 
     id: str
     key: Key
+    root: str
     session: Session
     last: Last
     held: int = 0
     """Bytes of memory that it is known to take."""
     started: float = field(default_factory=time.time)
     steps: deque[Step] = field(default_factory=lambda: deque(maxlen=_STEPS))
+    in_use: bool = False
+    """True while a request of it goes through the session: another one that comes works on an object of its own."""
     _last_event: SessionEvent | None = None
     _net: float = 0.0
+
+    @property
+    def conversation(self) -> Conversation | None:
+        return self.last.conversation
+
+    @property
+    def events(self) -> list[SessionEvent]:
+        return list(self.conversation.events) if self.conversation else []
+
+    @property
+    def savings(self) -> Totals:
+        return self.conversation.savings if self.conversation else Totals()
+
+    @contextmanager
+    def using(self) -> Iterator[None]:
+        """While a request of it goes through the session."""
+        self.in_use = True
+        try:
+            yield
+        finally:
+            self.in_use = False
+
+    def recall(self, query: str) -> str:
+        """Answer a call of the recall tool; what it finds is back in this conversation's views."""
+        if self.conversation is None:
+            return answer(query, (), ())
+        return self.conversation.handle_recall(query, restore=True)
 
     def news(self) -> list[SessionEvent]:
         """The events since this was last asked; a reason that merely goes on is no news."""
         fresh: list[SessionEvent] = []
-        for event in reversed(self.session.events):
+        events = self.conversation.events if self.conversation else ()
+        for event in reversed(events):
             if event is self._last_event or event.steps > 1:
                 break
             fresh.append(event)
-        self._last_event = self.session.events[-1] if self.session.events else None
+        self._last_event = events[-1] if events else None
         return fresh[::-1]
 
     def earned(self) -> float:
         """USD saved net since this was last asked; less than nothing where more was spent."""
-        before, self._net = self._net, self.session.savings.net
+        before, self._net = self._net, self.savings.net
         return self._net - before
 
 
 class Sessions:
-    """All of them, the one used last at the end."""
+    """All of them, the one used last at the end. Those of one caller and model share a session."""
 
     def __init__(self, make: Callable[[Key], Session]) -> None:
         self._make = make
-        self._live: OrderedDict[Key, Live] = OrderedDict()
+        self._live: OrderedDict[str, Live] = OrderedDict()
+        self._alike: dict[tuple[Key, str], list[Live]] = {}
+        """Those that began alike."""
+        self._sessions: dict[Key, Session] = {}
+        self._users: Counter[Key] = Counter()
         self._held = 0
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -95,19 +138,17 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._live)
 
-    def find(self, key: Key) -> Live | None:
-        return self._live.get(key)
-
     def with_id(self, id: str) -> Live | None:
-        return next((live for live in self if live.id == id), None)
+        return self._live.get(id)
 
-    def open(self, key: Key) -> Live:
-        live = self._live.get(key)
-        if live is None:
-            name = blake2b(repr(key).encode(), digest_size=6).hexdigest()
-            session = self._make(key)
-            live = self._live[key] = Live(name, key, session, Last(session, key.format))
-        self._live.move_to_end(key)
+    def find(self, key: Key, spelled: Sequence[bytes]) -> Live | None:
+        """The conversation that a request with these messages goes on from, unless another request is using it."""
+        return self._find(key, root_of(spelled), spelled)
+
+    def open(self, key: Key, spelled: Sequence[bytes]) -> Live:
+        root = root_of(spelled)
+        live = self._find(key, root, spelled) or self._new(key, root)
+        self._live.move_to_end(live.id)
         return live
 
     def make_room(self, live: Live) -> None:
@@ -115,25 +156,65 @@ class Sessions:
         self._held += live.last.size - live.held
         live.held = live.last.size
         while len(self._live) > _MOST or (self._held > _MOST_BYTES and len(self._live) > 1):
-            _, oldest = self._live.popitem(last=False)
-            self._held -= oldest.held
-            task = asyncio.get_running_loop().create_task(asyncio.to_thread(oldest.session.close))
+            oldest = next((other for other in self._live.values() if other is not live and not other.in_use), None)
+            if oldest is None:
+                return
+            self._let_go(oldest)
+
+    async def close(self) -> None:
+        self._live.clear()
+        self._alike.clear()
+        for session in self._sessions.values():
+            await asyncio.to_thread(session.close)
+        await asyncio.gather(*self._closing, return_exceptions=True)
+
+    def _find(self, key: Key, root: str, spelled: Sequence[bytes]) -> Live | None:
+        alike = self._alike.get((key, root), ())
+        idle = [live for live in alike if not live.in_use]
+        continued = [live for live in idle if live.last.is_continued_by(spelled)]
+        return max(continued, key=lambda live: live.last.length, default=None) or max(
+            (live for live in idle if live.last.is_resumed_by(spelled)), key=lambda live: live.last.length, default=None
+        )
+
+    def _new(self, key: Key, root: str) -> Live:
+        whose = key._replace(id=None)
+        session = self._sessions.get(whose)
+        if session is None:
+            session = self._sessions[whose] = self._make(whose)
+        self._users[whose] += 1
+        first = name = digest(*(part or "" for part in key), root, size=6)
+        number = 1
+        while name in self._live:
+            number += 1
+            name = f"{first}-{number}"
+        live = self._live[name] = Live(name, key, root, session, Last(session, key.format))
+        self._alike.setdefault((key, root), []).append(live)
+        return live
+
+    def _let_go(self, live: Live) -> None:
+        del self._live[live.id]
+        self._held -= live.held
+        alike = self._alike[live.key, live.root]
+        alike.remove(live)
+        if not alike:
+            del self._alike[live.key, live.root]
+        if live.conversation is not None:
+            live.session.forget(live.conversation)
+        whose = live.key._replace(id=None)
+        self._users[whose] -= 1
+        if not self._users[whose]:
+            del self._users[whose], self._sessions[whose]
+            task = asyncio.get_running_loop().create_task(asyncio.to_thread(live.session.close))
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
-    async def close(self) -> None:
-        while self._live:
-            _, live = self._live.popitem()
-            await asyncio.to_thread(live.session.close)
-        await asyncio.gather(*self._closing, return_exceptions=True)
 
-
-def root_of(messages: list[bytes]) -> str:
+def root_of(messages: Sequence[bytes]) -> str:
     """How the conversation began: everything up to the user's first words, cache marks aside."""
     beginning = []
     for spelled in messages:
-        digest, is_user = _beginning(spelled)
-        beginning.append(digest)
+        found, is_user = _beginning(spelled)
+        beginning.append(found)
         if is_user:
             break
     return blake2b(b"".join(beginning), digest_size=16).hexdigest()

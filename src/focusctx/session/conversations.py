@@ -54,11 +54,12 @@ class Conversations:
     ) -> Iterator[Conversation]:
         """The conversation that these messages are, read as far as they go, for this call alone.
 
-        `of` is the one that is expected to go on, and `name` is the key that a new one gets, where the caller knows.
+        A caller that tells conversations apart itself gives the `name` of this one, and the object `of` it that goes
+        on, if there is one.
         """
         check_list(messages, len(messages) if isinstance(messages, list | tuple) else 0)
-        shelf = Shelf.of(messages, id, format)
-        conversation = self._grown(messages, shelf, of) or self._read(messages, shelf, name)
+        shelf = Shelf(id, format, f"name {name}") if name else Shelf.of(messages, id, format)
+        conversation = self._grown(messages, shelf) or self._read(messages, shelf, name, of)
         try:
             if not self._frozen:
                 conversation = self._current(conversation, messages, shelf)
@@ -80,9 +81,9 @@ class Conversations:
         self._registry.remove(conversation)
         self._let_go(conversation)
 
-    def _grown(self, messages: Sequence[Message], shelf: Shelf, of: Conversation | None) -> Conversation | None:
+    def _grown(self, messages: Sequence[Message], shelf: Shelf) -> Conversation | None:
         """A conversation that is held and only got longer: the usual case, and only what is new is read."""
-        conversation = self._registry.continued_by(messages, shelf, of)
+        conversation = self._registry.continued_by(messages, shelf)
         if conversation is None:
             return None
         try:
@@ -99,7 +100,9 @@ class Conversations:
             raise
         return conversation
 
-    def _read(self, messages: Sequence[Message], shelf: Shelf, name: str | None) -> Conversation:
+    def _read(
+        self, messages: Sequence[Message], shelf: Shelf, name: str | None, of: Conversation | None
+    ) -> Conversation:
         """A conversation that is new here, or held in other objects."""
         check_list(messages)
         reader, chain = self._read_all(messages, shelf.format)
@@ -107,7 +110,10 @@ class Conversations:
         if conversation is not None:
             conversation.adopt(reader, chain)
             return conversation
-        return self._add(self._begin(reader, chain, shelf.id), shelf, name)
+        conversation = self._begin(reader, chain, shelf.id)
+        if of is not None:
+            self._replace(of, conversation)
+        return self._add(conversation, shelf, name)
 
     def _current(self, conversation: Conversation, messages: Sequence[Message], shelf: Shelf) -> Conversation:
         """The conversation as it is now: agents edit messages in place, mostly new ones.
@@ -121,10 +127,14 @@ class Conversations:
         if conversation.common(reader, chain) > (0, 0):
             conversation.adopt(reader, chain)
             return conversation
-        self.forget(conversation)  # its past is not what it was
         edited = self._begin(reader, chain, shelf.id)
-        edited.events, edited.ledger = conversation.events, conversation.ledger
+        self._replace(conversation, edited)
         return self._add(edited, shelf, conversation.key)
+
+    def _replace(self, old: Conversation, new: Conversation) -> None:
+        """Go on with another object, where the past is not what it was."""
+        self.forget(old)
+        new.events, new.ledger = old.events, old.ledger
 
     def _add(self, conversation: Conversation, shelf: Shelf, name: str | None) -> Conversation:
         conversation.key = name or conversation.key

@@ -50,23 +50,13 @@ class Registry(ForkSafe):
         with self._lock:
             return iter(list(reversed(self._places)))
 
-    def continued_by(
-        self, messages: Sequence[Message], shelf: Shelf, wanted: Conversation | None = None
-    ) -> Conversation | None:
-        """Use the conversation whose messages are the most of those at the beginning of the list.
-
-        `wanted` is tried first, where the caller knows it.
-        """
+    def continued_by(self, messages: Sequence[Message], shelf: Shelf) -> Conversation | None:
+        """Use the conversation whose messages are the most of those at the beginning of the list."""
         with self._lock:
             idle = [known for known in self._shelves.get(shelf, ()) if known not in self._in_use]
-            if wanted in idle and wanted.reader.continues(messages):
-                found: Conversation | None = wanted
-            else:
-                longest = [known for known in idle if known.reader.continues(messages)]
-                found = max(longest, key=lambda known: len(known.reader.messages), default=None) or next(
-                    (known for known in idle if known.reader.takes_marks(messages)), None
-                )
-            return self._use(found)
+            continued = [known for known in idle if known.reader.continues(messages)]
+            longest = max(continued, key=lambda known: len(known.reader.messages), default=None)
+            return self._use(longest or next((known for known in idle if known.reader.takes_marks(messages)), None))
 
     def resumed_by(self, reader: Reader, chain: Chain, shelf: Shelf) -> Conversation | None:
         """Use the conversation that a history goes on from by its chain, in whatever objects."""

@@ -111,8 +111,8 @@ class Session:
     ) -> View:
         """`view` for async programs. Files and servers are asked on a thread.
 
-        For callers that keep conversations themselves: `after` is the call before it, where that was made without
-        this session; `of` is the conversation that is expected to go on, and `name` is the key of a new one.
+        For callers that tell conversations apart themselves: `name` is the key of this one, `of` the object that goes
+        on, if there is one; `after` is the call before it, where that was made without this session.
         """
         world = Tasks(self._on_a_thread)
         with self._conversations.that_is(messages, format, id, of=of, name=name) as conversation:
@@ -126,10 +126,11 @@ class Session:
         format: str | None = None,
         id: str | None = None,
         of: Conversation | None = None,
+        name: str | None = None,
     ) -> View:
         """The view that `aview` would return as things are: no event, no call, nothing is counted."""
         world = Tasks(self._on_a_thread)
-        with self._conversations.that_is(messages, format, id, of=of) as conversation:
+        with self._conversations.that_is(messages, format, id, of=of, name=name) as conversation:
             return await world.drive(self._steps.peek(conversation, world))
 
     @property

@@ -15,14 +15,15 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from ..compressor import Drafted
+from .moment import Place
+from .proposal import Proposal
 from .store import Store
 from .stores.fork import ForkSafe
 from .waiting import Work, World
 
 if TYPE_CHECKING:
     from .conversation import Conversation
-    from .moment import Place
-    from .proposal import Proposal
 
 _KEPT = 32
 """Finished draws that are kept although nobody holds them."""
@@ -37,8 +38,9 @@ class Draw:
     def __init__(self, scope: Hashable, place: Place, loop: asyncio.AbstractEventLoop | None) -> None:
         self.scope = scope
         self.place = place
-        self.outcome: Future[Proposal | BaseException | None] = Future()
-        """The proposal, or the error it ended with; None if it was cancelled or never started."""
+        self.outcome: Future[Proposal | Drafted | BaseException | None] = Future()
+        """The proposal, or the error it ended with; None if it was cancelled or never started. Of one that is kept
+        for others, only the sketches: a proposal holds the whole history."""
         self.users = 0
         self.is_paid = False
         self._loop = loop
@@ -52,8 +54,10 @@ class Draw:
     @property
     def failed(self) -> bool:
         """True if it ended without a proposal that anybody could use."""
-        found = self.outcome.result() if self.done else None
-        return self.done and (found is None or isinstance(found, BaseException) or found.result.failure is not None)
+        if not self.done:
+            return False
+        found = self.outcome.result()
+        return not isinstance(found, Drafted) and (not isinstance(found, Proposal) or found.result.failure is not None)
 
     @property
     def started(self) -> bool:
@@ -86,6 +90,12 @@ class Draw:
                 work.get_loop().call_soon_threadsafe(work.cancel)
             else:
                 work.cancel()
+
+    def lighten(self) -> None:
+        """Keep only the sketches."""
+        if isinstance(found := self.outcome.result(), Proposal):
+            self.outcome = Future()
+            self.outcome.set_result(found.drafted)
 
     async def _drive(self, coroutine: Coroutine[Any, Any, Proposal]) -> None:
         try:
@@ -137,6 +147,8 @@ class Draws(ForkSafe):
         with self._lock:
             draw.users -= 1
             ends = not draw.done and (not draw.users or (is_new and not draw.started))
+            if not draw.users and draw.done:
+                draw.lighten()
             unused = [known for known in self._draws if not known.users]
             useless = {known for known in unused if not known.done or known.failed}
             useless.update(unused[:-_KEPT])
@@ -154,7 +166,7 @@ class Draws(ForkSafe):
         """Return the cost of a draw in USD to the first who asks: one that is shared is paid for once."""
         with self._lock:
             found = draw.outcome.result() if draw.done and not draw.is_paid else None
-            if found is None or isinstance(found, BaseException):
+            if not isinstance(found, Proposal):
                 return 0.0
             draw.is_paid = True
             return found.drafted.usage.cost or 0.0

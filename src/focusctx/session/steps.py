@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from ..compressor import Focus
+from ..compressor import Drafted, Focus
 from ..errors import StoreError
 from ..prices import Price
 from ..types import Result
@@ -22,7 +22,7 @@ from .due import Judgement, Rule, further
 from .events import Log
 from .moment import Change
 from .money import Money
-from .proposal import Proposal, foresee, up_to_date
+from .proposal import Proposal, foresee, propose, up_to_date
 from .sketches import Draw, draws_over
 from .store import Store, StoredEvent
 from .unwritten import Unwritten
@@ -173,14 +173,15 @@ class Steps:
                             return
                         continue
                     draw.start(foresee(self._focus, conversation.now()), world)
-                proposal = yield from self._awaited(draw, world)
-                if proposal is None and not draw.done:
+                found = yield from self._awaited(draw, world)
+                if found is None and not draw.done:
                     self._draws.give_up(draw)
                     break
-                if proposal is None:  # it was cancelled, or its loop has ended
+                if found is None:  # it was cancelled, or its loop has ended
                     continue
                 self._pay(conversation, self._draws.bill(draw))
                 # Held until it is stored: whoever comes meanwhile joins, and does not ask again.
+                proposal = found if isinstance(found, Proposal) else propose(self._focus, conversation.now(), found)
                 yield from self._act(conversation, proposal, world, cold=cold)
                 return
             finally:
@@ -202,8 +203,8 @@ class Steps:
         )
         return self._draws.join(conversation, scope, world)
 
-    def _awaited(self, draw: Draw, world: World[W]) -> Generator[W, Any, Proposal | None]:
-        """The proposal of a draw; None if it was cancelled, or did not come in time."""
+    def _awaited(self, draw: Draw, world: World[W]) -> Generator[W, Any, Proposal | Drafted | None]:
+        """The proposal of a draw, or only its sketches; None if it was cancelled, or did not come in time."""
         patience = None if draw.is_driven_by(world) else self._focus.config.deadline + _PATIENCE
         yield world.wait(draw.outcome, patience)
         found = draw.outcome.result() if draw.done else None

@@ -140,8 +140,7 @@ class _Dashboard:
         event = whole_event(live, number)
         if event is None:
             raise _Refused(404, f"the session has no event {number}")
-        asked = self._restoring.of(live, event["conversation"])
-        event["restored"] = {**dict.fromkeys(event.pop("back"), 0.0), **asked}
+        event["restored"] = {**dict.fromkeys(event.pop("back"), 0.0), **self._restoring.of(live)}
         return answers.data(event)
 
     async def span(self, request: web.Request) -> web.Response:
@@ -168,7 +167,7 @@ class _Dashboard:
         if type(span) is not int:
             raise _Refused(400, 'expected {"span": 7}')
         try:
-            obstacle = await self._restoring.restore(live, span, asked.get("conversation"))
+            obstacle = await self._restoring.restore(live, span)
         except StoreError as error:
             raise _Refused(503, f"the store could not be written: {error}") from error
         if obstacle:
@@ -184,7 +183,7 @@ class _Dashboard:
         return live
 
     def _history(self, request: web.Request) -> History:
-        events = list(self._live(request).session.events)
+        events = self._live(request).events
         number = int(request.match_info["event"])
         result = events[number - 1].result if 1 <= number <= len(events) else None
         if result is None or result.history is None:

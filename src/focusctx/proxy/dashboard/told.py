@@ -15,8 +15,8 @@ from .moments import moments
 def about_session(live: Live) -> Json:
     """A line of the list."""
     last = live.steps[-1] if live.steps else None
-    savings = live.session.savings
-    events = list(live.session.events)
+    savings = live.savings
+    events = live.events
     return {
         "id": live.id,
         "model": live.key.model,
@@ -40,9 +40,9 @@ def _waits(live: Live, events: Sequence[SessionEvent]) -> str | None:
 
 
 def whole_session(live: Live) -> Json:
-    events = list(live.session.events)
+    events = live.events
     steps = list(live.steps)
-    savings = live.session.savings
+    savings = live.savings
     return {
         **about_session(live),
         "format": live.key.format,
@@ -65,7 +65,7 @@ def whole_session(live: Live) -> Json:
 
 def whole_event(live: Live, number: int) -> Json | None:
     """An event with its evidence; None if there is none of that number."""
-    events = list(live.session.events)
+    events = live.events
     if not 1 <= number <= len(events):
         return None
     event = events[number - 1]
@@ -75,8 +75,6 @@ def whole_event(live: Live, number: int) -> Json | None:
         **names[number - 1],
         **_entry(event, live, place),
         "model": live.key.model,
-        "conversation": event.conversation,
-        "is_current": event.conversation == events[-1].conversation,
         "earlier": names[number - 2] if number > 1 else None,
         "later": names[number] if number < len(names) else None,
         "money": event.verdict and {"gain": event.verdict.gain, "cost": event.verdict.cost},
@@ -92,7 +90,7 @@ def _back(event: SessionEvent, left: Mapping[int, int], later: Sequence[SessionE
     seen = (
         span.index
         for other in later
-        if other.conversation == event.conversation and other.result and other.result.history
+        if other.result and other.result.history
         for span in other.result.history.spans
         if span.tokens > left.get(span.index, span.tokens)
     )

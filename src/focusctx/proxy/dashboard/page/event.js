@@ -36,7 +36,7 @@ export function eventView(main, { state, id, number, title }) {
   return {
     // An event is history: only who asked for a span since can be news.
     update: (changed) =>
-      changed.has(id) && current() && spans?.isCurrent && spans.update(current().restored, current().active),
+      changed.has(id) && current() && spans?.update(current().restored, current().active),
     leave: () => (here = false),
   };
 }

@@ -9,14 +9,13 @@ import { count, FATES, WOULD } from "./words.js";
 export function spanList({ event, id, unreal, about }) {
   const { spans, turns, sketches } = event.result;
   const said = citations(sketches);
-  const isCurrent = event.is_current;
-  const canRestore = event.happened && event.cause === "compressed" && isCurrent;
+  const canRestore = event.happened && event.cause === "compressed";
   const path = `sessions/${id}/events/${event.number}`;
   const items = new Map();
   const list = el("ol", { class: "spans" });
 
   async function restore(span) {
-    await send(`api/sessions/${id}/restore`, { span, conversation: event.conversation });
+    await send(`api/sessions/${id}/restore`, { span });
     items.get(span).restored(false);
   }
 
@@ -41,7 +40,7 @@ export function spanList({ event, id, unreal, about }) {
     node.querySelector("h3").focus({ preventScroll: true });
   };
   const node = el("section", {}, el("h2", {}, "Spans"), filter.node, list);
-  return { node, goTo, update, isCurrent };
+  return { node, goTo, update };
 }
 
 function controls(spans, unreal, list) {
