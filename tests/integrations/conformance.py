@@ -75,6 +75,14 @@ def failing() -> Focus:
     return Focus(ScriptedDraft([ConnectionError("no draft today")]), budget=BUDGET)
 
 
+def silent() -> Focus:
+    async def never(prompt: Any) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    return Focus(never, budget=BUDGET, deadline=0.2)
+
+
 class Conformance:
     """Subclasses say how their framework runs `task.TASK` with `task.TOOLS`."""
 
@@ -181,12 +189,7 @@ class Conformance:
         assert (run.answer, run.history, run.bodies) == (plain.answer, plain.history, plain.bodies)
 
     def test_a_draft_that_never_answers_leaves_the_run_as_it_was(self, edge: str) -> None:
-        async def never(prompt: Any) -> str:
-            await asyncio.Event().wait()
-            return ""
-
-        focus = Focus(never, budget=BUDGET, deadline=0.2)
-        (run,) = together(1, lambda: self.done(edge, focus.session))
+        (run,) = together(1, lambda: self.done(edge, silent().session))
         assert any("within 0.2 s" in event.why for session in run.sessions for event in session.events)
         assert run.answer == task.FINAL
         assert not moved(run.requests)
@@ -239,11 +242,11 @@ class Conformance:
         assert moved(requests), "the page's agent compresses"
 
 
-def together(count: int, work: Callable[[], Run]) -> list[Run]:
+def together(count: int, work: Callable[[], Any]) -> list[Any]:
     """Do the work in that many threads at a time. A thread that hangs is an error that shows where."""
-    futures: list[Future[Run]] = [Future() for _ in range(count)]
+    futures: list[Future[Any]] = [Future() for _ in range(count)]
 
-    def do(future: Future[Run]) -> None:
+    def do(future: Future[Any]) -> None:
         try:
             future.set_result(work())
         except BaseException as error:
