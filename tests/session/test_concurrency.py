@@ -305,6 +305,22 @@ def test_an_event_far_above_the_budget_is_decided_once(monkeypatch: pytest.Monke
     assert len(decided) == 1
 
 
+async def test_equal_histories_at_once_are_decided_about_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    decided = []
+    decide = Focus.decide
+
+    def counted(self: Focus, *arguments: Any) -> Any:
+        decided.append(arguments)
+        return decide(self, *arguments)
+
+    monkeypatch.setattr(Focus, "decide", counted)
+    session = session_over(Draft(cites(2), seconds=0.05), ahead=1.0)
+    views = await asyncio.gather(*(session.aview(sized(*[100] * 8)) for _ in range(64)))
+    assert all(view == views[0] for view in views)
+    assert len(views[0]) < 10
+    assert len(decided) == 1
+
+
 def test_nothing_is_kept_of_a_store_that_nobody_uses() -> None:
     from focusctx.session import sketches
 

@@ -166,6 +166,7 @@ def test_an_edit_in_place_leaves_one_conversation() -> None:
     assert session.conversations == [after]
     assert after.key == before.key
     assert len(after.events) == 2
+    assert all(event.result for event in session.events)
     assert session.recall("s_1")[0].messages[1]["content"] == "x" * 99
 
 
@@ -260,6 +261,7 @@ def test_totals_are_written_when_a_conversation_is_let_go(monkeypatch: pytest.Mo
     for run in range(40):
         session.view(sized(*[100] * 8, name=str(run)))
     assert len(session.conversations) == 4
+    assert [event.result is not None for event in session.events] == [False] * 36 + [True] * 4, "they hold histories"
     assert session.savings.events == 40
     assert store.totals("default").events >= 36
     session.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -133,8 +134,8 @@ class Conversations:
 
     def _replace(self, old: Conversation, new: Conversation) -> None:
         """Go on with another object, where the past is not what it was."""
+        new.events, new.ledger, old.events = old.events, old.ledger, deque()
         self.forget(old)
-        new.events, new.ledger = old.events, old.ledger
 
     def _add(self, conversation: Conversation, shelf: Shelf, name: str | None) -> Conversation:
         conversation.key = name or conversation.key

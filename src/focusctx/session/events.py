@@ -85,6 +85,14 @@ class Log:
         what = f"{event.tokens_before:,} → {event.tokens_after:,} tokens" if event.happened else "left as it is"
         _log.info("conversation %s, step %d: %s (%s: %s)", event.conversation, event.span, what, event.cause, event.why)
 
+    def forget(self, conversation: Conversation) -> None:
+        """Keep of a conversation that is let go of only the numbers: the evidence holds its whole history."""
+        gone = {id(event) for event in conversation.events}
+        with self._lock:
+            for place, event in enumerate(self.events):
+                if id(event) in gone and event.result is not None:
+                    self.events[place] = replace(event, result=None)
+
     def _replace(self, old: SessionEvent, new: SessionEvent) -> None:
         for place in range(len(self.events) - 1, -1, -1):
             if self.events[place] is old:

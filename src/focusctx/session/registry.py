@@ -18,7 +18,7 @@ from .stores.fork import ForkSafe
 
 MOST = 1000
 """Conversations held. One that was let go of goes on from the store when it comes back."""
-MOST_TOKENS = 16_000_000
+MOST_TOKENS = 40_000_000
 """Tokens of their histories, all together."""
 _FAR = 8
 """Messages among which the user's first words are looked for."""

@@ -199,7 +199,7 @@ class Session:
     def close(self) -> None:
         """Stop sketches under way and write what is not written; a store made from a URL is let go of."""
         for conversation in self._conversations:
-            self._let_go(conversation)
+            self._steps.let_go(conversation)
         self._unwritten.write(self.store)
         if self._owns_store:
             self.store.close()
@@ -230,4 +230,5 @@ class Session:
 
     def _let_go(self, conversation: Conversation) -> None:
         self._steps.let_go(conversation)
+        self._log.forget(conversation)
         self._unwritten.hurry()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Coroutine, Hashable
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -41,9 +41,12 @@ class Draw:
         self.outcome: Future[Proposal | Drafted | BaseException | None] = Future()
         """The proposal, or the error it ended with; None if it was cancelled or never started. Of one that is kept
         for others, only the sketches: a proposal holds the whole history."""
+        self.decided: Future[None] = Future()
+        """Settled when the first who acts on it has stored a decision, or has left."""
         self.users = 0
         self.is_paid = False
         self._loop = loop
+        self._decider: World[object] | None = None
         self._work: Work | None = None
         self._process = os.getpid()
 
@@ -72,13 +75,25 @@ class Draw:
         """True if it is done, or makes progress while somebody waits for it in that world."""
         if self.done:
             return self.outcome.result() is not None
-        if self._process != os.getpid():
-            return False
-        return self._loop is None or (self._loop.is_running() and self._loop is not world.stopped)
+        return self._process == os.getpid() and _goes_on(self._loop, world)
 
     def is_driven_by(self, world: World[object]) -> bool:
         """True on the event loop that drives it: it then keeps to its own deadline."""
         return self._loop is not None and self._loop is world.loop
+
+    def is_first(self, world: World[object]) -> bool:
+        """Whether this call is the first to act on it, and so the one that decides."""
+        if self._decider is None:
+            self._decider = world
+        return self._decider is world
+
+    def is_being_decided(self, world: World[object]) -> bool:
+        """True while the first one acts on it and can get on with it when somebody waits in that world."""
+        return self._decider is not None and not self.decided.done() and _goes_on(self._decider.loop, world)
+
+    def end_decision(self) -> None:
+        with suppress(InvalidStateError):  # two threads may both have been the first
+            self.decided.set_result(None)
 
     def stop(self) -> None:
         """Cancel it, or have those who joined start again where it was never started."""
@@ -162,14 +177,18 @@ class Draws(ForkSafe):
         with self._lock:
             self._draws = [known for known in self._draws if known is not draw]
 
-    def bill(self, draw: Draw) -> float:
-        """Return the cost of a draw in USD to the first who asks: one that is shared is paid for once."""
+    def bill(self, draw: Draw, *, stopped: float = 0.0) -> float:
+        """Return the cost of a draw in USD to the first who asks: one that is shared is paid for once.
+
+        `stopped` is the expected cost of one that was stopped half-way: providers bill that too.
+        """
         with self._lock:
-            found = draw.outcome.result() if draw.done and not draw.is_paid else None
-            if not isinstance(found, Proposal):
+            if draw.is_paid or not draw.done:
                 return 0.0
             draw.is_paid = True
-            return found.drafted.usage.cost or 0.0
+            found = draw.outcome.result()
+            drafted = found.drafted if isinstance(found, Proposal) else found
+            return drafted.usage.cost or 0.0 if isinstance(drafted, Drafted) else stopped
 
 
 class Ahead:
@@ -202,12 +221,16 @@ class Ahead:
         return draw
 
     def discard(self) -> float:
-        """Let go of the draw and return what it cost. Providers bill a request that was broken off."""
+        """Let go of the draw and return what it cost."""
         draw, self._draw, self.place = self._draw, None, None
         if draw is None or self._draws is None:
             return 0.0
-        cost = self._draws.bill(draw)
-        return self._price if self._draws.release(draw) else cost
+        return self._price if self._draws.release(draw) else self._draws.bill(draw, stopped=self._price)
+
+
+def _goes_on(loop: asyncio.AbstractEventLoop | None, world: World[object]) -> bool:
+    """True if work on that loop, or on a thread where there is none, gets on while somebody waits in the world."""
+    return loop is None or (loop.is_running() and loop is not world.stopped)
 
 
 _shared: WeakKeyDictionary[Store, Draws] = WeakKeyDictionary()

@@ -30,7 +30,8 @@ from .waiting import W, World
 
 _log = logging.getLogger("focusctx")
 _PATIENCE = 1.0
-"""Seconds beyond the draft's deadline that sketches are waited for which run on another thread or loop."""
+"""Seconds beyond the draft's deadline that sketches are waited for which run on another thread or loop; and that their
+first user has to store a decision before others make their own."""
 _TRIES = 3
 _FOLLOWED = Judgement(True, "followed", "decided by another session on the same conversation")
 _RESTORED = Judgement(True, "restored", "steps that were left out came back")
@@ -162,6 +163,7 @@ class Steps:
         draw = conversation.ahead.take(world)
         for _ in range(_TRIES):
             draw, is_new = (draw, False) if draw else self._join(conversation, world)
+            decides = False
             try:
                 if is_new:
                     # Another one may have decided since the store was asked, and let go of its sketches.
@@ -180,11 +182,20 @@ class Steps:
                 if found is None:  # it was cancelled, or its loop has ended
                     continue
                 self._pay(conversation, self._draws.bill(draw))
+                decides = draw.is_first(world)
+                if not decides and draw.is_being_decided(world):
+                    yield world.wait(draw.decided, _PATIENCE)
+                    in_touch = yield from self._catch_up(conversation, world)
+                    judgement, cold = self._judge(conversation, in_touch)
+                    if not judgement.due:
+                        return
                 # Held until it is stored: whoever comes meanwhile joins, and does not ask again.
                 proposal = found if isinstance(found, Proposal) else propose(self._focus, conversation.now(), found)
                 yield from self._act(conversation, proposal, world, cold=cold)
                 return
             finally:
+                if decides:
+                    draw.end_decision()
                 self._draws.release(draw, is_new=is_new)
                 draw = None
         why = f"no sketches came within {self._focus.config.deadline:g} s"

@@ -96,9 +96,10 @@ async def test_a_session_that_is_over_budget_says_what_it_waits_for(staging):
         assert waits[-1] == "money"
         del agent.history[4:]
         await agent.step()
-        (line,) = (await got(stage, "sessions"))["sessions"]
+        line, before = (await got(stage, "sessions"))["sessions"]
         assert line["sent"] < 2500
-        assert line["waits"] is None, "what went back to an earlier step waits for nothing"
+        assert line["waits"] is None, "what goes another way from an earlier step waits for nothing"
+        assert before["waits"] == "money"
 
 
 async def test_entries_lead_to_those_before_and_after_them(staging):

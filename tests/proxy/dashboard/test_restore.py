@@ -79,18 +79,6 @@ async def test_it_cannot_be_restored_twice_nor_what_was_never_dropped(staging):
         await asked(stage, path, 409, {"span": 5})
 
 
-async def test_what_was_seen_in_another_conversation_is_not_restored(staging):
-    async with staging() as stage:
-        agent, path = await compressed(stage)
-        (live,) = stage.proxy.sessions
-        here = live.session.events[-1].conversation
-        told = await asked(stage, path, 409, {"span": 5, "conversation": f"not-{here}"})
-        assert "another conversation" in told["error"]["message"]
-        await agent.step()
-        assert PAGE_5 not in stage.went_up
-        await asked(stage, path, 200, {"span": 5, "conversation": here})
-
-
 async def test_a_store_in_trouble_is_told(staging, monkeypatch):
     async with staging() as stage:
         _, path = await compressed(stage)
