@@ -3,6 +3,8 @@
 import asyncio
 import copy
 import logging
+import multiprocessing
+import os
 import pickle
 import subprocess
 import sys
@@ -240,6 +242,30 @@ def test_threads_that_come_at_once_get_one_session() -> None:
     assert len(made) == 4
     assert len(closed) == 3
     assert len(plug.conversations) == 4
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_fork_while_other_threads_make_views() -> None:
+    """As of a server that loads the agent before it starts its workers."""
+    plug, is_over = Plug(focus_of()), threading.Event()
+
+    def work() -> None:
+        while not is_over.is_set():
+            plug.view(sized(10, 10), CHAT, ME)
+            _ = plug.savings
+
+    with ThreadPoolExecutor(2) as pool:
+        workers = [pool.submit(work) for _ in range(2)]
+        try:
+            for _ in range(10):
+                child = multiprocessing.get_context("fork").Process(target=plug.view, args=(sized(10, 10), CHAT, ME))
+                child.start()
+                child.join(30)
+                assert child.exitcode == 0
+        finally:
+            is_over.set()
+        for worker in workers:
+            worker.result(30)
 
 
 @pytest.mark.parametrize("wrong", [None, "offline", 7])

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import inspect
 import logging
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -33,6 +32,7 @@ from ..session.events import SessionEvent
 from ..session.keys import canonical
 from ..session.session import Session
 from ..session.store import Totals
+from ..session.stores.fork import ForkSafe
 from ..types import Message
 from .sessions import Sessions
 
@@ -59,19 +59,19 @@ TenantOf: TypeAlias = Callable[[Caller], str]
 """Names the tenant of a call, for frameworks that do not know it: from the caller, or from a context variable."""
 
 
-class Plug:
+class Plug(ForkSafe):
     """Makes the views of one integration object, and knows its conversations.
 
     Frameworks copy agents, some of them at every run. A copy keeps the same plug, so its decisions stay in force.
     """
 
     def __init__(self, source: Focus | Session | Callable[[Caller], Session], tenant: TenantOf | None = None) -> None:
+        super().__init__()
         _check(source, tenant)
         self._source = source
         self._tenant = tenant
         self._sessions = Sessions()
         self._views: OrderedDict[Hashable, _Answer] = OrderedDict()
-        self._lock = threading.Lock()
 
     def view(self, messages: Sequence[Message], format: str, caller: Caller) -> list[Message]:
         """Return the messages to send instead, in that wire format."""
