@@ -46,6 +46,27 @@ def test_a_reader_that_went_back_has_read_what_a_fresh_one_reads(format: str, da
     assert sum(reader.sizes) == reader.tokens
 
 
+@given(st.data())
+@settings(deadline=None, max_examples=60)
+@pytest.mark.parametrize("format", ["anthropic", "chat_completions", "responses"])
+def test_a_reader_that_forgot_words_has_read_what_a_fresh_one_reads(format: str, data: st.DataObject) -> None:
+    """A reminder stood behind the first part, and is gone when the rest comes."""
+    messages = data.draw(HISTORIES[format])
+    cut = data.draw(st.integers(1, len(messages)))
+    reader = Reader(wire_named(format), FocusConfig(), len)
+    reader.extend([*messages[:cut], {"role": "user", "content": "Do not forget."}])
+    copied = copy.deepcopy(messages)
+    if not reader.takes_other_words(copied):
+        # Where there is no step yet, or the words stand between a call and its result, they count.
+        assert reader.messages[:cut] == messages[:cut]
+        return
+    assert len(reader.messages) < cut
+    reader.extend(copied[len(reader.messages) :])
+    assert reader.history() == read_history(messages, FocusConfig(), len, format=format)
+    assert all(mine is theirs for mine, theirs in zip(reader.messages, copied, strict=True))
+    assert sum(reader.sizes) == reader.tokens
+
+
 def steps(count: int, marked: int) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = [{"role": "user", "content": [{"type": "text", "text": "Do it."}]}]
     for number in range(count):

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from focusctx import ConfigError, Conversation, Focus
+from focusctx.pipeline.split import Reader
 from focusctx.session import registry
 from focusctx.session.store import Totals
 from focusctx.session.stores import shared_store
@@ -138,6 +139,21 @@ def test_a_reminder_behind_each_request_does_not_make_it_another_conversation() 
     assert len(moved(session)) == len(moved(plain))
     assert len(session.conversations) <= 2, "before the first step the words are all there is"
     assert view.conversation.recall("s_1")
+
+
+def test_with_reminders_too_only_what_is_new_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    extend = Reader.extend
+    monkeypatch.setattr(Reader, "extend", lambda self, new: (read.append(len(new)), extend(self, new))[1])
+    session = session_of(Draft(cites(2)), budget=10**6)
+    for step, history in enumerate(growing(sized(*[100] * 30))):
+        read.clear()
+        own = [*json.loads(json.dumps(history)), {"role": "user", "content": f"Reminder {step}."}]
+        view = session.view(own)
+        assert view == own
+        assert sum(read) <= 6, "the last step again, the new one and the words"
+        assert view.conversation.size == (sum(crosses(message["content"]) for message in own),) * 2
+    assert view.conversation.keys == session_of(Draft(), budget=10**6).view(own).conversation.keys
 
 
 def test_equal_steps_in_other_objects_are_the_same_conversation() -> None:

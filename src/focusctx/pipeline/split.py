@@ -132,6 +132,22 @@ class Reader:
             self.extend(messages[self._go_back(changed[0]) : known])
         return True
 
+    def takes_other_words(self, messages: Sequence[Message]) -> bool:
+        """Whether `messages` holds all steps read so far, but not the words behind the last one: those are forgotten,
+        with that step, which has to be read again."""
+        steps = len(self._given)
+        while steps and self.owners[steps - 1] == 0:
+            steps -= 1
+        if not steps or len(messages) < steps or messages[steps - 1] != self._given[steps - 1]:
+            return False
+        if list(messages[:steps]) != self._given[:steps]:
+            return False
+        start = self._go_back(steps - 1)
+        self._given[:] = self.messages[:] = messages[:start]
+        for position, plain in self._objects.items():
+            self.messages[position] = plain
+        return True
+
     def _go_back(self, place: int) -> int:
         """Forget all messages from the beginning of the span at `place` on; how many are still known."""
         while self._begun and self._begun[-1].start > place:

@@ -240,13 +240,19 @@ class Conversation:
     def grow(self) -> None:
         """Take in what the reader has read since."""
         known = len(self._seen)
-        same_objects = all(map(is_, self._seen, self.reader.messages))
+        same_objects = len(self._view) > 0 and all(map(is_, self._seen, self.reader.messages))
         self._chain.extend(self.reader.messages[known:], self.reader.owners[known:])
         self._seen = list(self.reader.messages)
         if same_objects:
             self._view += self._seen[known:]
         else:  # the caller's own objects go back: others may have been written to by whoever got the last view
             self._view = view_of(self.reader.history(), self.cut, noted=self._noted)
+
+    def go_back(self) -> None:
+        """Forget what the reader has forgotten: its last step, and the words behind it."""
+        known = len(self.reader.messages)
+        del self._seen[known:], self._chain.heads[known:], self._chain.keys[self.reader.newest :]
+        self._view = []
 
     def common(self, reader: Reader, chain: Chain) -> tuple[int, int]:
         """How many messages a history shares with this one, if it goes on from it, and how many of them are steps.

@@ -91,6 +91,8 @@ class Conversations:
             reader = conversation.reader
             known = len(reader.messages)
             check_list(messages, known)
+            if known < conversation.place.messages:
+                conversation.go_back()
             if not (shelf.format or reader.fits(messages[known:])):
                 self._put_back(conversation)
                 return None

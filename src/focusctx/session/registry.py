@@ -56,7 +56,12 @@ class Registry(ForkSafe):
             idle = [known for known in self._shelves.get(shelf, ()) if known not in self._in_use]
             continued = [known for known in idle if known.reader.continues(messages)]
             longest = max(continued, key=lambda known: len(known.reader.messages), default=None)
-            return self._use(longest or next((known for known in idle if known.reader.takes_marks(messages)), None))
+            found = (
+                longest
+                or next((known for known in idle if known.reader.takes_marks(messages)), None)
+                or next((known for known in idle if known.reader.takes_other_words(messages)), None)
+            )
+            return self._use(found)
 
     def resumed_by(self, reader: Reader, chain: Chain, shelf: Shelf) -> Conversation | None:
         """Use the conversation that a history goes on from by its chain, in whatever objects."""
