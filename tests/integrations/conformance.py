@@ -1,4 +1,4 @@
-"""What must hold in every framework: the same long task, run with and without focusctx, seen from the provider.
+"""Holds every framework to one standard: the same long task, run with and without focusctx, seen from the provider.
 
 A framework's test file has a subclass of `Conformance` that says how to run the task; the rest is here.
 """
@@ -87,7 +87,7 @@ class Conformance:
     """Subclasses say how their framework runs `task.TASK` with `task.TOOLS`."""
 
     name: ClassVar[str]
-    """Of the file in `focusctx.integrations`."""
+    """The name of the file in `focusctx.integrations`."""
     modes: ClassVar[tuple[str, ...]] = ("sync",)
     """The ways the framework can be run; `run` is told which."""
     imports: ClassVar[tuple[str, ...]]
@@ -140,7 +140,7 @@ class Conformance:
             session.close()
 
     def test_the_task_is_done_without_focusctx(self, plain: Run) -> None:
-        """What the others are compared to: all steps, parallel calls, one failing tool."""
+        """The run that the others are compared to: all steps, parallel calls, one failing tool."""
         assert plain.answer == task.FINAL
         assert plain.said == [*(task.turn(step) for step in range(1, task.STEPS + 1)), Say(task.FINAL)]
         assert max(len(say.calls) for say in plain.said) == 3

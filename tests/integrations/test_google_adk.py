@@ -84,7 +84,7 @@ sent: list[list[Content]] = []
 
 @pytest.mark.parametrize("place", ["agent", "tool"])
 async def test_calls_without_ids(place: str) -> None:
-    """Of an agent, and of one that is another's tool."""
+    """They are matched for an agent, and for one that is another's tool."""
     sent.clear()
     agent = auditor(Nameless(model="nameless"))
     if place == "tool":

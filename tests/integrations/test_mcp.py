@@ -19,7 +19,7 @@ from focusctx.session.session import Session
 
 
 def history(steps: int) -> list[Any]:
-    """What an agent's history looks like after so many steps of the task."""
+    """An agent's history after that number of steps of the task."""
     messages: list[Any] = [{"role": "user", "content": task.TASK}]
     for step in range(1, steps + 1):
         function = {"name": "read_page", "arguments": f'{{"page": {step}}}'}

@@ -64,7 +64,7 @@ def _content(message: BaseMessage) -> str | list[Any]:
 
 
 def _hidden(message: BaseMessage) -> str:
-    """What the model thought before it spoke."""
+    """The model's reasoning before it spoke."""
     blocks = [] if isinstance(message.content, str) else message.content_blocks
     return "\n".join(str(block.get("reasoning", "")) for block in blocks if block["type"] == "reasoning")
 

@@ -71,7 +71,7 @@ def _caller(llm: LLM | None) -> Caller:
 
 
 class ShownInstead(LLMConvertibleEvent):
-    """What a view says in the place of events: a placeholder, or the line about missing steps."""
+    """Stands in a view for events: a placeholder, or the line about missing steps."""
 
     message: LLMMessage
     source: SourceType = "environment"
