@@ -63,6 +63,10 @@ class Focus:
         self._reading = threading.Lock()
         self._breaker = Breaker(self.config.breaker_failures, self.config.breaker_pause, self.config.deadline)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the draft and the settings; what was read and counted stays with this object."""
+        return _again, (type(self), self.draft, self.config)
+
     def compress(
         self, messages: Sequence[Message] | History, *, goal: str | None = None, format: str | None = None
     ) -> Result:
@@ -224,6 +228,10 @@ class Focus:
         """Fail open: the history as it came, and the reason where people look for it."""
         _log.warning("history passed on uncompressed: %s", why)
         return event.untouched(failure=why)
+
+
+def _again(kind: type[Focus], draft: DraftModel, config: FocusConfig) -> Focus:
+    return kind(draft, config=config)
 
 
 @dataclass(frozen=True, slots=True)

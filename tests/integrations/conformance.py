@@ -1,12 +1,16 @@
-"""What must hold in every framework: the same long task, run with and without focusctx, seen from the provider.
+"""Holds every framework to one standard: the same long task, run with and without focusctx, seen from the provider.
 
 A framework's test file has a subclass of `Conformance` that says how to run the task; the rest is here.
 """
 
+import asyncio
 import json
 import subprocess
 import sys
+import threading
+import traceback
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,15 +20,19 @@ import pytest
 import task
 from focusctx import Focus, Message
 from focusctx.drafts.scripted import ScriptedDraft
-from focusctx.integrations.plug import Source
+from focusctx.integrations.plug import Caller, Plug, Source
 from focusctx.invariants import violations
 from focusctx.session.session import Session
+from focusctx.session.stores import store_from
 from integrations.page import run_page
 from prefixes import moves, spelled
 from provider import Provider, Received, Say
 
 BUDGET = 3000
 """A fifth of what the whole task comes to."""
+
+HANGS = 120
+"""Seconds after which a run is taken to hang; under load it may take a minute."""
 
 ROOT = Path(__file__).parents[2]
 
@@ -67,11 +75,19 @@ def failing() -> Focus:
     return Focus(ScriptedDraft([ConnectionError("no draft today")]), budget=BUDGET)
 
 
+def silent() -> Focus:
+    async def never(prompt: Any) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    return Focus(never, budget=BUDGET, deadline=0.2)
+
+
 class Conformance:
     """Subclasses say how their framework runs `task.TASK` with `task.TOOLS`."""
 
     name: ClassVar[str]
-    """Of the file in `focusctx.integrations`."""
+    """The name of the file in `focusctx.integrations`."""
     modes: ClassVar[tuple[str, ...]] = ("sync",)
     """The ways the framework can be run; `run` is told which."""
     imports: ClassVar[tuple[str, ...]]
@@ -84,21 +100,29 @@ class Conformance:
         data without what is different in every run."""
         raise NotImplementedError
 
-    def done(self, mode: str, make: Callable[[], Session] | None) -> Run:
-        """The task, done with sessions made like that; without focusctx where there is no way to make one."""
+    def done(self, mode: str, make: Callable[..., Session] | None) -> Run:
+        """Do the task with sessions made like that; without focusctx where there is no way to make one."""
+        sessions: list[Session] = []
+
+        def session(caller: Caller) -> Session:
+            assert make is not None
+            sessions.append(make(tenant=caller.tenant))
+            return sessions[-1]
+
+        run = self.watched(mode, None if make is None else session)
+        run.sessions = sessions
+        return run
+
+    def watched(self, mode: str, focus: Source | None) -> Run:
+        """Do the task on a provider of its own."""
         run = Run()
 
         def model(received: Received) -> Say:
             run.said.append(task.model(received))
             return run.said[-1]
 
-        def session() -> Session:
-            assert make is not None
-            run.sessions.append(make())
-            return run.sessions[-1]
-
         with Provider(model) as provider:
-            run.answer, run.history = self.run(mode, provider.url, None if make is None else session)
+            run.answer, run.history = self.run(mode, provider.url, focus)
             run.requests, run.rejected = list(provider.received), list(provider.rejected)
         return run
 
@@ -116,7 +140,7 @@ class Conformance:
             session.close()
 
     def test_the_task_is_done_without_focusctx(self, plain: Run) -> None:
-        """What the others are compared to: all steps, parallel calls, one failing tool."""
+        """The run that the others are compared to: all steps, parallel calls, one failing tool."""
         assert plain.answer == task.FINAL
         assert plain.said == [*(task.turn(step) for step in range(1, task.STEPS + 1)), Say(task.FINAL)]
         assert max(len(say.calls) for say in plain.said) == 3
@@ -160,14 +184,48 @@ class Conformance:
         assert (run.answer, run.history, run.bodies) == (plain.answer, plain.history, plain.bodies)
 
     def test_a_bug_in_focusctx_leaves_the_run_as_it_was(self, mode: str, plain: Run) -> None:
-        run = self.done(mode, lambda: Broken(compressing()))
+        run = self.done(mode, lambda tenant: Broken(compressing(), tenant=tenant))
         assert run.sessions
         assert (run.answer, run.history, run.bodies) == (plain.answer, plain.history, plain.bodies)
+
+    def test_a_draft_that_never_answers_leaves_the_run_as_it_was(self, edge: str) -> None:
+        (run,) = together(1, lambda: self.done(edge, silent().session))
+        assert any("within 0.2 s" in event.why for session in run.sessions for event in session.events)
+        assert run.answer == task.FINAL
+        assert not moved(run.requests)
+
+    def test_four_threads_with_loops_of_their_own_and_the_same_words(self, edge: str) -> None:
+        """They share an integration's sessions. Nothing hangs, and each is compressed."""
+        plug = Plug(compressing())
+        runs = together(4, lambda: self.watched(edge, plug))
+        plug.close()
+        assert plug.savings.tokens_saved > 0
+        for run in runs:
+            assert (run.answer, run.rejected) == (task.FINAL, [])
+            assert run.history == runs[0].history
+            assert len(run.requests[-1].raw) < 0.6 * len(json.dumps(run.history))
+
+    def test_two_tenants_with_the_same_words(self, tmp_path: Path) -> None:
+        """One after the other, over one store: the second finds nothing of the first."""
+        focus, store = compressing(), store_from(f"sqlite:///{tmp_path / 'focus.db'}")
+        plug = Plug(lambda caller: focus.session(store, tenant=caller.tenant), lambda caller: tenant)
+        sent: list[list[Any]] = []
+        for tenant in ("acme", "globex"):
+            assert not store.recent(tenant, 10)
+            sent.append(self.watched(self.modes[0], plug).bodies)
+        assert {conversation.tenant for conversation in plug.conversations} == {"acme", "globex"}
+        happened = sum(event.happened for event in plug.events)
+        plug.close()
+        for tenant in ("acme", "globex"):
+            assert 2 * store.totals(tenant).events == happened > 0
+            assert 2 * store.totals(tenant).tokens_saved == plug.savings.tokens_saved > 0
+        assert sent[0] == sent[1]  # decided anew: a decision that was followed would not be an event
+        store.close()
 
     def test_placeholders_and_the_note_about_missing_steps_arrive(self) -> None:
         """Skeletons for dropped steps, and the line that says which they are: the two things a view adds."""
         focus = Focus("offline", budget=BUDGET, dropped="skeleton")
-        run = self.done(self.modes[0], lambda: focus.session(recall=True))
+        run = self.done(self.modes[0], lambda tenant: focus.session(tenant=tenant, recall=True))
         assert run.answer == task.FINAL
         assert not run.rejected
         assert moved(run.requests) == run.events > 0
@@ -182,6 +240,26 @@ class Conformance:
         monkeypatch.chdir(tmp_path)
         requests = run_page(ROOT / "docs" / "integrations" / f"{self.name.replace('_', '-')}.md", self.page_calls)
         assert moved(requests), "the page's agent compresses"
+
+
+def together(count: int, work: Callable[[], Any]) -> list[Any]:
+    """Do the work in that many threads at a time. A thread that hangs is an error that shows where."""
+    futures: list[Future[Any]] = [Future() for _ in range(count)]
+
+    def do(future: Future[Any]) -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threads = [threading.Thread(target=do, args=(future,), daemon=True) for future in futures]
+    for thread in threads:
+        thread.start()
+    _, hanging = wait(futures, HANGS)
+    frames = sys._current_frames()
+    stacks = ["".join(traceback.format_stack(frames[thread.ident])) for thread in threads if thread.ident in frames]
+    assert not hanging, "\n\n".join(["a run hangs", *stacks])
+    return [future.result() for future in futures]
 
 
 def both(run: Run, other: Run) -> list[tuple[Received, Received]]:

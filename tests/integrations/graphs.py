@@ -7,6 +7,9 @@ from langchain_core.tools import StructuredTool, ToolException
 
 import task
 
+DIFFERENT = {"id", "usage_metadata", "response_metadata"}
+"""Fields of a message that are other ones in every run."""
+
 
 def tools() -> list[StructuredTool]:
     return [_made(tool) for tool in task.TOOLS]
@@ -36,5 +39,4 @@ def graph_run(agent: Any, mode: str) -> tuple[str, list[Any]]:
     else:
         agent.invoke(given, config)
     messages = agent.get_state(config).values["messages"]
-    different = {"id", "usage_metadata", "response_metadata"}
-    return messages[-1].text, [message.model_dump(exclude=different) for message in messages]
+    return messages[-1].text, [message.model_dump(exclude=DIFFERENT) for message in messages]

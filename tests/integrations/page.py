@@ -12,7 +12,7 @@ from provider import Call, Provider, Received, Say
 
 
 def run_page(page: Path, calls: int) -> list[Received]:
-    """What the provider was sent. The model calls the first tool it is offered so many times, then answers."""
+    """The requests that the provider got. The model calls the first tool it is offered `calls` times, then answers."""
     code = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
     assert code, f"{page} has no Python on it"
     names: dict[str, Any] = {"__name__": "__page__"}

@@ -1,6 +1,8 @@
 """Agno: an agent with a database, run, streamed and async."""
 
 import asyncio
+import copy
+import pickle
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from agno.models.openai import OpenAIChat
 
 from focusctx.integrations.agno import focused
 from focusctx.integrations.plug import Source
+from provider import Provider, Say
 
 
 class TestAgno(Conformance):
@@ -50,7 +53,18 @@ async def arun(agent: Agent, mode: str) -> None:
 
 def test_it_is_a_model_of_the_same_class() -> None:
     model = OpenAIChat("scripted", api_key="none")
-    copy = focused(model, compressing())
-    assert isinstance(copy, OpenAIChat)
-    assert copy.to_dict() == model.to_dict()
+    changed = focused(model, compressing())
+    assert isinstance(changed, OpenAIChat)
+    assert changed.to_dict() == model.to_dict()
     assert type(model) is OpenAIChat
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_copies_are_focused_and_settings_changed_on_them_hold(copied: Any) -> None:
+    with Provider(lambda received: Say("Yes.")) as provider:
+        model = copied(focused(OpenAIChat("scripted", base_url=f"{provider.url}/v1", api_key="none"), compressing()))
+        model.temperature, model.id = 0.7, "another"
+        Agent(model=model, session_id="1", user_id="me", telemetry=False).run("Hello?")
+        assert (provider.received[0].body["temperature"], provider.received[0].body["model"]) == (0.7, "another")
+        (conversation,) = model.focusctx.conversations
+        assert conversation.id.startswith("me/1/")

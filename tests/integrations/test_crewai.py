@@ -1,6 +1,7 @@
 """CrewAI: an agent by itself, sync, async and streamed, and one in a crew."""
 
 import asyncio
+import copy
 import os
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 import task
 from integrations.conformance import Conformance, compressing
 from integrations.functions import FUNCTIONS
-from provider import Provider
+from provider import Provider, Say
 
 os.environ |= {"CREWAI_DISABLE_TELEMETRY": "true", "CREWAI_TRACING_ENABLED": "false", "CREWAI_TESTING": "true"}
 pytest.importorskip("crewai", reason="scripts/test-integrations crewai")
@@ -56,3 +57,12 @@ def test_crewai_sums_up_only_what_would_not_fit_when_sent() -> None:
 def test_copies_that_crews_make_are_focused_too() -> None:
     llm = focused(LLM("openai/gpt-4.1", api_key="none"), compressing())
     assert type(Crew(agents=[auditor(llm)], tasks=[]).copy().agents[0].llm) is type(llm)
+
+
+def test_settings_changed_on_it_hold() -> None:
+    with Provider(lambda received: Say("Yes.")) as provider:
+        llm = copy.copy(focused(LLM("openai/gpt-4.1", base_url=f"{provider.url}/v1", api_key="none"), compressing()))
+        llm.temperature = 0.7
+        assert llm.call([{"role": "user", "content": "Hello?"}]) == "Yes."
+        assert provider.received[0].body["temperature"] == 0.7
+        assert len(llm.focusctx.conversations) == 1

@@ -7,15 +7,18 @@ import os
 import re
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import task
 from focusctx import Focus
-from focusctx.integrations.plug import Source
+from focusctx.integrations.plug import Plug, Source
+from focusctx.session.store import Totals
+from focusctx.session.stores import store_from
 from integrations import page
-from integrations.conformance import BUDGET, ROOT, Broken, compressing, failing, loaded
+from integrations.conformance import BUDGET, ROOT, Broken, compressing, failing, loaded, silent, together
 from integrations.functions import FUNCTIONS
 from provider import Provider, Received, Say
 
@@ -85,12 +88,37 @@ def test_steps_go_at_events_only(mode: str) -> None:
     assert gone == sum(event.happened for event in session.events) > 1
 
 
-@pytest.mark.parametrize("focus", [failing(), lambda: Broken(compressing())], ids=["draft", "bug"])
+FAULTS: list[Source] = [failing(), silent(), lambda caller: Broken(compressing(), tenant=caller.tenant)]
+
+
+@pytest.mark.parametrize("focus", FAULTS, ids=["draft", "silent draft", "bug"])
 def test_what_fails_leaves_the_run_as_it_was(mode: str, plain: tuple[Any, list[Received]], focus: Source) -> None:
     answer, requests = done(mode, focus)
     whole, others = plain
     assert answer.trajectory == whole.trajectory
     assert [request.body for request in requests] == [request.body for request in others]
+
+
+def test_four_threads_with_loops_of_their_own_and_the_same_words(mode: str, plain: tuple[Any, list[Received]]) -> None:
+    """Each with a language model of its own, and one integration's sessions."""
+    plug = Plug(compressing())
+    whole, larger = plain
+    for answer, requests in together(4, lambda: done(mode, plug)):
+        assert answer.trajectory == whole.trajectory
+        assert len(requests[-1].raw) < 0.6 * len(larger[-1].raw)
+
+
+def test_two_tenants_with_the_same_words(tmp_path: Path) -> None:
+    focus, store = compressing(), store_from(f"sqlite:///{tmp_path / 'focus.db'}")
+    plug = Plug(lambda caller: focus.session(store, tenant=caller.tenant), lambda caller: tenant)
+    sent = []
+    for tenant in ("acme", "globex"):
+        assert not store.recent(tenant, 10)
+        sent.append([request.body["messages"] for request in done("sync", plug)[1]])
+    plug.close()
+    assert store.totals("acme") == store.totals("globex") != Totals()
+    assert sent[0] == sent[1]  # decided anew
+    store.close()
 
 
 def test_placeholders_and_the_note_about_missing_steps_arrive() -> None:

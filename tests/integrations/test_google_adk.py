@@ -1,15 +1,17 @@
 """Google's ADK: Responses and chat models, streamed and not, agents as tools, and models whose calls have no ids."""
 
 import asyncio
+import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
 import task
-from integrations.conformance import Conformance, compressing
+from focusctx import Focus
+from integrations.conformance import BUDGET, Conformance, compressing
 from integrations.functions import FUNCTIONS
 
 pytest.importorskip("google.adk", reason="scripts/test-integrations google_adk")
@@ -25,6 +27,7 @@ from google.genai.types import Content, FunctionCall, Part
 
 from focusctx.integrations.google_adk import FocusPlugin
 from focusctx.integrations.plug import Source
+from provider import Call, Provider, Received, Say
 
 DIFFERENT = {"id", "timestamp", "invocation_id", "usage_metadata", "custom_metadata"}
 
@@ -48,11 +51,13 @@ def say_why(tool: Any, args: Any, tool_context: Any, error: Exception) -> dict[s
     return {"error": str(error)}
 
 
-async def done(agent: LlmAgent, plugins: list[Any], stream: bool = False) -> tuple[str, list[Any]]:
+async def done(
+    agent: LlmAgent, plugins: list[Any], stream: bool = False, words: Sequence[str] = (task.TASK,)
+) -> tuple[str, list[Any]]:
     runner = InMemoryRunner(app=App(name="audit", root_agent=agent, plugins=plugins))
     session = await runner.session_service.create_session(app_name="audit", user_id="one")
     config = RunConfig(streaming_mode=StreamingMode.SSE if stream else StreamingMode.NONE)
-    asked = Content(role="user", parts=[Part(text=task.TASK)])
+    asked = Content(role="user", parts=[Part(text=text) for text in words])
     answer = ""
     async for event in runner.run_async(user_id="one", session_id=session.id, new_message=asked, run_config=config):
         if event.is_final_response():
@@ -79,7 +84,7 @@ sent: list[list[Content]] = []
 
 @pytest.mark.parametrize("place", ["agent", "tool"])
 async def test_calls_without_ids(place: str) -> None:
-    """Of an agent, and of one that is another's tool."""
+    """They are matched for an agent, and for one that is another's tool."""
     sent.clear()
     agent = auditor(Nameless(model="nameless"))
     if place == "tool":
@@ -106,3 +111,41 @@ class Delegating(BaseLlm):
         call = FunctionCall(name="auditor", args={"request": "Audit it all."})
         part = Part(text=answered.response["result"]) if answered else Part(function_call=call)
         yield LlmResponse(content=Content(role="model", parts=[part]))
+
+
+@pytest.mark.parametrize("dropped", ["remove", "skeleton"])
+async def test_after_a_transfer_the_other_agents_steps_can_be_left_out(dropped: Any) -> None:
+    """ADK tells the second agent about them in messages of the user, whose own words all stay."""
+    plain, whole = await transferred([])
+    session = Focus("offline", budget=BUDGET, dropped=dropped).session(recall=dropped == "skeleton")
+    requests, stored = await transferred([FocusPlugin(session)])
+    assert stored == whole
+    assert len(requests[-1].raw) < (0.6 if dropped == "remove" else 0.75) * len(plain[-1].raw)
+    own = [request for request in requests if "You are the second." in request.raw.decode()]
+    assert len(own) == 1 + task.STEPS - task.STEPS // 2
+    retold = [json.dumps([one for one in request.messages if one["role"] == "user"]) for request in own]
+    for text in retold:
+        assert text.count(" called tool `") == text.count("` tool returned result:") + text.count("[output omitted]")
+        assert text.count("For context: I like grey paper.") == text.count("[clerk] said: yes") == 1
+    assert any("` tool returned result:" in text for text in retold)
+    assert ("[output omitted]" in retold[-1]) == (dropped == "skeleton")
+
+
+async def transferred(plugins: list[Any]) -> tuple[list[Received], list[Any]]:
+    """One agent does the first half of the task, another one the second. The user writes like ADK does."""
+
+    def say(received: Received) -> Say:
+        said = task.model(received)
+        is_due = f"page {task.STEPS // 2 + 1}." in said.text and "You are the first." in received.raw.decode()
+        return Say("Go on.", (Call("transfer_to_agent", {"agent_name": "second"}),)) if is_due else said
+
+    with Provider(say) as provider:
+        model = OpenAILlm(model="scripted", base_url=f"{provider.url}/v1", api_key="none")
+        more = {"model": model, "tools": FUNCTIONS, "on_tool_error_callback": say_why}
+        second = LlmAgent(name="second", instruction="You are the second.", disallow_transfer_to_parent=True, **more)
+        first = LlmAgent(name="first", instruction="You are the first.", sub_agents=[second], **more)
+        answer, stored = await done(
+            first, plugins, words=["For context: I like grey paper.", "[clerk] said: yes", task.TASK]
+        )
+        assert (answer, provider.rejected) == (task.FINAL, [])
+        return list(provider.received), stored

@@ -1,6 +1,9 @@
 """LlamaIndex: the function agent, streamed and not, an agent that acts in text, and the LLM called by hand."""
 
 import asyncio
+import copy
+import json
+import pickle
 import re
 from collections.abc import Callable
 from functools import wraps
@@ -9,9 +12,10 @@ from typing import Any
 import pytest
 
 import task
-from integrations.conformance import Conformance, compressing, moved
+from focusctx import Focus
+from integrations.conformance import BUDGET, Conformance, compressing, moved
 from integrations.functions import FUNCTIONS
-from provider import Provider, Received, Say
+from provider import Call, Provider, Received, Say
 
 pytest.importorskip("llama_index.core", reason="scripts/test-integrations llama-index")
 
@@ -21,6 +25,7 @@ from llama_index.core.memory import Memory
 from llama_index.core.tools import FunctionTool
 from llama_index.core.tools.calling import call_tool_with_selection
 from llama_index.llms.openai_like import OpenAILike
+from pydantic import BaseModel
 
 from focusctx.integrations.llama_index import focused
 from focusctx.integrations.plug import Source
@@ -104,7 +109,63 @@ async def agent_run(agent: Any) -> Any:
 
 def test_it_is_an_llm_of_the_same_class() -> None:
     llm = llm_at("http://127.0.0.1")
-    copy = focused(llm, compressing())
-    assert isinstance(copy, OpenAILike)
-    assert copy.to_dict() == llm.to_dict()
+    changed = focused(llm, compressing())
+    assert isinstance(changed, OpenAILike)
+    assert changed.to_dict() == llm.to_dict()
     assert type(llm) is OpenAILike
+
+
+def test_settings_changed_on_it_hold() -> None:
+    with Provider(lambda received: Say("Yes.")) as provider:
+        llm = focused(llm_at(provider.url), compressing())
+        llm.temperature, llm.model = 0.7, "another"
+        llm.chat([ChatMessage(content="Hello?")])
+        assert (provider.received[0].body["temperature"], provider.received[0].body["model"]) == (0.7, "another")
+        assert len(llm.focusctx.conversations) == 1
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda llm: pickle.loads(pickle.dumps(llm))])
+def test_it_can_be_copied_and_pickled(copied: Any) -> None:
+    history = [ChatMessage(content=task.TASK)]
+    for step in range(1, 20):
+        history.append(ChatMessage(role="assistant", content=f"Next is page {step}."))
+        history.append(ChatMessage(content=task.run_tool("trace_lot", {"page": 1, "lot": str(step)})))
+    with Provider(lambda received: Say("Yes.")) as provider:
+        llm = copied(focused(llm_at(provider.url), Focus("offline", budget=BUDGET)))
+        assert type(llm).__name__ == "OpenAILike"
+        assert isinstance(llm, OpenAILike)
+        llm.chat(history)
+        assert llm.focusctx.conversations
+        assert "focusctx" not in llm.to_json()
+
+
+class Report(BaseModel):
+    """The audit's result."""
+
+    pages: int
+
+
+def test_structured_output_is_asked_for_with_a_view() -> None:
+    """The agent asks for it with its whole history in one message of the user."""
+
+    def model(received: Received) -> Say:
+        names = [tool["function"]["name"] for tool in received.body["tools"]]
+        return Say("", (Call("Report", {"pages": 30}),)) if names == ["Report"] else task.model(received)
+
+    async def run(llm: Any) -> Any:
+        agent = FunctionAgent(llm=llm, tools=TOOLS, output_cls=Report)
+        return await agent.run(task.TASK, memory=Memory.from_defaults(token_limit=100_000), max_iterations=100)
+
+    sizes = []
+    for focus in (None, compressing()):
+        with Provider(model) as provider:
+            llm = llm_at(provider.url)
+            result = asyncio.run(run(llm if focus is None else focused(llm, focus)))
+            assert result.structured_response == {"pages": 30}
+            sizes.append(len(provider.received[-1].raw))
+            text = json.dumps(provider.received[-1].messages[-1])
+            assert text.count("<assistant>") == text.count("</assistant>") > 0
+            assert text.count("<tool>") == text.count("</tool>") > 0
+            assert f"<message>{task.TASK}</message>" in text
+            assert "format the output according to the provided schema" in text
+    assert sizes[1] < 0.6 * sizes[0]

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "integrations"
 GROUPS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"]
 NOT_ON_A_PAGE = {"langchain-anthropic", "llama-index-llms-openai-like"}
-"""What only other tests of the integration need."""
+"""Packages that only other tests of the integration need."""
 
 
 def test_the_tables_are_current() -> None:

@@ -19,7 +19,7 @@ from focusctx.session.session import Session
 
 
 def history(steps: int) -> list[Any]:
-    """What an agent's history looks like after so many steps of the task."""
+    """An agent's history after that number of steps of the task."""
     messages: list[Any] = [{"role": "user", "content": task.TASK}]
     for step in range(1, steps + 1):
         function = {"name": "read_page", "arguments": f'{{"page": {step}}}'}
@@ -40,9 +40,9 @@ def store(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'focus.db'}"
 
 
-def server(store: str) -> Client:
+def server(store: str, *more: str) -> Client:
     """A client whose server is a process of its own."""
-    command = ["-m", "focusctx.integrations.mcp", "--store", store, "--tenant", "audit"]
+    command = ["-m", "focusctx.integrations.mcp", "--store", store, "--tenant", "audit", *more]
     return Client(StdioServerParameters(command=sys.executable, args=command))
 
 
@@ -90,13 +90,24 @@ async def test_only_the_steps_of_one_tenant(store: str) -> None:
         assert (await asked(client, "explain_step")).startswith("0 events")
 
 
-async def test_of_two_runs_the_later_one_answers(store: str) -> None:
+async def test_of_two_conversations_neither_answers_for_the_other(store: str) -> None:
+    """They have the same words at first, and the same ids of steps."""
+    session = Focus("offline", budget=1000).session(store, tenant="audit")
+    other = [{**message, "content": message["content"].replace("page", "sheet")} for message in history(12)]
+    session.view(history(12), id="one")
+    session.view(other, id="two")
     async with server(store) as client:
-        work(compressing().session(store, tenant="audit"), 1, 12)
-        session = Focus("offline", budget=1000).session(store, tenant="audit")
-        other = [{**message, "content": message["content"].replace("page", "sheet")} for message in history(12)]
-        session.view(other)
+        for query in ("s_2", "Next"):
+            which = await asked(client, "recall_step", query=query)
+            assert which.startswith("There are such steps in 2 conversations.")
+            assert which == await asked(client, "explain_step", query=query)
+        assert "Next is page 2." in await asked(client, "recall_step", query="s_2", conversation="one")
+        assert "Next is sheet 2." in await asked(client, "recall_step", query="s_2", conversation="two")
+        assert "Left out: nothing" in await asked(client, "recall_step", query="s_2", conversation="three")
+    async with server(store, "--conversation", "two") as client:
         assert "Next is sheet 2." in await asked(client, "recall_step", query="s_2")
+        assert "Left out: nothing" in await asked(client, "recall_step", query="s_2", conversation="one")
+        assert (await asked(client, "explain_step")).count("two: s_") == 1
 
 
 async def test_a_store_that_cannot_be_read(store: str) -> None:

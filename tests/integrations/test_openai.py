@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -135,3 +136,33 @@ def test_azure_is_a_client_like_any_other(provider: Provider) -> None:
 
 def test_other_endpoints_go_through(client: Any) -> None:
     assert focused(client, SHORT).models.list().data[0].id == "scripted"
+
+
+def test_two_hundred_conversations_in_turns(client: Any, provider: Provider) -> None:
+    """With the same words at first: each request begins with the one before of its conversation, except at events."""
+    ours = focused(client, Focus(lambda prompt: "Step: finish | Depends on: []", budget=1200))
+    histories: list[list[Any]] = [[{"role": "user", "content": task.TASK}] for _ in range(200)]
+    sent: list[list[Any]] = [[] for _ in histories]
+    for turn in range(4):
+        for number, history in enumerate(histories):
+            words = f"{number}, {turn}: " + task.run_tool("trace_lot", {"page": 1 + turn, "lot": str(number)}) * 4
+            answer = ours.chat.completions.create(model="scripted", messages=history).choices[0].message.content
+            function = {"name": "trace_lot", "arguments": f'{{"page": {turn}, "lot": {number}}}'}
+            call = {"id": f"call_{turn}", "type": "function", "function": function}
+            history.append({"role": "assistant", "content": answer, "tool_calls": [call]})
+            history.append({"role": "tool", "tool_call_id": f"call_{turn}", "content": words})
+            sent[number].append(provider.received[-1].messages)
+    assert not provider.rejected
+    moves = sum(before != after[: len(before)] for one in sent for before, after in pairwise(one))
+    assert moves == sum(event.happened for event in ours.focusctx.events) >= 200
+    assert len(ours.focusctx.conversations) == 200
+    for number, history in enumerate(histories):
+        assert all(message in history for message in sent[number][-1])
+
+
+def test_copies_share_what_they_are_looked_at_by(client: Any) -> None:
+    ours = focused(client, SHORT, tenant=lambda caller: "acme")
+    ours.with_options(timeout=5).chat.completions.create(model="scripted", messages=LONG)
+    assert [conversation.tenant for conversation in ours.focusctx.conversations] == ["acme"]
+    assert ours.copy().focusctx is ours.focusctx
+    assert ours.focusctx.savings.tokens_saved > 0

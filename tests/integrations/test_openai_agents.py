@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import task
-from integrations.conformance import Conformance, compressing, moved
+from integrations.conformance import BUDGET, Conformance, compressing, moved
 
 pytest.importorskip("agents", reason="scripts/test-integrations openai_agents")
 
@@ -18,18 +18,18 @@ from agents import (
     Runner,
     SQLiteSession,
     function_tool,
-    set_tracing_disabled,
+    set_trace_processors,
 )
+from agents.handoffs.history import _extract_nested_history_transcript
 from openai import AsyncOpenAI
 
 from focusctx import Focus
-from focusctx.integrations.openai_agents import FocusSession, focus_filter
+from focusctx.integrations.openai_agents import FocusFilter, FocusSession
 from focusctx.integrations.plug import Source
-from focusctx.session.session import Session
 from integrations.functions import FUNCTIONS
 from provider import Call, Provider, Received, Say
 
-set_tracing_disabled(True)  # traces go to OpenAI
+set_trace_processors([])  # traces go to OpenAI
 
 
 class TestOpenAIAgents(Conformance):
@@ -38,7 +38,7 @@ class TestOpenAIAgents(Conformance):
     imports = ("agents",)
 
     def run(self, mode: str, url: str, focus: Source | None) -> tuple[str, list[Any]]:
-        return asyncio.run(done(mode, url, RunConfig(call_model_input_filter=focus and focus_filter(focus))))
+        return asyncio.run(done(mode, url, RunConfig(call_model_input_filter=focus and FocusFilter(focus))))
 
 
 async def done(mode: str, url: str, config: RunConfig) -> tuple[str, list[Any]]:
@@ -70,11 +70,7 @@ def auditor(client: AsyncOpenAI, model: Any = OpenAIResponsesModel) -> Agent:
 @pytest.mark.parametrize(("delegating", "conversations"), [("handoff", 1), ("agent as a tool", 2)])
 async def test_other_agents_are_compressed_too(delegating: str, conversations: int) -> None:
     """A handoff goes on with the conversation; an agent that is a tool has one of its own."""
-    sessions: list[Session] = []
-
-    def session() -> Session:
-        sessions.append(compressing().session())
-        return sessions[-1]
+    focus = FocusFilter(compressing())
 
     def say(received: Received) -> Say:
         names = [tool["name"] for tool in received.body["tools"]]
@@ -91,11 +87,11 @@ async def test_other_agents_are_compressed_too(delegating: str, conversations: i
                 first.handoffs.append(other)
             else:
                 first.tools.append(other.as_tool("audit", "Have it audited.", max_turns=60))
-            config = RunConfig(call_model_input_filter=focus_filter(session))
+            config = RunConfig(call_model_input_filter=focus)
             result = await Runner.run(first, "Have the ledger audited.", run_config=config, max_turns=60)
         assert (result.final_output, provider.rejected) == (task.FINAL, [])
-    assert len(sessions) == conversations
-    assert sum(event.happened for one in sessions for event in one.events) >= 2
+    assert len(focus.focusctx.conversations) == conversations
+    assert sum(event.happened for event in focus.focusctx.events) >= 2
 
 
 async def test_a_history_on_the_server_is_left_alone() -> None:
@@ -106,7 +102,7 @@ async def test_a_history_on_the_server_is_left_alone() -> None:
                 await Runner.run(auditor(client), task.TASK, run_config=RunConfig(**filter), **more)
             return [received.body for received in provider.received]
 
-    assert await bodies(call_model_input_filter=focus_filter(Focus("offline", budget=100))) == await bodies()
+    assert await bodies(call_model_input_filter=FocusFilter(Focus("offline", budget=100))) == await bodies()
 
 
 async def test_a_session_of_many_runs() -> None:
@@ -123,3 +119,50 @@ async def test_a_session_of_many_runs() -> None:
     assert len(await stored.get_items()) == 40
     assert len(requests[-1].messages) < 30
     assert 1 <= moved(requests) <= 5
+
+
+@pytest.mark.parametrize("dropped", ["remove", "skeleton"])
+async def test_a_history_that_is_nested_at_a_handoff_is_read_as_steps(dropped: Any) -> None:
+    """The second agent gets the first one's steps as lines of one message."""
+
+    async def run(focus: Source | None) -> list[Received]:
+        def say(received: Received) -> Say:
+            said = task.model(received)
+            is_due = f"page {task.STEPS // 2 + 1}." in said.text and "first agent" in str(
+                received.body.get("instructions")
+            )
+            return Say("", (Call("transfer_to_auditor", {}),)) if is_due else said
+
+        with Provider(say) as provider:
+            async with client_of(provider.url) as client:
+                second = auditor(client)
+                first = second.clone(name="first", instructions="You are the first agent.", handoffs=[second])
+                config = RunConfig(nest_handoff_history=True, call_model_input_filter=focus and FocusFilter(focus))
+                result = await Runner.run(first, task.TASK, run_config=config, max_turns=60)
+            assert (result.final_output, provider.rejected) == (task.FINAL, [])
+            return provider.received
+
+    plain = await run(None)
+    recall = dropped == "skeleton"
+    requests = await run(Focus("offline", budget=BUDGET, dropped=dropped).session(recall=recall))
+    assert len(requests[-1].raw) < (0.6 if dropped == "remove" else 0.75) * len(plain[-1].raw)
+    (nested,) = [one for one in requests[-1].messages if "<CONVERSATION HISTORY>" in str(one.get("content"))]
+    (record,) = _extract_nested_history_transcript(nested)[:1]
+    assert record["role"] == "user"
+    assert record["content"].startswith(task.TASK)
+    assert ("Left out to save space" in nested["content"]) == recall
+    assert ("[output omitted]" in nested["content"]) == recall
+    calls = [one for one in _extract_nested_history_transcript(nested) if one.get("type") == "function_call"]
+    results = [one for one in _extract_nested_history_transcript(nested) if one.get("type") == "function_call_output"]
+    assert [one["call_id"] for one in calls] == [one["call_id"] for one in results]
+
+
+async def test_the_group_of_a_trace_names_the_conversation() -> None:
+    focus = FocusFilter(compressing())
+    with Provider(lambda received: Say("Yes.")) as provider:
+        async with client_of(provider.url) as client:
+            agent = Agent("clerk", model=OpenAIResponsesModel("scripted", client))
+            for group in ("one", "two"):
+                config = RunConfig(call_model_input_filter=focus, group_id=group)
+                await Runner.run(agent, "Hello?", run_config=config)
+    assert {conversation.id for conversation in focus.focusctx.conversations} == {"one", "two"}

@@ -108,7 +108,7 @@ def opened(url: str, condenser: FocusCondenser | None, *, stream: bool = False, 
 
 
 def said(conversation: Any) -> list[dict[str, Any]]:
-    """What its events say, all of them."""
+    """The texts of all its events."""
     events = [event for event in conversation.state.events if not isinstance(event, ConversationStateUpdateEvent)]
     return [event.to_llm_message().model_dump(mode="json") for event in events]
 

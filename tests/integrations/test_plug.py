@@ -1,11 +1,16 @@
-"""What the integrations share: whose session a call gets, retries, the way back, and what happens when it fails."""
+"""Shared by the integrations: whose session a call gets, retries, the way back, and what happens when it fails."""
 
 import asyncio
 import copy
 import logging
+import multiprocessing
+import os
+import pickle
 import subprocess
 import sys
+import threading
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,13 +20,16 @@ import pytest
 import focusctx.integrations
 from focusctx import ConfigError, Focus, MessageError
 from focusctx.integrations.mini_swe_agent import FocusModel
-from focusctx.integrations.plug import Plug, fail_open, places
+from focusctx.integrations.plug import Caller, Plug, fail_open, places, plugged
 from focusctx.session.session import Session
-from session_parts import Draft, crosses, growing, moved, session_of, sized
+from focusctx.session.store import Totals
+from focusctx.session.stores import store_from
+from session_parts import Draft, crosses, everything, growing, moved, session_of, sized
 
 CHAT = "chat_completions"
 FOLDER = Path(focusctx.integrations.__file__).parent
-SHARED = {"__init__", "plug", "parts", "langchain_messages"}
+SHARED = {"__init__", "plug", "sessions", "parts", "subclass", "langchain_messages", "llama_index_transcript"}
+SHARED |= {"google_adk_steps", "openai_agents_nested"}
 INTEGRATIONS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in SHARED)
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
@@ -30,67 +38,265 @@ def focus_of(draft: Any = None, **settings: Any) -> Focus:
     return Focus(draft or Draft(), budget=300, tokens=crosses, **settings)
 
 
+def session_for(caller: Caller) -> Session:
+    return focus_of().session(tenant=caller.tenant)
+
+
+def tenant_of(caller: Caller) -> str:
+    return "acme"
+
+
+ME = Caller(framework="a test")
+
+
 # ------------------------------------------------------------------------------------------------- whose session it is
 
 
-def test_a_focus_gives_each_conversation_a_session() -> None:
-    made: list[Session] = []
-
-    class Watched(Focus):
-        def session(self, *args: Any, **options: Any) -> Session:
-            made.append(super().session(*args, **options))
-            return made[-1]
-
-    plug = Plug(Watched(Draft(), budget=300, tokens=crosses))
+def test_conversations_share_a_session_and_nothing_else() -> None:
+    plug = Plug(focus_of())
     one, other = sized(*[100] * 5), sized(*[100] * 5, name=" again")
     for history, another in zip(growing(one), growing(other), strict=True):
-        assert len(plug.view(history, CHAT)) <= len(history)
-        plug.view(another, CHAT)
-    assert len(made) == 2
-    assert all(moved(session) for session in made)
+        plug.view(history, CHAT, ME)
+        plug.view(another, CHAT, ME)
+    assert len(plug.conversations) == 2
+    assert all(any(event.happened for event in conversation.events) for conversation in plug.conversations)
+    assert plug.savings == plug.conversations[0].savings + plug.conversations[1].savings
+    assert len(plug.events) == sum(len(conversation.events) for conversation in plug.conversations)
 
 
 def test_a_focus_takes_the_prices_of_the_model_that_is_called() -> None:
     plug = Plug(focus_of())
-    history = sized(*[100] * 5)
-    plug.view(history, CHAT, model="gpt-4.1")
-    run = next(iter(plug._runs.values()))
-    assert run.session.events[-1].verdict is not None
+    plug.view(sized(*[100] * 5), CHAT, Caller(model="gpt-4.1"))
+    plug.view(sized(*[100] * 5), CHAT, Caller(model="nobody knows"))
+    priced, unpriced = plug.events
+    assert priced.verdict is not None
+    assert unpriced.verdict is None
 
 
-def test_a_function_makes_a_session_per_conversation() -> None:
-    made: list[Session] = []
+def test_a_function_makes_a_session_for_each_tenant_and_model() -> None:
+    callers: list[Caller] = []
 
-    def make() -> Session:
-        made.append(session_of(Draft()))
-        return made[-1]
+    def make(caller: Caller) -> Session:
+        callers.append(caller)
+        return focus_of().session(tenant=caller.tenant)
 
     plug = Plug(make)
-    plug.view(sized(10), CHAT)
-    plug.view(sized(10, 10), CHAT)
-    plug.view(sized(10, name=" else"), CHAT)
-    assert len(made) == 2
+    for tenant, model, name in (("a", "m", "1"), ("a", "m", "2"), ("b", "m", "1"), ("b", "n", "1"), ("a", "m", "1")):
+        plug.view(sized(10), CHAT, Caller(tenant, name, model, "a test"))
+    assert callers == [Caller(tenant, None, model, "a test") for tenant, model in (("a", "m"), ("b", "m"), ("b", "n"))]
+    assert sorted((one.tenant, one.id) for one in plug.conversations) == [
+        ("a", "1"),
+        ("a", "2"),
+        ("b", "1"),
+        ("b", "1"),
+    ]
+
+
+def test_two_tenants_with_the_same_words_have_nothing_in_common(tmp_path: Path) -> None:
+    url, tenant = f"sqlite:///{tmp_path / 'focus.db'}", "acme"
+    focus = focus_of()
+    plug = Plug(lambda caller: focus.session(url, tenant=caller.tenant), lambda caller: tenant)
+    history = sized(*[100] * 5)
+    assert len(plug.view(history, CHAT, ME)) < len(history)
+    tenant = "globex"
+    assert plug.view(history[:6], CHAT, ME) == history[:6]  # acme's decision is not followed
+    one, other = sorted(plug.conversations, key=lambda conversation: conversation.tenant)
+    assert (one.tenant, other.tenant) == ("acme", "globex")
+    assert one.key != other.key
+    assert one.recall("s_1")
+    assert not other.recall("s_1")
+    assert not other.events
+    assert other.savings == Totals()
+    plug.close()
+    store = store_from(url)
+    assert store.totals("acme").events == 1
+    assert (store.totals("globex"), store.recent("globex", 9)) == (Totals(), [])
+    store.close()
+
+
+@pytest.mark.parametrize("name", [None, "", 7])
+def test_a_call_whose_tenant_has_no_name_gets_no_view(name: Any) -> None:
+    with pytest.raises(ConfigError, match="must return the tenant's name"):
+        Plug(focus_of(), lambda caller: name).view(sized(10), CHAT, ME)
+
+
+def test_a_session_of_another_tenant_is_refused() -> None:
+    for source in (session_of(Draft()), lambda caller: session_of(Draft())):
+        with pytest.raises(ConfigError, match=r"tenant 'acme' got a session of tenant .*tenant=caller.tenant"):
+            Plug(source).view(sized(10), CHAT, Caller(tenant="acme"))
 
 
 def test_a_session_takes_all_calls() -> None:
     session = session_of(Draft())
     plug = Plug(session)
     for name in (" one", " two"):
-        plug.view(sized(*[100] * 5, name=name), CHAT)
-    assert len(moved(session)) == 2
+        plug.view(sized(*[100] * 5, name=name), CHAT, ME)
+    plug.close()  # it is not the plug's to close
+    plug.view(sized(*[100] * 5, name=" three"), CHAT, ME)
+    assert len(moved(session)) == 3
+    assert (plug.events, plug.savings) == (list(session.events), session.savings)
 
 
-def test_sessions_of_old_conversations_are_let_go() -> None:
+def test_a_plug_can_be_shared() -> None:
     plug = Plug(focus_of())
-    for number in range(200):
-        plug.view(sized(10, name=f" {number}"), CHAT)
-    assert len(plug._runs) == 128
+    assert plugged(plug) is plug
+    with pytest.raises(ConfigError, match="leave it out"):
+        plugged(plug, lambda caller: "acme")
+
+
+@pytest.mark.parametrize("has_id", [True, False])
+def test_two_hundred_conversations_in_turns(has_id: bool) -> None:
+    """Each goes on from its own view: the prefix moves at its own events only."""
+    plug = Plug(focus_of())
+    histories = [growing(sized(*[100] * 5, name="" if has_id else f" {number}")) for number in range(200)]
+    last: list[list[Any]] = [[] for _ in histories]
+    changes = 0
+    for step in range(len(histories[0])):
+        for number, history in enumerate(histories):
+            view = plug.view(history[step], CHAT, ME._replace(id=str(number) if has_id else None))
+            changes += view[: len(last[number])] != last[number]
+            last[number] = list(view)
+    assert len(plug.conversations) == 200
+    assert changes == sum(event.happened for one in plug.conversations for event in one.events) >= 200
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="no /proc")
+def test_open_files_are_bounded_and_totals_are_written(tmp_path: Path) -> None:
+    """A thousand conversations of two hundred tenants, each tenant with a file of its own."""
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    focus, made = focus_of(), set[str]()
+
+    def make(caller: Caller) -> Session:
+        made.add(caller.tenant)
+        return focus.session(f"sqlite:///{tmp_path / caller.tenant}.db", tenant=caller.tenant)
+
+    plug = Plug(make)
+    most = 0
+    for number in range(1000):
+        sizes = [100] * (5 if number < 200 else 1)
+        plug.view(sized(*sizes), CHAT, Caller(tenant=f"t{number % 200}", id=str(number)))
+        most = max(most, len(list(Path("/proc/self/fd").iterdir())) - before)
+    assert len(made) == 200
+    assert most < 400
+    first = store_from(f"sqlite:///{tmp_path / 't0'}.db")
+    assert first.totals("t0").events == 1  # its session was closed long ago
+    first.close()
+    assert plug.savings.events == 200
+    plug.close()
+    assert plug.savings.events == 200
+    assert sum(event.happened for event in plug.events) == 200
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before
+
+
+def test_a_session_in_use_is_closed_when_its_last_user_is_done() -> None:
+    """Another thread may close the plug, or push the session out, while a view is under way."""
+    sessions: list[Session] = []
+    started, go_on = threading.Event(), threading.Event()
+
+    class Slow(Session):
+        is_closed = False
+
+        def view(self, messages: Any, **more: Any) -> Any:
+            started.set()
+            assert go_on.wait(20)
+            assert not self.is_closed
+            return super().view(messages, **more)
+
+        def close(self) -> None:
+            self.is_closed = True
+            super().close()
+
+    def make(caller: Caller) -> Session:
+        sessions.append(Slow(focus_of(), tenant=caller.tenant))
+        return sessions[-1]
+
+    plug = Plug(make)
+    with ThreadPoolExecutor(1) as pool:
+        view = pool.submit(plug.view, sized(10), CHAT, ME)
+        assert started.wait(20)
+        plug.close()
+        assert not sessions[0].is_closed
+        go_on.set()
+        assert len(view.result(20)) == len(sized(10))
+    assert sessions[0].is_closed
+
+
+def test_threads_that_come_at_once_get_one_session() -> None:
+    made: list[Session] = []
+    closed: list[Session] = []
+    gate = threading.Barrier(4)
+
+    class Noted(Session):
+        def close(self) -> None:
+            closed.append(self)
+            super().close()
+
+    def make(caller: Caller) -> Session:
+        gate.wait(20)
+        made.append(Noted(focus_of(), tenant=caller.tenant))
+        return made[-1]
+
+    plug = Plug(make)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda number: plug.view(sized(10, name=f" {number}"), CHAT, ME), range(4)))
+    assert len(made) == 4
+    assert len(closed) == 3
+    assert len(plug.conversations) == 4
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_fork_while_other_threads_make_views() -> None:
+    """As of a server that loads the agent before it starts its workers."""
+    plug, is_over = Plug(focus_of()), threading.Event()
+
+    def work() -> None:
+        while not is_over.is_set():
+            plug.view(sized(10, 10), CHAT, ME)
+            _ = plug.savings
+
+    with ThreadPoolExecutor(2) as pool:
+        workers = [pool.submit(work) for _ in range(2)]
+        try:
+            for _ in range(10):
+                child = multiprocessing.get_context("fork").Process(target=plug.view, args=(sized(10, 10), CHAT, ME))
+                child.start()
+                child.join(30)
+                assert child.exitcode == 0
+        finally:
+            is_over.set()
+        for worker in workers:
+            worker.result(30)
 
 
 @pytest.mark.parametrize("wrong", [None, "offline", 7])
 def test_anything_else_is_refused_at_once(wrong: Any) -> None:
     with pytest.raises(ConfigError, match="a Focus, a Session or a function"):
         Plug(wrong)
+
+
+def test_a_function_without_an_argument_is_told_the_new_form() -> None:
+    with pytest.raises(ConfigError, match=r"lambda caller: focus.session\(store, tenant=caller.tenant"):
+        Plug(lambda: session_of(Draft()))  # type: ignore[arg-type]
+
+
+def test_a_session_with_a_tenant_of_its_own_takes_no_tenant() -> None:
+    with pytest.raises(ConfigError, match="a Session has one tenant"):
+        Plug(session_of(Draft()), lambda caller: "acme")
+
+
+def test_a_function_that_makes_something_else_is_refused() -> None:
+    with pytest.raises(ConfigError, match="must return a Session"):
+        Plug(lambda caller: 7).view(sized(10), CHAT, ME)  # type: ignore[arg-type, return-value]
+
+
+def test_events_and_refusals_are_lines_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    plug = Plug(focus_of())
+    with caplog.at_level(logging.INFO, "focusctx"):
+        plug.view(sized(*[100] * 5), CHAT, ME)
+        Plug(focus_of(Draft(everything))).view(sized(*[100] * 5), CHAT, ME)
+    moved_line, refused_line = caplog.messages
+    assert "500 → " in moved_line
+    assert "left as it is (" in refused_line
 
 
 # ------------------------------------------------------------------------------------------------------------- retries
@@ -106,7 +312,7 @@ def test_a_call_that_is_tried_again_sends_the_same_and_asks_nobody(is_async: boo
     history = sized(*[100] * 5)
 
     def view(messages: list[Any]) -> list[Any]:
-        return asyncio.run(plug.aview(messages, CHAT)) if is_async else plug.view(messages, CHAT)
+        return asyncio.run(plug.aview(messages, CHAT, ME)) if is_async else plug.view(messages, CHAT, ME)
 
     first = view(history)
     calls = draft.calls
@@ -121,24 +327,36 @@ def test_a_call_that_is_tried_again_gets_its_own_objects_back() -> None:
     """Frameworks translate anew at every attempt, and find their messages by identity."""
     plug = Plug(session_of(Draft()))
     history = sized(*[100] * 5)
-    first = plug.view(history, CHAT)
+    first = plug.view(history, CHAT, ME)
     again = [dict(message) for message in history]
-    assert plug.view(again, CHAT) == first != history
-    assert None not in places(again, plug.view(again, CHAT))
+    assert plug.view(again, CHAT, ME) == first != history
+    assert None not in places(again, plug.view(again, CHAT, ME))
 
 
 # -------------------------------------------------------------------------------------------------------------- copies
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
-@pytest.mark.parametrize("source", [focus_of, lambda: session_of(Draft()), lambda: lambda: session_of(Draft())])
+@pytest.mark.parametrize("source", [focus_of, lambda: session_of(Draft()), lambda: lambda caller: session_of(Draft())])
 def test_a_copy_of_an_agent_goes_on_with_what_was_decided(copied: Any, source: Any) -> None:
     agent = SimpleNamespace(plug=Plug(source()), instructions=["Do it."])
     history = sized(*[100] * 5)
-    first = agent.plug.view(history, CHAT)
+    first = agent.plug.view(history, CHAT, ME)
     assert len(first) < len(history)
-    view = copied(agent).plug.view([*history, *sized(10)[2:]], CHAT)
+    view = copied(agent).plug.view([*history, *sized(10)[2:]], CHAT, ME)
     assert view[: len(first)] == first
+
+
+@pytest.mark.parametrize("source", [Focus("offline", budget=300), session_for])
+def test_a_pickled_plug_compresses_alike(source: Any) -> None:
+    plug = pickle.loads(pickle.dumps(Plug(source, tenant_of)))
+    plug.view(sized(10), CHAT, ME)
+    assert [conversation.tenant for conversation in plug.conversations] == ["acme"]
+
+
+def test_a_session_cannot_be_pickled() -> None:
+    with pytest.raises(ConfigError, match="give the integration a Focus"):
+        pickle.dumps(Plug(session_of(Draft())))
 
 
 def test_a_wrapped_model_can_be_copied() -> None:

@@ -8,10 +8,11 @@ import pytest
 
 import task
 from focusctx import Focus
-from integrations.conformance import Conformance
+from integrations.conformance import Conformance, compressing, moved
 
 pytest.importorskip("pydantic_ai", reason="scripts/test-integrations pydantic_ai")
 
+from pydantic import BaseModel
 from pydantic_ai import Agent, BinaryContent, CachePoint, ModelRetry, Tool, UsageLimits
 from pydantic_ai.capabilities import ProcessHistory
 from pydantic_ai.messages import (
@@ -32,6 +33,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 
 from focusctx.integrations.plug import Source
 from focusctx.integrations.pydantic_ai import FocusHistory
+from provider import Call, Provider, Received, Say
 
 LIMITS = UsageLimits(request_limit=60)
 DIFFERENT = {"timestamp", "run_id", "conversation_id", "usage", "provider_details", "provider_url"}
@@ -125,3 +127,32 @@ async def test_messages_of_all_kinds() -> None:
     assert words[1].startswith("[Left out to save space")
     own = {id(message) for message in history}
     assert sum(isinstance(message, ModelResponse) and id(message) in own for message in sent) == len(calls)
+
+
+class Report(BaseModel):
+    """The audit's result."""
+
+    pages: int
+
+
+async def test_structured_output_in_a_conversation_of_two_runs() -> None:
+    """The second run goes on with the history of the first, and with its conversation."""
+
+    def model(received: Received) -> Say:
+        said = task.model(received)
+        names = [tool["function"]["name"] for tool in received.body["tools"]]
+        return Say("", (Call("final_result", {"pages": 30}),)) if not said.calls and "final_result" in names else said
+
+    focus = FocusHistory(compressing())
+    with Provider(model) as provider:
+        agent = auditor("chat", provider.url, focus)
+        async with agent:
+            first = await agent.run(task.TASK, usage_limits=LIMITS)
+            again = await agent.run(
+                "Now the report.", message_history=first.all_messages(), output_type=Report, usage_limits=LIMITS
+            )
+        assert (again.output, provider.rejected) == (Report(pages=30), [])
+        assert len(provider.received[-1].messages) < 0.7 * len(again.all_messages())
+    (conversation,) = focus.focusctx.conversations
+    assert conversation.id == first.all_messages()[0].conversation_id
+    assert moved(provider.received) == sum(event.happened for event in conversation.events)

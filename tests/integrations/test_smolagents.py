@@ -67,4 +67,8 @@ def test_a_code_agent_loses_whole_steps_and_no_plan_is_left_without_its_end() ->
             answers = ("Observation:\\n", "Error:\\n", "[output omitted]")
             assert text.count("Calling tools:") == sum(map(text.count, answers))
             assert text.count("carry out this plan.") == text.count("Here are the facts I know")
+        plans = [request for request in provider.received if "<end_plan>" in str(request.body.get("stop"))]
+        assert len(plans) == 7
+        sizes = [len(request.raw) for request in plans[1:]]  # the first is made before there is any history
+        assert max(sizes) < 2 * sizes[0]
         assert len(agent.memory.steps) == 1 + 21 + 7

@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Any
 
 from ..types import Message
-from .plug import Plug, Source, fail_open, needs, places
+from .plug import Caller, Source, TenantOf, fail_open, needs, places, plugged
 
 with needs("agent-framework"):
     from agent_framework import ChatContext, ChatMiddleware, Content
@@ -25,8 +25,8 @@ _Part = tuple[dict[str, Any], list[Native]]
 class FocusMiddleware(ChatMiddleware):
     """The client is called with the view; sessions and histories keep every message."""
 
-    def __init__(self, focus: Source) -> None:
-        self._plug = Plug(focus)
+    def __init__(self, focus: Source, *, tenant: TenantOf | None = None) -> None:
+        self.focusctx = plugged(focus, tenant)
 
     async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
         with fail_open():
@@ -34,7 +34,10 @@ class FocusMiddleware(ChatMiddleware):
             if not options.get("conversation_id"):  # else the service holds the history
                 name = options.get("model") or getattr(context.client, "model", None)
                 parts = list(_parts(context.messages))
-                view = await self._plug.aview([chat for chat, _ in parts], "chat_completions", model=name)
+                caller = Caller(
+                    id=getattr(context.session, "session_id", None), model=name, framework="agent_framework"
+                )
+                view = await self.focusctx.aview([chat for chat, _ in parts], "chat_completions", caller)
                 context.messages = list(_chosen(parts, view))
         await call_next()
 

@@ -5,12 +5,13 @@ A model runs the whole loop of calls and tools; each of its calls goes through o
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from copy import copy
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ..types import Message
-from .plug import Plug, Source, fail_open, needs, places
+from .plug import Caller, Plug, Source, TenantOf, fail_open, needs, places, plugged
+from .subclass import subclass
 
 with needs("agno"):
     from agno.models.base import Model
@@ -21,43 +22,54 @@ _FORMAT = "chat_completions"
 _MEDIA = ("images", "audio", "videos", "files")
 
 
-def focused(model: _Kind, focus: Source) -> _Kind:
+def focused(model: _Kind, focus: Source, *, tenant: TenantOf | None = None) -> _Kind:
     """A copy of the model whose calls carry views; of the same class, the same in everything else."""
-    plug, kind = Plug(focus), type(model)
+    changed: Any = copy(model)
+    changed.__class__ = subclass(_focused, type(model))
+    changed.focusctx = plugged(focus, tenant)
+    return cast("_Kind", changed)
 
-    class Focused(kind):  # type: ignore[misc, valid-type]
+
+def _focused(kind: type[Any]) -> type[Any]:
+    class Focused(kind):
+        focusctx: Plug
+
         def invoke(self, messages: list[Native], *args: Any, **kwargs: Any) -> Any:
-            with fail_open():
-                messages = view(messages)
-            return super().invoke(messages, *args, **kwargs)
+            return super().invoke(self._view(messages, kwargs), *args, **kwargs)
 
         def invoke_stream(self, messages: list[Native], *args: Any, **kwargs: Any) -> Any:
-            with fail_open():
-                messages = view(messages)
-            return super().invoke_stream(messages, *args, **kwargs)
+            return super().invoke_stream(self._view(messages, kwargs), *args, **kwargs)
 
         async def ainvoke(self, messages: list[Native], *args: Any, **kwargs: Any) -> Any:
-            with fail_open():
-                messages = await aview(messages)
-            return await super().ainvoke(messages, *args, **kwargs)
+            return await super().ainvoke(await self._aview(messages, kwargs), *args, **kwargs)
 
         async def ainvoke_stream(self, messages: list[Native], *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-            with fail_open():
-                messages = await aview(messages)
-            async for part in super().ainvoke_stream(messages, *args, **kwargs):
+            async for part in super().ainvoke_stream(await self._aview(messages, kwargs), *args, **kwargs):
                 yield part
 
-    def view(messages: Sequence[Native]) -> list[Native]:
-        given = [_chat(message) for message in messages]
-        return _chosen(messages, given, plug.view(given, _FORMAT, model=model.id))
+        def _view(self, messages: list[Native], options: Mapping[str, Any]) -> list[Native]:
+            with fail_open():
+                given = [_chat(message) for message in messages]
+                return _chosen(messages, given, self.focusctx.view(given, _FORMAT, self._caller(options)))
+            return messages
 
-    async def aview(messages: Sequence[Native]) -> list[Native]:
-        given = [_chat(message) for message in messages]
-        return _chosen(messages, given, await plug.aview(given, _FORMAT, model=model.id))
+        async def _aview(self, messages: list[Native], options: Mapping[str, Any]) -> list[Native]:
+            with fail_open():
+                given = [_chat(message) for message in messages]
+                return _chosen(messages, given, await self.focusctx.aview(given, _FORMAT, self._caller(options)))
+            return messages
 
-    changed = copy(model)
-    changed.__class__ = Focused
-    return changed
+        def _caller(self, options: Mapping[str, Any]) -> Caller:
+            return Caller(id=_conversation(options.get("run_response")), model=self.id, framework="agno")
+
+    return Focused
+
+
+def _conversation(run: Any) -> str | None:
+    """A session belongs to a user, and each agent or team in it has messages of its own."""
+    named = [getattr(run, name, None) for name in ("user_id", "session_id")]
+    own = getattr(run, "agent_id", None) or getattr(run, "team_id", None)
+    return "/".join(str(part) for part in (*named, own) if part) if named[1] else None
 
 
 def _chosen(messages: Sequence[Native], given: list[Message], view: list[Message]) -> list[Native]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..wire.held import is_held
-from .plug import Plug, Source, fail_open, needs
+from .plug import Caller, Source, TenantOf, fail_open, needs, plugged
 
 with needs("anthropic"):
     from anthropic import Middleware
@@ -22,20 +22,20 @@ _MESSAGES = "/v1/messages"
 class FocusMiddleware(Middleware):
     """For `Anthropic` and `AsyncAnthropic`: calls of a model carry views, anything else goes through as it is."""
 
-    def __init__(self, focus: Source) -> None:
-        self._plug = Plug(focus)
+    def __init__(self, focus: Source, *, tenant: TenantOf | None = None) -> None:
+        self.focusctx = plugged(focus, tenant)
 
     def handle(self, request: APIRequest, call_next: CallNext) -> APIResponse[Any]:
         with fail_open():
             if body := _body(request):
-                view = self._plug.view(body["messages"], "anthropic", model=body.get("model"))
+                view = self.focusctx.view(body["messages"], "anthropic", _caller(body))
                 request = _with(request, body, view)
         return call_next(request)
 
     async def handle_async(self, request: APIRequest, call_next: AsyncCallNext) -> AsyncAPIResponse[Any]:
         with fail_open():
             if body := _body(request):
-                view = await self._plug.aview(body["messages"], "anthropic", model=body.get("model"))
+                view = await self.focusctx.aview(body["messages"], "anthropic", _caller(body))
                 request = _with(request, body, view)
         return await call_next(request)
 
@@ -46,6 +46,10 @@ def _body(request: APIRequest) -> dict[str, Any] | None:
     if request.method != "post" or request.url.partition("?")[0] != _MESSAGES or not isinstance(body, dict):
         return None
     return body if isinstance(body.get("messages"), list) and not is_held(body) else None
+
+
+def _caller(body: dict[str, Any]) -> Caller:
+    return Caller(model=body.get("model"), framework="anthropic")
 
 
 def _with(request: APIRequest, body: dict[str, Any], view: list[Any]) -> APIRequest:

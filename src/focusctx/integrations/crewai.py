@@ -9,41 +9,56 @@ from copy import copy
 from typing import Any, TypeVar
 
 from ..types import Message
-from .plug import Plug, Source, fail_open, needs
+from .plug import Caller, Plug, Source, TenantOf, fail_open, needs, plugged
+from .subclass import subclass
 
 with needs("crewai"):
     from crewai import BaseLLM
+    from pydantic import PrivateAttr
 
 _Kind = TypeVar("_Kind", bound=BaseLLM)
 _FORMAT = "chat_completions"
 
 
-def focused(llm: _Kind, focus: Source) -> _Kind:
+def focused(llm: _Kind, focus: Source, *, tenant: TenantOf | None = None) -> _Kind:
     """A copy of the LLM whose calls carry views; of the same class, the same in everything else."""
-    plug, kind = Plug(focus), type(llm)
+    changed = copy(llm)
+    object.__setattr__(changed, "__class__", subclass(_focused, type(llm)))
+    private = getattr(changed, "__pydantic_private__", None) or {}
+    object.__setattr__(changed, "__pydantic_private__", {**private, "_focusctx": plugged(focus, tenant)})
+    return changed
 
-    class Focused(kind):  # type: ignore[misc, valid-type]
+
+def _focused(kind: type[Any]) -> type[Any]:
+    class Focused(kind):
+        _focusctx: Plug = PrivateAttr()
+
+        @property
+        def focusctx(self) -> Plug:
+            return self._focusctx
+
         def call(self, messages: str | list[Message], *args: Any, **kwargs: Any) -> Any:
-            return super().call(_view(messages), *args, **kwargs)
+            return super().call(self._view(messages), *args, **kwargs)
 
         async def acall(self, messages: str | list[Message], *args: Any, **kwargs: Any) -> Any:
             with fail_open():
                 if isinstance(messages, list):
-                    messages = await plug.aview(messages, _FORMAT, model=llm.model)
+                    messages = await self._focusctx.aview(messages, _FORMAT, self._caller())
             return await super().acall(messages, *args, **kwargs)
 
         def is_context_window_overflowing_threshold(
             self, messages: str | list[Message], *args: Any, **kwargs: Any
         ) -> Any:
-            """What is sent must fit: otherwise CrewAI sums up its history."""
-            return super().is_context_window_overflowing_threshold(_view(messages), *args, **kwargs)
+            """Measure the view: if that does not fit, CrewAI summarises its history."""
+            return super().is_context_window_overflowing_threshold(self._view(messages), *args, **kwargs)
 
-    def _view(messages: str | list[Message]) -> str | list[Message]:
-        with fail_open():
-            if isinstance(messages, list):
-                messages = plug.view(messages, _FORMAT, model=llm.model)
-        return messages
+        def _view(self, messages: str | list[Message]) -> str | list[Message]:
+            with fail_open():
+                if isinstance(messages, list):
+                    messages = self._focusctx.view(messages, _FORMAT, self._caller())
+            return messages
 
-    changed = copy(llm)
-    object.__setattr__(changed, "__class__", Focused)
-    return changed
+        def _caller(self) -> Caller:
+            return Caller(model=self.model, framework="crewai")
+
+    return Focused

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..types import Message
-from .plug import Plug, Source, fail_open, needs, places
+from .plug import Caller, Source, TenantOf, fail_open, needs, places, plugged
 
 with needs("dspy"):
     import dspy
@@ -22,14 +22,22 @@ _FORMAT = "chat_completions"
 class FocusedReAct(dspy.ReAct):
     """The prompt holds a view of the trajectory; the trajectory in the prediction has every step."""
 
-    def __init__(self, signature: Any, tools: list[Any], max_iters: int = 20, *, focus: Source) -> None:
+    def __init__(
+        self,
+        signature: Any,
+        tools: list[Any],
+        max_iters: int = 20,
+        *,
+        focus: Source,
+        tenant: TenantOf | None = None,
+    ) -> None:
         super().__init__(signature, tools, max_iters)
-        self._plug = Plug(focus)
+        self.focusctx = plugged(focus, tenant)
 
     def _call_with_potential_trajectory_truncation(self, module: Any, trajectory: dict[str, Any], **inputs: Any) -> Any:
         with fail_open():
             given = list(_chats(trajectory, inputs))
-            trajectory = _chosen(trajectory, given, self._plug.view(given, _FORMAT, model=_model()))
+            trajectory = _chosen(trajectory, given, self.focusctx.view(given, _FORMAT, _caller()))
         return super()._call_with_potential_trajectory_truncation(module, trajectory, **inputs)
 
     async def _async_call_with_potential_trajectory_truncation(
@@ -37,12 +45,12 @@ class FocusedReAct(dspy.ReAct):
     ) -> Any:
         with fail_open():
             given = list(_chats(trajectory, inputs))
-            trajectory = _chosen(trajectory, given, await self._plug.aview(given, _FORMAT, model=_model()))
+            trajectory = _chosen(trajectory, given, await self.focusctx.aview(given, _FORMAT, _caller()))
         return await super()._async_call_with_potential_trajectory_truncation(module, trajectory, **inputs)
 
 
-def _model() -> str | None:
-    return getattr(dspy.settings.lm, "model", None)
+def _caller() -> Caller:
+    return Caller(model=getattr(dspy.settings.lm, "model", None), framework="dspy")
 
 
 def _chats(trajectory: Mapping[str, Any], inputs: Mapping[str, Any]) -> Iterator[Message]:

@@ -6,17 +6,19 @@ ADK makes the contents of a request afresh from the session's events, so a plugi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from ..types import Message
 from .parts import FORMAT, Piece, is_whole, kept
-from .plug import Plug, Source, fail_open, needs
+from .plug import Caller, Source, TenantOf, fail_open, needs, plugged
 
 with needs("google-adk"):
     from google.adk.models.llm_request import LlmRequest
     from google.adk.plugins.base_plugin import BasePlugin
-    from google.genai.types import Content, FunctionCall, FunctionResponse, Part
+    from google.genai.types import Content, FunctionResponse, Part
+
+    from .google_adk_steps import Calls, is_retold, retold_pieces
 
 
 class FocusPlugin(BasePlugin):
@@ -25,32 +27,46 @@ class FocusPlugin(BasePlugin):
     Its `before_model_callback` can also be given to a single agent.
     """
 
-    def __init__(self, focus: Source) -> None:
+    def __init__(self, focus: Source, *, tenant: TenantOf | None = None) -> None:
         super().__init__("focusctx")
-        self._plug = Plug(focus)
+        self.focusctx = plugged(focus, tenant)
 
-    async def before_model_callback(
-        self,
-        *,
-        callback_context: Any,  # noqa: ARG002  the framework's signature
-        llm_request: LlmRequest,
-    ) -> None:
+    async def before_model_callback(self, *, callback_context: Any, llm_request: LlmRequest) -> None:
         if llm_request.previous_interaction_id:
             return  # the server holds the history
         with fail_open():
+            session = callback_context.session
             contents = llm_request.contents
-            pieces = list(_pieces(contents))
-            view = await self._plug.aview([piece.chat for piece in pieces], FORMAT, model=llm_request.model)
-            llm_request.contents = [_sent(contents, place, parts) for place, parts in kept(pieces, view).items()]
+            retold = _retold(contents, session.events)
+            pieces = list(_pieces(contents, retold))
+            # Each agent of a session is sent contents of its own.
+            names = (session.app_name, session.user_id, session.id, callback_context.agent_name)
+            caller = Caller(id="/".join(names), model=llm_request.model, framework="google_adk")
+            view = await self.focusctx.aview([piece.chat for piece in pieces], FORMAT, caller)
+            shown = kept(pieces, view).items()
+            llm_request.contents = [_sent(contents, place, parts, retold) for place, parts in shown]
 
 
-def _pieces(contents: Sequence[Content]) -> Iterator[Piece]:
+def _retold(contents: Sequence[Content], events: Sequence[Any]) -> set[int]:
+    """The places of contents in which ADK tells an agent, as the user, what another agent did.
+
+    They are steps, and not the user's words. A user who writes in just that form is believed by the session's events.
+    """
+    found = {place for place, content in enumerate(contents) if content.role == "user" and is_retold(content)}
+    own = [event.content for event in events if event.author == "user"] if found else []
+    return {place for place in found if contents[place] not in own}
+
+
+def _pieces(contents: Sequence[Content], retold: Collection[int]) -> Iterator[Piece]:
     """A model's content is one piece; of the others, every function's response is one, and all the rest."""
-    calls = _Calls()
+    calls = Calls()
     for place, content in enumerate(contents):
         parts = list(enumerate(content.parts or ()))
         if content.role == "model":
             yield Piece(place, tuple(range(len(parts))), _turn([part for _, part in parts], calls))
+            continue
+        if place in retold:
+            yield from retold_pieces(place, content, calls)
             continue
         for number, part in parts:
             if part.function_response:
@@ -60,13 +76,16 @@ def _pieces(contents: Sequence[Content]) -> Iterator[Piece]:
             yield Piece(place, tuple(number for number, _ in said), words)
 
 
-def _sent(contents: Sequence[Content], place: int | None, parts: dict[int, str | None]) -> Content:
+def _sent(
+    contents: Sequence[Content], place: int | None, parts: dict[int, str | None], retold: Collection[int]
+) -> Content:
     if place is None:
         return Content(role="user", parts=[Part(text=parts[0])])
     own = contents[place].parts or []
     if is_whole(parts, len(own)):
         return contents[place]
-    return contents[place].model_copy(update={"parts": [_changed(own[number], text) for number, text in parts.items()]})
+    texts = {**parts, 0: None} if place in retold and 0 in parts else parts  # the first part says whose step it is
+    return contents[place].model_copy(update={"parts": [_changed(own[number], text) for number, text in texts.items()]})
 
 
 def _changed(part: Part, text: str | None) -> Part:
@@ -78,28 +97,7 @@ def _changed(part: Part, text: str | None) -> Part:
     return part.model_copy(update={"function_response": response})
 
 
-class _Calls:
-    """The ids of calls. Gemini is sent none: there, calls are answered by name, in the order they were made."""
-
-    def __init__(self) -> None:
-        self._made = 0
-        self._open: list[tuple[str | None, str]] = []
-
-    def made(self, call: FunctionCall) -> str:
-        self._made += 1
-        self._open.append((call.name, call.id or f"call_{self._made}"))
-        return self._open[-1][1]
-
-    def answered(self, response: FunctionResponse) -> str:
-        for call in self._open:
-            name, known = call
-            if response.id == known or (response.id is None and response.name == name):
-                self._open.remove(call)
-                return known
-        return response.id or ""
-
-
-def _turn(parts: Sequence[Part], calls: _Calls) -> Message:
+def _turn(parts: Sequence[Part], calls: Calls) -> Message:
     chat: dict[str, Any] = {"role": "assistant"}
     chat["content"] = [_block(part) for part in parts if not part.function_call and not part.thought]
     if hidden := "\n".join(part.text for part in parts if part.thought and part.text):
@@ -116,7 +114,7 @@ def _turn(parts: Sequence[Part], calls: _Calls) -> Message:
     return chat
 
 
-def _result(response: FunctionResponse, calls: _Calls) -> Message:
+def _result(response: FunctionResponse, calls: Calls) -> Message:
     said = response.response or {}
     said = said.get("result", said)  # a function that returns no object is answered so
     content = said if isinstance(said, str) else json.dumps(said, default=str)

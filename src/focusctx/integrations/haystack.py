@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..types import Message
-from .plug import Plug, Source, fail_open, needs, places
+from .plug import Caller, Source, TenantOf, fail_open, needs, places, plugged
 
 with needs("haystack"):
     from haystack import component
@@ -25,10 +25,9 @@ _FORMAT = "chat_completions"
 class FocusChatGenerator:
     """Calls another chat generator with the view; the agent's state, or whoever sends messages, keeps them all."""
 
-    def __init__(self, chat_generator: Any, focus: Source) -> None:
+    def __init__(self, chat_generator: Any, focus: Source, *, tenant: TenantOf | None = None) -> None:
         self.chat_generator = chat_generator
-        self._plug = Plug(focus)
-        self._model = getattr(chat_generator, "model", None)
+        self.focusctx = plugged(focus, tenant)
 
     @component.output_types(replies=list[ChatMessage])
     def run(
@@ -41,7 +40,7 @@ class FocusChatGenerator:
         more = _said(generation_kwargs=generation_kwargs, tools=tools, streaming_callback=streaming_callback)
         with fail_open():
             given = [_chat(message) for message in messages]
-            messages = _chosen(messages, given, self._plug.view(given, _FORMAT, model=self._model))
+            messages = _chosen(messages, given, self.focusctx.view(given, _FORMAT, self._caller()))
         answer: dict[str, Any] = self.chat_generator.run(messages=messages, **more)
         return answer
 
@@ -56,11 +55,14 @@ class FocusChatGenerator:
         more = _said(generation_kwargs=generation_kwargs, tools=tools, streaming_callback=streaming_callback)
         with fail_open():
             given = [_chat(message) for message in messages]
-            messages = _chosen(messages, given, await self._plug.aview(given, _FORMAT, model=self._model))
+            messages = _chosen(messages, given, await self.focusctx.aview(given, _FORMAT, self._caller()))
         if not hasattr(self.chat_generator, "run_async"):
             return await asyncio.to_thread(self.chat_generator.run, messages=messages, **more)
         answer: dict[str, Any] = await self.chat_generator.run_async(messages=messages, **more)
         return answer
+
+    def _caller(self) -> Caller:
+        return Caller(model=getattr(self.chat_generator, "model", None), framework="haystack")
 
     def __getattr__(self, name: str) -> Any:
         if name not in ("warm_up", "warm_up_async", "close", "close_async"):

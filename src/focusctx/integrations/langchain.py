@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from .plug import Plug, Source, fail_open, needs
+from .plug import Caller, Source, TenantOf, fail_open, needs, plugged
 
 with needs("langchain"):
     from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
 
-    from .langchain_messages import FORMAT, as_chat, chosen
+    from .langchain_messages import FORMAT, as_chat, chosen, conversation_of
 
 
 class FocusMiddleware(AgentMiddleware):
-    """The model is called with the view; the agent's state keeps every message."""
+    """Calls the model with the view; the agent's state keeps every message."""
 
-    def __init__(self, focus: Source) -> None:
+    def __init__(self, focus: Source, *, tenant: TenantOf | None = None) -> None:
         super().__init__()
-        self._plug = Plug(focus)
+        self.focusctx = plugged(focus, tenant)
 
     def wrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], ModelResponse]) -> ModelResponse:
         with fail_open():
             given = as_chat(request.messages)
-            view = self._plug.view(given, FORMAT, model=_name(request))
+            view = self.focusctx.view(given, FORMAT, _caller(request))
             request = request.override(messages=chosen(request.messages, given, view))
         return handler(request)
 
@@ -32,13 +32,12 @@ class FocusMiddleware(AgentMiddleware):
     ) -> ModelResponse:
         with fail_open():
             given = as_chat(request.messages)
-            view = await self._plug.aview(given, FORMAT, model=_name(request))
+            view = await self.focusctx.aview(given, FORMAT, _caller(request))
             request = request.override(messages=chosen(request.messages, given, view))
         return await handler(request)
 
 
-def _name(request: ModelRequest) -> str | None:
-    """The model's name, where it tells one."""
+def _caller(request: ModelRequest) -> Caller:
     model: Any = request.model
     name = getattr(model, "model_name", None) or getattr(model, "model", None)
-    return name if isinstance(name, str) else None
+    return Caller(id=conversation_of(), model=name if isinstance(name, str) else None, framework="langchain")

@@ -1,4 +1,4 @@
-"""LangChain's messages as chat messages, and back: what its integration and LangGraph's share."""
+"""LangChain's messages as chat messages, and back, for its integration and LangGraph's."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import ensure_config
 
 from ..types import Message
 from .plug import places
@@ -15,6 +17,14 @@ FORMAT = "chat_completions"
 _ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "function"}
 _ELSEWHERE = {"tool_call", "tool_call_chunk", "invalid_tool_call", "reasoning", "non_standard"}
 """Content blocks that a chat message has in fields of their own, or not at all."""
+
+
+def conversation_of(config: RunnableConfig | None = None) -> str | None:
+    """The graph's thread, and the place in it of a graph that runs inside another one; None without a thread."""
+    known = ensure_config(config).get("configurable", {})
+    thread = known.get("thread_id")
+    outer, _, _ = str(known.get("checkpoint_ns", "")).rpartition("|")
+    return None if thread is None else f"{thread}|{outer}" if outer else str(thread)
 
 
 def as_chat(messages: Sequence[BaseMessage]) -> list[Message]:
@@ -54,7 +64,7 @@ def _content(message: BaseMessage) -> str | list[Any]:
 
 
 def _hidden(message: BaseMessage) -> str:
-    """What the model thought before it spoke."""
+    """The model's reasoning before it spoke."""
     blocks = [] if isinstance(message.content, str) else message.content_blocks
     return "\n".join(str(block.get("reasoning", "")) for block in blocks if block["type"] == "reasoning")
 

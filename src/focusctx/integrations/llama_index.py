@@ -11,62 +11,114 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from ..types import Message
-from .plug import Plug, Source, fail_open, needs, places
+from .parts import FORMAT, Piece
+from .plug import Caller, Plug, Source, TenantOf, fail_open, needs, places, plugged
+from .subclass import subclass
 
 with needs("llama-index"):
+    from llama_index.core.bridge.pydantic import PrivateAttr
     from llama_index.core.llms import LLM, ChatMessage, TextBlock
+
+    from .llama_index_transcript import is_transcript, shortened, turns
 
 Model = TypeVar("Model", bound=LLM)
 
-_FORMAT = "chat_completions"
 _ELSEWHERE = {"text", "tool_call", "thinking"}
 """Blocks that a chat message has as its text, or in fields of their own."""
 
 
-def focused(llm: Model, focus: Source) -> Model:
+def focused(llm: Model, focus: Source, *, tenant: TenantOf | None = None) -> Model:
     """A copy of the LLM whose chats carry views; of the same class, the same in everything else."""
-    plug, kind = Plug(focus), type(llm)
-
-    class Focused(kind):  # type: ignore[misc, valid-type]
-        def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> Any:
-            with fail_open():
-                messages = view(messages)
-            return llm.chat(messages, **kwargs)
-
-        def stream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> Any:
-            with fail_open():
-                messages = view(messages)
-            return llm.stream_chat(messages, **kwargs)
-
-        async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> Any:
-            with fail_open():
-                messages = await aview(messages)
-            return await llm.achat(messages, **kwargs)
-
-        async def astream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> Any:
-            with fail_open():
-                messages = await aview(messages)
-            return await llm.astream_chat(messages, **kwargs)
-
-    def view(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-        given = [_chat(message) for message in messages]
-        return _chosen(messages, given, plug.view(given, _FORMAT, model=llm.metadata.model_name))
-
-    async def aview(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-        given = [_chat(message) for message in messages]
-        return _chosen(messages, given, await plug.aview(given, _FORMAT, model=llm.metadata.model_name))
-
     copy: Model = llm.model_copy()
-    object.__setattr__(copy, "__class__", Focused)
+    object.__setattr__(copy, "__class__", subclass(_focused, type(llm)))
+    _attach(copy, plugged(focus, tenant))
     return copy
 
 
-def _chosen(messages: Sequence[ChatMessage], given: list[Message], view: list[Message]) -> list[ChatMessage]:
-    found = zip(view, places(given, view), strict=True)
-    return [
-        ChatMessage(content=chat["content"]) if place is None else _changed(messages[place], given[place], chat)
-        for chat, place in found
-    ]
+def _attach(llm: LLM, plug: Plug) -> None:
+    private = getattr(llm, "__pydantic_private__", None) or {}
+    object.__setattr__(llm, "__pydantic_private__", {**private, "_focusctx": plug})
+
+
+def _focused(kind: type[Any]) -> type[Any]:
+    class Focused(kind):
+        _focusctx: Plug = PrivateAttr()
+
+        @property
+        def focusctx(self) -> Plug:
+            return self._focusctx
+
+        def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> Any:
+            return super().chat(self._view(messages), **kwargs)
+
+        def stream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> Any:
+            return super().stream_chat(self._view(messages), **kwargs)
+
+        async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> Any:
+            return await super().achat(await self._aview(messages), **kwargs)
+
+        async def astream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> Any:
+            return await super().astream_chat(await self._aview(messages), **kwargs)
+
+        def _view(self, messages: Sequence[ChatMessage]) -> Sequence[ChatMessage]:
+            with fail_open():
+                if not isinstance(messages, _Sent):
+                    history = _History(messages)
+                    messages = history.sent(self._focusctx.view(history.given, FORMAT, self._caller()))
+            return messages
+
+        async def _aview(self, messages: Sequence[ChatMessage]) -> Sequence[ChatMessage]:
+            with fail_open():
+                if not isinstance(messages, _Sent):
+                    history = _History(messages)
+                    messages = history.sent(await self._focusctx.aview(history.given, FORMAT, self._caller()))
+            return messages
+
+        def _caller(self) -> Caller:
+            return Caller(model=self.metadata.model_name, framework="llama_index")
+
+        def __getstate__(self) -> dict[str, Any]:
+            return {"llm": super().__getstate__(), "focusctx": self._focusctx}
+
+        def __setstate__(self, state: dict[str, Any]) -> None:
+            super().__setstate__(state["llm"])  # drops what is private
+            _attach(self, state["focusctx"])
+
+    return Focused
+
+
+class _Sent(list[ChatMessage]):
+    """Messages that are a view already: some LLMs carry out one kind of call by another."""
+
+
+class _History:
+    """An LLM's messages as chat messages, and the way back."""
+
+    def __init__(self, messages: Sequence[ChatMessage]) -> None:
+        self._messages = messages
+        transcript = next((place for place, message in enumerate(messages) if is_transcript(message)), None)
+        self._transcript = transcript
+        pieces = [Piece(place, (), _chat(message)) for place, message in enumerate(messages) if place != transcript]
+        if transcript is not None:
+            pieces = [*pieces[:transcript], *turns(messages[transcript], transcript), *pieces[transcript:]]
+        self._pieces = pieces
+        self.given = [piece.chat for piece in pieces]
+
+    def sent(self, view: Sequence[Message]) -> _Sent:
+        messages = _Sent()
+        blocks: list[int | str] = []
+        for chat, found in zip(view, places(self.given, view), strict=True):
+            piece = None if found is None else self._pieces[found]
+            if piece is not None and piece.place != self._transcript:
+                messages.append(_changed(self._messages[piece.place], piece.chat, chat))
+            elif self._transcript is None:
+                messages.append(ChatMessage(content=chat["content"]))
+            else:
+                blocks += [chat["content"]] if piece is None or chat is not piece.chat else piece.parts
+        if self._transcript is not None:
+            whole = self._messages[self._transcript]
+            messages.insert(self._transcript, shortened(whole, blocks))
+        return messages
 
 
 def _changed(message: ChatMessage, given: Message, chat: Message) -> ChatMessage:

@@ -1,4 +1,4 @@
-"""MCP: `python -m focusctx.integrations.mcp --store sqlite:///focus.db --tenant NAME`.
+"""MCP: `python -m focusctx.integrations.mcp --store sqlite:///focus.db --tenant NAME --conversation ID`.
 
 Two tools over what sessions have stored: one brings a step back that was left out, one says why it was. For agents
 whose tools come from MCP servers, and for people who look at a run from their own client.
@@ -7,8 +7,9 @@ whose tools come from MCP servers, and for people who look at a run from their o
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from ..errors import StoreError
 from ..session.recall import TOOL, answer, find, ranges, unavailable
@@ -27,46 +28,92 @@ _INSTRUCTIONS = """\
 Steps of an agent's history that were left out to save space are archived, word for word. They have ids such as s_7."""
 _RECALL = """\
 Bring back an earlier step of the conversation that was left out to save space, word for word. `query` is its id, such \
-as s_7, or a few words that occurred in it."""
+as s_7, or a few words that occurred in it. `conversation` is needed only when an answer asks for it."""
 _EXPLAIN = """\
 Say why and when a step was left out. `query` is its id, such as s_7, or a few words that occurred in it; without one, \
-what was left out lately, and what that saved."""
+what was left out lately, and what that saved. `conversation` is needed only when an answer asks for it."""
 
 
-def server(store: str | Store, tenant: str = "default") -> MCPServer:
-    """The server over a store; `run()` it, over stdio unless told otherwise."""
-    stored = store_from(store)
+def server(store: str | Store, tenant: str = "default", conversation: str | None = None) -> MCPServer:
+    """The server over one tenant's part of a store, or over one conversation of it; `run()` it.
+
+    The tenant is not for a model to choose: it is no argument of the tools.
+    """
+    archive = _Archive(store_from(store), tenant, conversation)
     mcp = MCPServer("focusctx", instructions=_INSTRUCTIONS)
 
     @mcp.tool(TOOL, description=_RECALL, structured_output=False)
-    def recall(query: str) -> str:
+    def recall(query: str, conversation: str = "") -> str:
         try:
-            archived = _archived(stored, tenant)
+            found = archive.find(query, conversation)
         except StoreError:
             return unavailable(query)
-        return answer(query, find(query, archived), archived)
+        return found if isinstance(found, str) else answer(query, found.spans, found.all)
 
     @mcp.tool("explain_step", description=_EXPLAIN, structured_output=False)
-    def explain(query: str = "") -> str:
+    def explain(query: str = "", conversation: str = "") -> str:
         try:
             if not query.strip():
-                return _overview(stored, tenant)
-            archived = _archived(stored, tenant)
-            found = find(query, archived)
-            events = stored.events(tenant, [span.event for span in found])
+                return archive.overview()
+            found = archive.find(query, conversation)
         except StoreError:
             return unavailable(query)
-        reasons = [_reason(span, events.get(span.event)) for span in found]
-        return "\n".join(reasons) or answer(query, found, archived)
+        if isinstance(found, str):
+            return found
+        reasons = [_reason(span, found.events.get(span.event)) for span in found.spans]
+        return "\n".join(reasons) or answer(query, found.spans, found.all)
 
     return mcp
 
 
-def _archived(store: Store, tenant: str) -> list[Archived]:
-    """What was left out lately. Of steps with the same number, in several conversations, the one that went last."""
-    events = [event.key for event in store.recent(tenant, _SEARCHED)]
-    spans = {span.index: span for span in reversed(store.archived(tenant, events))}
-    return [spans[index] for index in sorted(spans)]
+class _Found(NamedTuple):
+    spans: Sequence[Archived]
+    all: Sequence[Archived]
+    """Everything that was left out of that conversation."""
+    events: Mapping[str, StoredEvent]
+
+
+class _Archive:
+    """The steps that one tenant's conversations are without. Step ids count from 1 in each of them."""
+
+    def __init__(self, store: Store, tenant: str, conversation: str | None) -> None:
+        self._store = store
+        self._tenant = tenant
+        self._conversation = conversation
+
+    def find(self, query: str, conversation: str) -> _Found | str:
+        """The steps meant by the query in one conversation, or the question which conversation it is about."""
+        events = {event.key: event for event in self._recent(_SEARCHED)}
+        numbered: dict[str, dict[int, Archived]] = {}
+        for span in reversed(self._store.archived(self._tenant, list(events))):  # the newest of a number stands
+            numbered.setdefault(events[span.event].conversation, {})[span.index] = span
+        known = {name: [spans[index] for index in sorted(spans)] for name, spans in numbered.items()}
+        if conversation:
+            known = {conversation: known.get(conversation, [])}
+        found = {name: find(query, spans) for name, spans in known.items()}
+        hits = [name for name, spans in found.items() if spans]
+        if len({tuple(span.key for span in found[name]) for name in hits}) > 1:
+            names = ", ".join(hits)
+            return f"There are such steps in {len(hits)} conversations. Call again with one of them: {names}."
+        chosen = hits[0] if hits else next(iter(known), "")
+        is_all = known.get(chosen, []) if hits or len(known) == 1 else []
+        return _Found(found.get(chosen, ()), is_all, events)
+
+    def overview(self) -> str:
+        """The totals of the tenant, and the latest events."""
+        totals = self._store.totals(self._tenant)
+        saved = f"{totals.events} events, {totals.tokens_saved} tokens less sent in all calls, ${totals.net:.4f} net."
+        events = [event for event in self._recent(_SHOWN) if event.dropped]
+        return "\n".join(
+            [saved, *(f"{event.conversation}: {self._steps(event)} left out {_told(event)}." for event in events)]
+        )
+
+    def _recent(self, most: int) -> list[StoredEvent]:
+        events = self._store.recent(self._tenant, most)
+        return [event for event in events if self._conversation in (None, event.conversation)]
+
+    def _steps(self, event: StoredEvent) -> str:
+        return ranges([span.index for span in self._store.archived(self._tenant, [event.key])])
 
 
 def _reason(span: Archived, event: StoredEvent | None) -> str:
@@ -80,24 +127,15 @@ def _told(event: StoredEvent) -> str:
     return f"on {when}, when s_{event.index} was new: {event.tokens_before} → {event.tokens_after} tokens"
 
 
-def _overview(store: Store, tenant: str) -> str:
-    totals = store.totals(tenant)
-    net = "net saving unknown, for the draft has no known price" if totals.net is None else f"${totals.net:.4f} net"
-    saved = f"{totals.events} events, {totals.tokens_saved} tokens less sent in all calls, {net}."
-    events = [event for event in store.recent(tenant, _SHOWN) if event.dropped]
-    return "\n".join([saved, *(f"{_steps(store, tenant, event)} left out {_told(event)}." for event in events)])
-
-
-def _steps(store: Store, tenant: str, event: StoredEvent) -> str:
-    return ranges([span.index for span in store.archived(tenant, [event.key])])
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m focusctx.integrations.mcp", description=_INSTRUCTIONS)
     parser.add_argument("--store", required=True, help="where the agent's sessions store, e.g. sqlite:///focus.db")
-    parser.add_argument("--tenant", default="default", help="whose steps; the `tenant` of the agent's sessions")
+    parser.add_argument("--tenant", default="default", help="whose steps: the `tenant` of the agent's sessions")
+    parser.add_argument(
+        "--conversation", help="the `id` that the agent gives its session; all of the tenant without it"
+    )
     given = parser.parse_args(arguments)
-    server(given.store, given.tenant).run()
+    server(given.store, given.tenant, given.conversation).run()
 
 
 if __name__ == "__main__":

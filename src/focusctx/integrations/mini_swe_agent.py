@@ -10,20 +10,21 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..types import Message
-from .plug import Plug, Source, fail_open
+from .plug import Caller, Source, TenantOf, fail_open, plugged
 
 
 class FocusModel:
     """A model whose queries carry views; in everything else it is the model it was made of."""
 
-    def __init__(self, model: Any, focus: Source) -> None:
+    def __init__(self, model: Any, focus: Source, *, tenant: TenantOf | None = None) -> None:
         self._model = model
-        self._plug = Plug(focus)
+        self.focusctx = plugged(focus, tenant)
 
     def query(self, messages: Sequence[Message], **kwargs: Any) -> dict[str, Any]:
         with fail_open():
             given = list(_items(messages))
-            view = self._plug.view(given, _format(messages), model=getattr(self._model.config, "model_name", None))
+            name = getattr(self._model.config, "model_name", None)
+            view = self.focusctx.view(given, _format(messages), Caller(model=name, framework="mini_swe_agent"))
             messages = view if view != given else messages
         answer: dict[str, Any] = self._model.query(messages, **kwargs)
         return answer

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from ..types import Message
 from ..wire.held import is_held
-from .plug import Plug, Source, fail_open, needs
+from .plug import Caller, Plug, Source, TenantOf, fail_open, needs, plugged
 
 with needs("openai"):
     from openai import AsyncOpenAI, OpenAI
@@ -25,9 +25,12 @@ _HISTORIES = {"/chat/completions": ("messages", "chat_completions"), "/responses
 """For each endpoint, where the history stands in the request and in which format."""
 
 
-def focused(client: Client, focus: Source) -> Client:
-    """A copy of the client whose calls carry views; copies made of it with `with_options` do so too."""
-    return _plugged(client.copy(), Plug(focus))
+def focused(client: Client, focus: Source, *, tenant: TenantOf | None = None) -> Client:
+    """A copy of the client whose calls carry views; copies made of it with `with_options` do so too.
+
+    Its attribute `focusctx` has the conversations, events and savings.
+    """
+    return _plugged(client.copy(), plugged(focus, tenant))
 
 
 def _plugged(client: Client, plug: Plug) -> Client:
@@ -37,15 +40,16 @@ def _plugged(client: Client, plug: Plug) -> Client:
     def request(cast_to: Any, options: FinalRequestOptions, **more: Any) -> Any:
         with fail_open():
             if history := _history(options):
-                options = history.replaced_by(plug.view(history.messages, history.format, model=history.model))
+                options = history.replaced_by(plug.view(history.messages, history.format, history.caller))
         return send(cast_to, options, **more)
 
     async def arequest(cast_to: Any, options: FinalRequestOptions, **more: Any) -> Any:
         with fail_open():
             if history := _history(options):
-                options = history.replaced_by(await plug.aview(history.messages, history.format, model=history.model))
+                options = history.replaced_by(await plug.aview(history.messages, history.format, history.caller))
         return await send(cast_to, options, **more)
 
+    any_client.focusctx = plug
     any_client.request = arequest if isinstance(client, AsyncOpenAI) else request
     any_client.copy = any_client.with_options = lambda **changes: _plugged(duplicate(**changes), plug)
     return client
@@ -59,6 +63,10 @@ class _History(NamedTuple):
     format: str
     messages: list[Message]
     model: str | None
+
+    @property
+    def caller(self) -> Caller:
+        return Caller(model=self.model, framework="openai")
 
     def replaced_by(self, view: list[Message]) -> FinalRequestOptions:
         options = copy.copy(self.options)

@@ -1,18 +1,20 @@
-"""OpenAI's Agents SDK: `RunConfig(call_model_input_filter=focus_filter(focus))`.
+"""OpenAI's Agents SDK: `RunConfig(call_model_input_filter=FocusFilter(focus))`.
 
 The SDK's items are those of the Responses API, whichever model they go to, so there is nothing to translate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from .plug import Plug, Source, fail_open, needs
+from .plug import Caller, Source, TenantOf, fail_open, needs, plugged
 
 with needs("openai-agents"):
+    from agents import get_current_trace
     from agents.memory import SessionABC
+
+    from .openai_agents_nested import Nested
 
 if TYPE_CHECKING:
     from agents.memory import Session
@@ -21,36 +23,43 @@ if TYPE_CHECKING:
 _FORMAT = "responses"
 
 
-def focus_filter(focus: Source) -> Callable[[CallModelData[Any]], Awaitable[ModelInputData]]:
-    """Every call of a model carries a view; the run's items, and the session they are stored in, stay whole."""
-    plug = Plug(focus)
+class FocusFilter:
+    """Every call of a model carries a view; the run's items, and the session they are stored in, stay whole.
 
-    async def call_with_view(data: CallModelData[Any]) -> ModelInputData:
+    A trace's `group_id`, in the `RunConfig`, names the conversation.
+    """
+
+    def __init__(self, focus: Source, *, tenant: TenantOf | None = None) -> None:
+        self.focusctx = plugged(focus, tenant)
+
+    async def __call__(self, data: CallModelData[Any]) -> ModelInputData:
         items = data.model_data.input
         with fail_open():
-            items = await plug.aview(items, _FORMAT, model=_name(data.agent.model))
+            nested = Nested(items)
+            group = getattr(get_current_trace(), "group_id", None)
+            caller = Caller(id=group, model=_name(data.agent.model), framework="openai_agents")
+            items = nested.sent(await self.focusctx.aview(nested.given, _FORMAT, caller))
         return replace(data.model_data, input=items)
-
-    return call_with_view
 
 
 class FocusSession(SessionABC):
-    """Another session, out of which each run is given a view; what is stored in it stays whole.
+    """Wraps a session: each run begins with a view of it, and what is stored in it stays whole.
 
     For chats of many short runs, instead of the filter: the view is made once, when a run begins.
     """
 
-    def __init__(self, session: Session, focus: Source) -> None:
+    def __init__(self, session: Session, focus: Source, *, tenant: TenantOf | None = None) -> None:
         self.session = session
         self.session_id = session.session_id
         self.session_settings = session.session_settings
-        self._plug = Plug(focus)
+        self.focusctx = plugged(focus, tenant)
 
     async def get_items(self, limit: int | None = None) -> list[Any]:
         items: list[Any] = await self.session.get_items(limit)
         if limit is None:  # with a limit, the SDK looks at what it stored last
             with fail_open():
-                items = await self._plug.aview(items, _FORMAT)
+                caller = Caller(id=self.session_id, framework="openai_agents")
+                items = await self.focusctx.aview(items, _FORMAT, caller)
         return items
 
     async def add_items(self, items: list[Any]) -> None:

@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any, Self
 
 from ..types import Message
-from .plug import Plug, fail_open, needs, places
+from .plug import Caller, Plug, fail_open, needs, places, plugged
 
 with needs("openhands"):
     from openhands.sdk.context.condenser.base import PipelinableCondenserBase
@@ -32,11 +32,16 @@ class FocusCondenser(PipelinableCondenserBase):
     `focus` any more, and sends all events."""
 
     focus: Any = Field(default=None, exclude=True)
+    tenant: Any = Field(default=None, exclude=True)
     _plug: Plug | None = PrivateAttr(default=None)
 
     def model_post_init(self, context: Any) -> None:
         super().model_post_init(context)
-        self._plug = None if self.focus is None else Plug(self.focus)
+        self._plug = None if self.focus is None else plugged(self.focus, self.tenant)
+
+    @property
+    def focusctx(self) -> Plug | None:
+        return self._plug
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
         memo = {} if memo is None else memo
@@ -48,7 +53,7 @@ class FocusCondenser(PipelinableCondenserBase):
         with fail_open():
             if self._plug:
                 given, parts = _read(view)
-                found = self._plug.view(given, _FORMAT, model=agent_llm and agent_llm.model)
+                found = self._plug.view(given, _FORMAT, _caller(agent_llm))
                 view = view.model_copy(update={"events": list(_chosen(parts, found))})
         return view
 
@@ -56,13 +61,17 @@ class FocusCondenser(PipelinableCondenserBase):
         with fail_open():
             if self._plug:
                 given, parts = _read(view)
-                found = await self._plug.aview(given, _FORMAT, model=agent_llm and agent_llm.model)
+                found = await self._plug.aview(given, _FORMAT, _caller(agent_llm))
                 view = view.model_copy(update={"events": list(_chosen(parts, found))})
         return view
 
 
+def _caller(llm: LLM | None) -> Caller:
+    return Caller(model=None if llm is None else llm.model, framework="openhands")
+
+
 class ShownInstead(LLMConvertibleEvent):
-    """What a view says in the place of events: a placeholder, or the line about missing steps."""
+    """Stands in a view for events: a placeholder, or the line about missing steps."""
 
     message: LLMMessage
     source: SourceType = "environment"

@@ -19,7 +19,7 @@ class Piece(NamedTuple):
     """Parts of one message that stay or go together, as a chat message."""
 
     place: int
-    """Of the message."""
+    """The number of the message."""
     parts: tuple[int, ...]
     """The places of the parts in it."""
     chat: Message
@@ -33,7 +33,7 @@ The line about missing steps has no message: it is the one part of None.
 
 
 def kept(pieces: Sequence[Piece], view: Sequence[Message]) -> Kept:
-    """What to send, in order, for a view of the pieces' chat messages."""
+    """The messages to send, in order, for a view of the pieces' chat messages."""
     messages: Kept = {}
     for chat, found in zip(view, places([piece.chat for piece in pieces], view), strict=True):
         if found is None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..types import Message
 from .parts import FORMAT, Piece, is_whole, kept
-from .plug import Plug, Source, fail_open, needs
+from .plug import Caller, Source, TenantOf, fail_open, needs, plugged
 
 with needs("pydantic-ai"):
     from pydantic_ai.capabilities import AbstractCapability
@@ -32,22 +32,24 @@ with needs("pydantic-ai"):
 
 
 class FocusHistory(AbstractCapability[Any]):
-    """The model is sent the view; the run's messages stay whole."""
+    """Sends the model the view; the run's messages stay whole."""
 
-    def __init__(self, focus: Source) -> None:
+    def __init__(self, focus: Source, *, tenant: TenantOf | None = None) -> None:
         super().__init__()
-        self._plug = Plug(focus)
+        self.focusctx = plugged(focus, tenant)
 
     async def prepare_model_request(
         self,
-        ctx: Any,  # noqa: ARG002  the framework's signature
+        ctx: Any,
         request_context: ModelRequestContext,
     ) -> ModelRequestContext:
         messages = request_context.messages
         with fail_open():
             pieces = [piece for place, message in enumerate(messages) for piece in _pieces(place, message)]
             given = [piece.chat for piece in pieces]
-            view = await self._plug.aview(given, FORMAT, model=request_context.model.model_name)
+            name = request_context.model.model_name
+            caller = Caller(id=ctx.conversation_id, model=name, framework="pydantic_ai")  # lasts over runs
+            view = await self.focusctx.aview(given, FORMAT, caller)
             messages = [_sent(messages, place, parts) for place, parts in kept(pieces, view).items()]
         return replace(request_context, messages=messages)
 

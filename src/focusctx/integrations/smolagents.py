@@ -1,16 +1,17 @@
 """smolagents: `FocusedCodeAgent(tools, model, focus=focus)`, `FocusedToolCallingAgent(…)`, and a mixin for others.
 
 An agent writes its memory to messages in which calls and their results are plain text, and asks its model with those.
-What is translated are the steps of the memory: the model's turn, and whatever came of it.
+So the steps of the memory are translated: the model's turn, and the result of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any
+from uuid import uuid4
 
 from ..types import Message
-from .plug import Plug, Source, fail_open, needs, places
+from .plug import Caller, Source, TenantOf, fail_open, needs, places, plugged
 
 with needs("smolagents"):
     from smolagents import ChatMessage, CodeAgent, MessageRole, MultiStepAgent, ToolCallingAgent
@@ -22,17 +23,20 @@ _Part = tuple[dict[str, Any], list[ChatMessage]]
 class FocusedAgent(MultiStepAgent):
     """Goes before an agent's class: `class MyFocusedAgent(FocusedAgent, MyAgent)`. The memory keeps every step."""
 
-    def __init__(self, *args: Any, focus: Source, **kwargs: Any) -> None:
-        self._plug = Plug(focus)
+    def __init__(self, *args: Any, focus: Source, tenant: TenantOf | None = None, **kwargs: Any) -> None:
+        self.focusctx = plugged(focus, tenant)
+        self._conversation = uuid4().hex
         super().__init__(*args, **kwargs)
 
     def write_memory_to_messages(self, summary_mode: bool = False) -> list[ChatMessage]:
+        """The steps of the view. A summary, which plans are made from, leaves out the same steps as the calls do."""
         messages: list[ChatMessage] = super().write_memory_to_messages(summary_mode)
         with fail_open():
-            steps = [step.to_messages(summary_mode) for step in (self.memory.system_prompt, *self.memory.steps)]
-            parts = [part for number, step in enumerate(steps) for part in _parts(step, f"step_{number}")]
+            steps = [self.memory.system_prompt, *self.memory.steps]
+            parts = [part for number, step in enumerate(steps) for part in _parts(step, f"step_{number}", summary_mode)]
             name = getattr(self.model, "model_id", None)
-            view = self._plug.view([chat for chat, _ in parts], "chat_completions", model=name)
+            caller = Caller(id=self._conversation, model=name, framework="smolagents")
+            view = self.focusctx.view([chat for chat, _ in parts], "chat_completions", caller)
             messages[:] = [message for part in _chosen(parts, view) for message in part]
         return messages
 
@@ -45,21 +49,28 @@ class FocusedToolCallingAgent(FocusedAgent, ToolCallingAgent):
     """A `ToolCallingAgent` whose model gets views."""
 
 
-def _parts(step: Sequence[ChatMessage], name: str) -> Iterator[_Part]:
+def _parts(step: Any, name: str, summary_mode: bool) -> Iterator[_Part]:
     """A step of the model is a turn with one call, and all that follows is the call's result."""
-    said = [message for message in step if message.role == MessageRole.ASSISTANT]
-    called = [message for message in step if message.role == MessageRole.TOOL_CALL]
-    result = [message for message in step if message.role not in (MessageRole.ASSISTANT, MessageRole.TOOL_CALL)]
+    said, called, result = _sorted(step.to_messages(False))
+    written = _sorted(step.to_messages(summary_mode))
     if not said and not called:
-        yield from (({"role": _role(message), "content": _content([message])}, [message]) for message in result)
+        for number, message in enumerate(result):
+            yield {"role": _role(message), "content": _content([message])}, written[2][number : number + 1]
         return
     turn: dict[str, Any] = {"role": "assistant", "content": _content(said)}
     if result:
         function = {"name": "act", "arguments": _content(called)}
         turn["tool_calls"] = [{"id": name, "type": "function", "function": function}]
-    yield turn, [*said, *called]
+    yield turn, [*written[0], *written[1]]
     if result:
-        yield {"role": "tool", "tool_call_id": name, "content": _content(result)}, result
+        yield {"role": "tool", "tool_call_id": name, "content": _content(result)}, written[2]
+
+
+def _sorted(messages: Sequence[ChatMessage]) -> tuple[list[ChatMessage], list[ChatMessage], list[ChatMessage]]:
+    """The messages in which a step is said, calls tools, and has results."""
+    said = [message for message in messages if message.role == MessageRole.ASSISTANT]
+    called = [message for message in messages if message.role == MessageRole.TOOL_CALL]
+    return said, called, [message for message in messages if message not in said and message not in called]
 
 
 def _role(message: ChatMessage) -> str:
@@ -88,7 +99,7 @@ def _image(block: dict[str, Any]) -> dict[str, Any]:
 def _chosen(parts: Sequence[_Part], view: Sequence[Message]) -> Iterator[list[ChatMessage]]:
     given = [chat for chat, _ in parts]
     for chat, place in zip(view, places(given, view), strict=True):
-        if place is not None and chat is given[place]:
+        if place is not None and (chat is given[place] or not parts[place][1]):
             yield parts[place][1]
         else:
             role = MessageRole.USER if place is None else MessageRole.TOOL_RESPONSE

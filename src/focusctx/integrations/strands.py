@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..types import Message
 from .parts import FORMAT, Piece, kept
-from .plug import Plug, Source, fail_open, needs
+from .plug import Caller, Source, TenantOf, fail_open, needs, plugged
 
 with needs("strands"):
     from strands.middleware import InvokeModelStage
@@ -28,13 +28,13 @@ Native = Mapping[str, Any]
 
 
 class FocusPlugin(Plugin):
-    """The model is sent the view; `agent.messages` stays whole."""
+    """Sends the model the view; `agent.messages` stays whole."""
 
     name = "focusctx"
 
-    def __init__(self, focus: Source) -> None:
+    def __init__(self, focus: Source, *, tenant: TenantOf | None = None) -> None:
         super().__init__()
-        self._plug = Plug(focus)
+        self.focusctx = plugged(focus, tenant)
 
     def init_agent(self, agent: Agent) -> None:
         agent.add_middleware(InvokeModelStage.Input, self._with_view)
@@ -45,14 +45,20 @@ class FocusPlugin(Plugin):
             return context  # the server holds the history
         with fail_open():
             pieces = [piece for place, message in enumerate(messages) for piece in _pieces(place, message)]
-            view = await self._plug.aview([piece.chat for piece in pieces], FORMAT, model=_name(context.model))
+            view = await self.focusctx.aview([piece.chat for piece in pieces], FORMAT, _caller(context))
             messages = _merged(_sent(messages, place, parts) for place, parts in kept(pieces, view).items())
         return context.replace(messages=messages)
 
 
-def _name(model: Any) -> str | None:
-    name = model.get_config().get("model_id")
-    return name if isinstance(name, str) else None
+def _caller(context: InvokeModelContext) -> Caller:
+    """A session is the conversation of an agent object, or of a session manager, and holds one or more agents."""
+    agent: Any = context.agent
+    name = context.model.get_config().get("model_id")
+    return Caller(
+        id=f"{agent.session_id}/{agent.agent_id}",
+        model=name if isinstance(name, str) else None,
+        framework="strands",
+    )
 
 
 def _pieces(place: int, message: Native) -> list[Piece]:

@@ -43,4 +43,5 @@ def event_of(conversation: Conversation, proposal: Proposal | None, time: float,
         skeletons=proposal.skeletons if proposal else (),
         time=time,
         balance=balance,
+        conversation=conversation.id or conversation.key,
     )

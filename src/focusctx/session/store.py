@@ -83,6 +83,8 @@ class StoredEvent:
     """Those of the dropped spans of which it left a skeleton."""
     balance: float = 0.0
     """USD that this conversation had saved by then, less what was spent on it: below zero it still owes something."""
+    conversation: str = ""
+    """The caller's id of the conversation that it happened in, or its key."""
 
 
 @dataclass(frozen=True, slots=True)
