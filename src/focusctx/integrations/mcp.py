@@ -102,7 +102,8 @@ class _Archive:
     def overview(self) -> str:
         """The totals of the tenant, and the latest events."""
         totals = self._store.totals(self._tenant)
-        saved = f"{totals.events} events, {totals.tokens_saved} tokens less sent in all calls, ${totals.net:.4f} net."
+        net = "net saving unknown: the draft has no known price" if totals.net is None else f"${totals.net:.4f} net"
+        saved = f"{totals.events} events, {totals.tokens_saved} tokens less sent in all calls, {net}."
         events = [event for event in self._recent(_SHOWN) if event.dropped]
         return "\n".join(
             [saved, *(f"{event.conversation}: {self._steps(event)} left out {_told(event)}." for event in events)]
