@@ -20,13 +20,11 @@ class RecentHistories:
     """Finds the reader of a conversation by its messages; comparing is nearly free if they are the same objects.
 
     Not thread-safe: a reader goes on growing after it was handed out, so the owner holds a lock.
-    `current` needs `watched`.
     """
 
-    def __init__(self, config: FocusConfig, count: Count, *, watched: bool = True) -> None:
+    def __init__(self, config: FocusConfig, count: Count) -> None:
         self._config = config
         self._count = count
-        self._watched = watched
         self._readers: list[tuple[str | None, Reader]] = []  # with the format each was asked to read
         self._warned = False
 
@@ -39,7 +37,7 @@ class RecentHistories:
         if reader is None or not (format or reader.fits(new)):
             check_list(messages)
             wire = wire_named(format) if format else recognise(map(plain_message, messages))
-            reader, new = Reader(wire, self._config, self._count, watched=self._watched), messages
+            reader, new = Reader(wire, self._config, self._count, watched=True), messages
         else:
             self._forget(reader)  # put back below, unless it meets a bad message
         reader.extend(new)
