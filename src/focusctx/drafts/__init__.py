@@ -1,4 +1,4 @@
-"""The draft models that sketch plans. Each is imported when it is first asked for, with what it depends on."""
+"""The draft models that sketch plans. Each is imported, with its dependencies, when it is first used."""
 
 from __future__ import annotations
 

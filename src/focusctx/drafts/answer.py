@@ -1,10 +1,10 @@
-"""Reading fields of a server's JSON, where anything may stand."""
+"""Read fields of a server's JSON, which may have any type."""
 
 from __future__ import annotations
 
 
 def text_of(content: object) -> str:
-    """The text of a message's content: a string, or the text blocks among others; "" when there is none."""
+    """Return the text of a message's content: a string, or the text blocks among others; "" if there is none."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
@@ -14,5 +14,5 @@ def text_of(content: object) -> str:
 
 
 def count(value: object) -> int:
-    """A token count from a server's JSON; 0 for anything that is none."""
+    """Return a token count from a server's JSON; 0 for anything else."""
     return value if isinstance(value, int) and value > 0 else 0

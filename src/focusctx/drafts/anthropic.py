@@ -1,4 +1,4 @@
-"""Drafts behind Anthropic's Messages API."""
+"""Draft models behind Anthropic's Messages API."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _ANTHROPIC = "https://api.anthropic.com"
 
 
 class AnthropicDraft:
-    """Asks for the N sketches in N requests at once: this API has no `n`. No tools are ever sent.
+    """Sends N parallel requests for N sketches: this API has no `n`. No tools are ever sent.
 
-    Newer models take no `temperature`, and some insist on thinking: what a model refuses is left out from
-    then on.
+    Newer models do not accept `temperature`, and some insist on thinking: parameters that a model refuses
+    are left out from then on.
 
     `base_url` falls back to ANTHROPIC_BASE_URL, then Anthropic; `api_key` to ANTHROPIC_API_KEY (sent as
     `x-api-key`), then ANTHROPIC_AUTH_TOKEN (sent as a bearer token), and "" sends none. `timeout` limits one
-    request, in seconds; by default only the event's `deadline` does. What stands in `extra_body` is sent as it is, in
-    place of ours.
+    request, in seconds; by default only the event's `deadline` does. Fields of `extra_body` are sent unchanged and
+    replace ours.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class AnthropicDraft:
         self.model = model
         self._name = f"anthropic:{model}" if base == _ANTHROPIC else f"anthropic:{model}@{base}"
         self.endpoint = Endpoint(f"{base}/v1/messages", _headers(base, api_key, headers), timeout, retries)
-        """Where it asks, and how patiently; another may be put in its place."""
+        """URL, headers, timeout and retries of its requests; may be replaced by another."""
         self._extra = dict(extra_body or {})
         self._rejected = Rejected({"temperature", "thinking"} - self._extra.keys())
 
@@ -97,7 +97,7 @@ def _base(given: str | None) -> str:
 
 
 def _headers(base: str, api_key: str | None, extra: Mapping[str, str] | None) -> dict[str, str]:
-    # The last version that takes a temperature; later ones refuse it for every model.
+    # The last version that accepts a temperature; later ones refuse it for every model.
     headers = {"anthropic-version": "2023-06-01"} | _credentials(api_key) | dict(extra or {})
     if base == _ANTHROPIC and len(headers) == 1:
         raise ConfigError("Anthropic needs a key: set ANTHROPIC_API_KEY or pass api_key")
@@ -113,9 +113,9 @@ def _credentials(api_key: str | None) -> dict[str, str]:
 
 
 def _usage(usage: object) -> Usage:
-    """The tokens of one request. Its cost stays 0 here: it is added later, from the price table."""
+    """Return the tokens of one request. Its cost stays 0 here: it is added later, from the price table."""
     if not isinstance(usage, dict):
         return Usage(requests=1, cost=None)
-    # The API counts what it read from or wrote to its cache apart; all of it is input.
+    # The API counts tokens read from or written to its cache separately; all of them are input.
     parts = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
     return Usage(1, sum(count(usage.get(part)) for part in parts), count(usage.get("output_tokens")))

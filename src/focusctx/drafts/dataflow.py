@@ -1,8 +1,8 @@
 """Estimate from a history's data flow which names, paths and ids later steps will use.
 
-No language model. A fact is a string an agent has to get right to the letter. Where it came up, who wrote it, how
-often it was used and how crowded the place is where it stands are small pieces of evidence; added up, they give
-the chance that a later action uses it. `docs/offline-draft.md` says how the weights were found.
+No language model is used. A fact is a string that an agent has to reproduce exactly. Where it appeared, who wrote it,
+how often it was used and how many other facts surround it are small pieces of evidence; added up, they give the
+chance that a later action uses it. `docs/offline-draft.md` says how the weights were found.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from functools import lru_cache
 from ..types import History, Span
 
 _TOKEN = re.compile(r"[#~./]*\w[\w./@+-]*")
-_ESCAPE = re.compile(r'\\+[nrt"]')  # arguments arrive as JSON text: "\nimport" is no name
+_ESCAPE = re.compile(r'\\+[nrt"]')  # arguments arrive as JSON text: "\nimport" is not a name
 _CAMEL = re.compile(r"[a-z][A-Z]")
-_LABEL = re.compile(r"s_?\d+", re.IGNORECASE)  # reads like a span's own label
+_LABEL = re.compile(r"s_?\d+", re.IGNORECASE)  # looks like a span's own label
 _NUMBER = re.compile(r"[\d.+-]+")
 _WORD = re.compile(r"[A-Z]?[a-z]{2,}|[A-Z]{3,}")
 _FILE = re.compile(
@@ -43,17 +43,17 @@ _FAILURES = {
     ): r"\A[\s*#>]*(?:error|failed|failure|invalid|cannot|unable|denied|rejected|unauthori[sz]ed|forbidden)\b",
     ('"success"', '"ok"'): r"\"(?:success|ok)\"\s*:\s*false",
 }
-"""Patterns of failures, grouped by words that each match contains: plain words are much faster to search for."""
+"""Patterns of failures by words, one of which is in every match: plain words are much faster to search for."""
 _FAILURE = [(words, re.compile(form, re.IGNORECASE | re.MULTILINE)) for words, form in _FAILURES.items()]
 
 _SHORTEST, _LONGEST = 4, 120
-"""Shorter strings are everywhere; longer ones are blobs that nobody types again."""
+"""Fewest and most characters of a fact. Shorter strings are everywhere; longer ones are blobs not typed again."""
 
 _ID_DIGITS = 7
-"""Digits from which a number is one thing's own: item, account and phone numbers, not sizes or years."""
+"""Digits from which a number identifies one thing: item, account and phone numbers, not sizes or years."""
 
 
-class Kind(StrEnum):  # whose members, unlike others, hash as fast as the text they are
+class Kind(StrEnum):  # unlike members of other enums, these hash as fast as strings
     FILE = "file"
     NUMBER = "number"
     ID = "id"
@@ -62,16 +62,16 @@ class Kind(StrEnum):  # whose members, unlike others, hash as fast as the text t
 
 _IDS = frozenset({Kind.ID, Kind.NUMBER})
 
-# What each piece of evidence adds to the log-odds that a later action uses a fact.
+# Weights of the evidence: each adds to the log-odds that a later action uses a fact.
 _BASE = -3.1
-_BARE_NUMBER = -1.6  # a bare number: sizes, dates and line numbers are many
+_BARE_NUMBER = -1.6  # a bare number: sizes, dates and line numbers are common
 _WRITTEN = 1.6  # the agent wrote it itself, in a thought or an action
-_REUSED = 1.4  # times log(actions that used it): what was used twice is used again
-_AGE = -0.15  # times log(spans since it last came up)
-_IN_GOAL = 0.75  # times the share of its words that the user's words have
-_RECORD = 1.5  # an id or number in structured data: what tools take as arguments
-_OPEN = 0.7  # an id of a form that actions took, not acted on itself: the next member of a set
-_CROWD = -0.7  # times log(neighbours), for files among files: of a long listing hardly one is needed
+_REUSED = 1.4  # times log(actions that used it): a fact used twice is used again
+_AGE = -0.15  # times log(spans since it last appeared)
+_IN_GOAL = 0.75  # times the share of its words that the user also used
+_RECORD = 1.5  # an id or number in structured data: tools take these as arguments
+_OPEN = 0.7  # an unused id of a form that actions used: the next member of a set
+_CROWD = -0.7  # times log(neighbours), for files among files: hardly one of a long listing is needed
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,20 +81,20 @@ class Fact:
     chance: float
     """Probability that a later action uses it."""
     holders: tuple[int, ...]
-    """The spans that hold it, oldest first; never the newest span, which stays anyway."""
+    """Spans that hold it, oldest first; never the newest span, which is always kept."""
     written: tuple[int, ...]
-    """The holders in which the agent wrote it, in its thought or action."""
+    """Holders in which the agent wrote it, in its thought or action."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataFlow:
     facts: tuple[Fact, ...]
     failures: Mapping[int, str]
-    """Spans whose attempt failed and was not made good later, with what was tried."""
+    """Spans whose attempt failed with no later attempt at the same thing, and the tool or command tried."""
 
 
 def read_flow(history: History) -> DataFlow:
-    """The facts that could be lost (those no pinned text holds) and the failures still standing."""
+    """Return the facts that could be lost (those that no pinned text holds) and the unresolved failures."""
     steps = [_Step.read(span) for span in history.spans]
     trails = _trails(history.spans, steps)
     words = _words(_user_words(history))
@@ -106,7 +106,7 @@ def read_flow(history: History) -> DataFlow:
             continue
         kind = kind_of(text)
         odds = trail.odds(kind, history.newest)
-        if kind not in _IDS:  # an id's letters say nothing
+        if kind not in _IDS:  # the letters of an id mean nothing
             odds += _IN_GOAL * _share_in(words, text)
         elif not trail.uses:
             odds += _OPEN * (_form(text) in used_forms)
@@ -116,7 +116,7 @@ def read_flow(history: History) -> DataFlow:
 
 
 def facts_in(text: str) -> frozenset[str]:
-    """The strings in a text that have to be right to the letter: paths, ids, numbers, dotted and joined names."""
+    """Return the strings in a text that have to be exact: paths, ids, numbers, dotted and joined names."""
     return frozenset(fact for token in set(_TOKEN.findall(text)) if (fact := _as_fact(token)))
 
 
@@ -128,7 +128,7 @@ def _as_fact(token: str) -> str | None:
     if _NUMBER.fullmatch(name):
         return name if sum(map(str.isdigit, name)) >= _SHORTEST else None
     if any(map(str.isdigit, name)):
-        # `250p`, `3rd` and the like are no ids; codes such as `4OG6T3` are.
+        # `250p`, `3rd` and the like are not ids; codes such as `4OG6T3` are.
         return name if not name[0].isdigit() or len(name) >= 6 else None
     joined = "_" in name.strip("_") or "." in name[1:] or "/" in name[1:] or "@" in name
     return name if joined or _CAMEL.search(name) or name.startswith("__") else None
@@ -145,7 +145,7 @@ def kind_of(fact: str) -> Kind:
 
 
 def _form(fact: str) -> str:
-    """`#W3220203` and `#W9311069` have one form."""
+    """Return the form of a fact: `#W3220203` and `#W9311069` have the same one."""
     return re.sub(r"\d+", "9", re.sub(r"[^\W\d_]+", "a", fact))
 
 
@@ -154,7 +154,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _share_in(words: frozenset[str], fact: str) -> float:
-    """Share of a name's words that the user also used."""
+    """Return the share of a name's words that the user also used."""
     own = _words(fact)
     return len(own & words) / len(own) if own else 0.0
 
@@ -164,7 +164,7 @@ def _user_words(history: History) -> str:
 
 
 def _pinned_text(history: History) -> str:
-    """Text that is never dropped, without the newest span."""
+    """Return the text that is never dropped, without the newest span."""
     frame = (
         message["content"]
         for message, owner in zip(history.messages, history.owners, strict=False)
@@ -175,13 +175,13 @@ def _pinned_text(history: History) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """The facts of one span, by where they stand."""
+    """The facts of one span, in its action (`done`), thought (`said`) and observation (`shown`)."""
 
     done: frozenset[str]
     said: frozenset[str]
     shown: frozenset[str]
     record: bool
-    """The observation is structured data."""
+    """True if the observation is structured data."""
 
     @classmethod
     def read(cls, span: Span) -> _Step:
@@ -197,7 +197,7 @@ class _Step:
         return self.done | self.said | self.shown
 
     def crowds(self) -> dict[Kind, float]:
-        """Log of the number of neighbours in the observation, for a fact of each kind."""
+        """Return the log of the number of neighbours in the observation, for a fact of each kind."""
         kinds = Counter(map(kind_of, self.shown))
         files = kinds[Kind.FILE]
         if files and files >= kinds[Kind.NAME] + kinds[Kind.ID]:  # a listing: everything in it is one of many
@@ -215,7 +215,7 @@ class _Trail:
     by_agent: bool = False
     record: bool = False
     crowd: float = math.inf
-    """The least crowded place it was seen in; finite for whatever the agent did not write."""
+    """The smallest crowd in which it was seen; finite for facts that the agent did not write."""
     last: int = 0
 
     def odds(self, kind: Kind, newest: int) -> float:
@@ -228,7 +228,7 @@ class _Trail:
 
 
 def _trails(spans: Sequence[Span], steps: Sequence[_Step]) -> dict[str, _Trail]:
-    """Every fact of the spans before the newest, with its evidence."""
+    """Return every fact of the spans before the newest, with its evidence."""
     trails: dict[str, _Trail] = {}
     superseded = _superseded(spans)
     for span, step in zip(spans[:-1], steps, strict=False):
@@ -250,7 +250,7 @@ def _trails(spans: Sequence[Span], steps: Sequence[_Step]) -> dict[str, _Trail]:
 
 
 def _superseded(spans: Sequence[Span]) -> frozenset[int]:
-    """Spans whose very action was done again later: what came back then is what holds now."""
+    """Return the spans whose exact action was repeated later: the later result is the current one."""
     latest = {_collapsed(span.action): span.index for span in spans}
     return frozenset(span.index for span in spans if span.action and latest[_collapsed(span.action)] != span.index)
 
@@ -260,7 +260,7 @@ def _collapsed(text: str) -> str:
 
 
 def _standing_failures(spans: Sequence[Span], steps: Sequence[_Step]) -> dict[int, str]:
-    """Failures before the newest span that no later attempt at the same thing made good or repeated."""
+    """Return the failures before the newest span after which the same thing was not tried again."""
     standing: dict[int, str] = {}
     aims: dict[int, frozenset[str]] = {}
     for span, step in zip(spans, steps, strict=True):
@@ -282,7 +282,7 @@ def _failed(observation: str) -> bool:
 
 
 def _tried(action: str) -> str:
-    """The tool or command an action starts with."""
+    """Return the tool or command that an action starts with."""
     token = _TOKEN.search(_FENCE.sub(" ", action))
     return token[0][:_LONGEST].rstrip("./+-@") if token else "the action"
 

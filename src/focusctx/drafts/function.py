@@ -1,4 +1,4 @@
-"""Any function from a prompt to a text, sync or async, as a draft."""
+"""Use any function from a prompt to a text, sync or async, as a draft."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .gather import as_they_come
 
 
 class FunctionDraft:
-    """Calls `fn(prompt)` once for each reply, all at once; the calls differ only in `prompt.seed`.
+    """Calls `fn(prompt)` once for each reply, all in parallel; the calls differ only in `prompt.seed`.
 
-    A sync function runs in threads of its own: one that hangs cannot be stopped, but nobody waits for it.
+    A sync function runs in separate threads: one that hangs cannot be stopped, but nothing waits for it.
     """
 
     def __init__(self, fn: Callable[[Prompt], str | Awaitable[str]], name: str | None = None) -> None:
@@ -44,7 +44,7 @@ class FunctionDraft:
             raise DraftError(f"draft {self.name} raised {type(text).__name__}: {text}") from text
         if not isinstance(text, str):
             raise DraftError(f"draft {self.name} returned {type(text).__name__}, not str")
-        # What a function spends nobody can tell: the cost is unknown, not zero.
+        # A function does not report what it spends: the cost is unknown, not zero.
         return Reply(text, Usage(requests=1, cost=None))
 
     async def _outcome(self, prompt: Prompt) -> Any:
@@ -63,8 +63,8 @@ def _is_async(fn: Callable[..., Any]) -> bool:
 async def _in_daemon_thread(fn: Callable[[Prompt], Any], prompt: Prompt) -> Any:
     """Return the result of `fn`, or the exception it raised (a future does not take every exception).
 
-    Not the loop's executor: `asyncio.run` joins that on its way out, so one hung call would hold up the agent
-    for ever, deadline or not.
+    The loop's executor is not used: `asyncio.run` joins it at the end, so one hanging call would block the agent
+    for ever, despite the deadline.
     """
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[Any] = loop.create_future()
@@ -80,7 +80,7 @@ async def _in_daemon_thread(fn: Callable[[Prompt], Any], prompt: Prompt) -> Any:
             value = context.run(fn, prompt)
         except BaseException as error:
             value = error
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed: nothing waits for the result
             loop.call_soon_threadsafe(deliver, value)
 
     threading.Thread(target=work, name="focusctx-draft", daemon=True).start()

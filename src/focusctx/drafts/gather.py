@@ -1,4 +1,4 @@
-"""Run calls at the same time and hand out each result as it comes; leave nothing running behind."""
+"""Run calls in parallel and yield each result as it arrives; leave nothing running afterwards."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ T = TypeVar("T")
 
 
 async def as_they_come(calls: Iterable[Coroutine[Any, Any, T]]) -> AsyncGenerator[T, None]:
-    """Yield every result there is, then raise the first `DraftError`, if any call failed.
+    """Yield the result of each call that succeeds, then raise the first `DraftError`, if any call failed.
 
-    Closing the generator early cancels the calls that are still under way and waits until they are gone.
+    Closing the generator early cancels the calls that are still running and waits until they have ended.
     """
     tasks = [asyncio.create_task(call) for call in calls]
     failure: DraftError | None = None

@@ -1,4 +1,4 @@
-"""Posting JSON to a model server: retries, and its failures mapped to `DraftError`."""
+"""Post JSON to a model server, with retries, and with failures mapped to `DraftError`."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     import aiohttp
 
 RETRIES = 2
-"""How often a request is repeated that failed for a passing reason."""
+"""Times that a request is repeated after a transient failure."""
 
 _LONGEST_WAIT = 10.0
-"""Seconds we wait at most before a retry, whatever the server asks for: the event's deadline is near."""
+"""Longest wait before a retry in seconds, whatever the server asks for: the event's deadline is near."""
 
 _PASSING = frozenset({408, 409, 425, 429})
 
 
 class BadRequest(DraftRefused):
-    """The server does not like the request itself. It may name the parameter it stumbled over."""
+    """The server rejects the request itself. It may name the parameter at fault."""
 
     def __init__(self, text: str, param: str | None, body: str) -> None:
         super().__init__(text)
@@ -39,7 +39,7 @@ class BadRequest(DraftRefused):
 
 
 class _Passing(DraftUnavailable):
-    """A failure that may be gone in a moment."""
+    """A transient failure: a retry may succeed."""
 
     def __init__(self, text: str, retry_after: float | None = None) -> None:
         super().__init__(text)
@@ -48,12 +48,12 @@ class _Passing(DraftUnavailable):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One URL to post to, and how patiently."""
+    """A URL to post to, with its timeout and retries."""
 
     url: str
     headers: Mapping[str, str] = field(repr=False)
     timeout: float | None = None
-    """Seconds one request may take; None for as long as the event's own `deadline` allows."""
+    """Seconds that one request may take; None for as long as the event's own `deadline` allows."""
     retries: int = RETRIES
     backoff: float = 0.5
     """Seconds before the first retry; doubled for each further one."""
@@ -63,10 +63,10 @@ class Endpoint:
             raise ConfigError(f"timeout must be above 0, got {self.timeout!r}")
         if self.retries < 0:
             raise ConfigError(f"retries must be 0 or more, got {self.retries!r}")
-        proxy_for(self.url)  # one that cannot be used shows at the start, not in the first event
+        proxy_for(self.url)  # an unusable proxy shows at the start, not in the first event
 
     async def post(self, session: aiohttp.ClientSession, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The JSON object the server answers. Raises a `DraftError` when there is none to be had."""
+        """Return the JSON object that the server answers. Raises a `DraftError` if there is none."""
         for attempt in range(self.retries):
             try:
                 return await self._post_once(session, body)
@@ -87,14 +87,14 @@ class Endpoint:
                 headers=self.headers,
                 timeout=aiohttp.ClientTimeout(total=self.timeout),
                 proxy=proxy_for(self.url),
-                allow_redirects=False,  # the key goes to the server it was given for, and to no other
+                allow_redirects=False,  # the key must not reach any other server
             ) as response:
                 status, headers, raw = response.status, response.headers, await response.read()
         except TimeoutError as error:
             said = f"{self._host} gave no answer within {self.timeout:g} s, the `timeout` given to this draft"
             raise DraftTimeout(said) from error
         except (aiohttp.ClientError, OSError) as error:
-            # Of a connection that was not made, aiohttp would name the host again, and how TLS is set up.
+            # For a failed connection, aiohttp's message would repeat the host and add its TLS settings.
             cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
             reason = str(cause) or type(cause).__name__
             raise _Passing(self._say(f"no answer from {self._host}: {reason}")) from error
@@ -103,7 +103,7 @@ class Endpoint:
         raise self._refusal(status, headers, raw)
 
     def malformed(self, what: str, sent: object) -> DraftUnavailable:
-        """The error for an answer that came through but is not what was asked for."""
+        """Return the error for an answer that arrived but is not what was requested."""
         return DraftUnavailable(self._say(f"{self._host} sent {what}: {sent}"))
 
     def _read(self, raw: bytes) -> dict[str, Any]:
@@ -129,11 +129,11 @@ class Endpoint:
     def _wait(self, attempt: int, retry_after: float | None) -> float:
         if retry_after is not None:
             return min(retry_after, _LONGEST_WAIT)
-        # Jitter, or all sketches of all agents come back at the same moment.
+        # Jitter, or all sketches of all agents would retry at the same moment.
         return min(self.backoff * 2.0**attempt * random.uniform(0.5, 1.0), _LONGEST_WAIT)
 
     def _say(self, text: str) -> str:
-        """The text cut to a readable length, without what we sent in headers: keys are among it."""
+        """Cut the text to a readable length, and mask the values of our headers: keys are among them."""
         for value in self.headers.values():
             secret = value.removeprefix("Bearer ")
             if len(secret) >= 8:
@@ -146,18 +146,18 @@ class Endpoint:
 
 
 def open_session() -> aiohttp.ClientSession:
-    """A session for one call of `sample`: events are rare, and each may run in a loop of its own."""
+    """Open a session for one call of `sample`: events are rare, and each may run in its own loop."""
     import aiohttp
 
     return aiohttp.ClientSession()
 
 
 def base_url(text: str) -> str:
-    """The URL without a slash at its end, or a `ConfigError` where it is none."""
+    """Return the URL without a trailing slash, or raise a `ConfigError` if it is not valid."""
     text = text.strip().rstrip("/")
     try:
         parts = urlsplit(text)
-        _ = parts.port  # raises where it is no number
+        _ = parts.port  # raises if it is not a number
     except ValueError as error:
         raise ConfigError(f"no URL of a server: {text!r} ({error})") from error
     if parts.scheme not in {"http", "https"} or not parts.hostname:
@@ -168,7 +168,7 @@ def base_url(text: str) -> str:
 
 
 def _complaint(raw: bytes) -> tuple[str, Mapping[str, Any]]:
-    """What the server complains about, in its words, and the fields it gave with them."""
+    """Return the server's error message, and the fields that came with it."""
     try:
         answer = json.loads(raw)
     except (ValueError, RecursionError):
@@ -181,12 +181,12 @@ def _complaint(raw: bytes) -> tuple[str, Mapping[str, Any]]:
 
 
 def _one_line(raw: bytes) -> str:
-    """A body as one line of text; error pages come with a lot of white space."""
+    """Return a body as one line of text; error pages have a lot of white space."""
     return re.sub(r"\s+", " ", raw.decode(errors="replace")).strip() or "an empty body"
 
 
 def _retry_after(value: str | None) -> float | None:
-    """Seconds, from a header that holds seconds or a date."""
+    """Return the seconds to wait, from a header that holds seconds or a date."""
     if value is None:
         return None
     try:

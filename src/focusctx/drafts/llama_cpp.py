@@ -1,4 +1,4 @@
-"""A draft that runs a GGUF file with llama.cpp, on the CPU or whatever its build supports.
+"""A draft that runs a GGUF file with llama.cpp, on the CPU or another device that its build supports.
 
 llama.cpp runs as a server in a child process, on loopback and behind a random key: if it crashes or runs out of
 memory, the agent goes on, and loading does not block the event loop. The child ends with its parent. One request asks
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     import aiohttp
 
 _SLOTS = 8
-"""Sketches written side by side. A slot costs next to nothing, since all share one context."""
+"""Sketches written in parallel. A slot costs almost nothing, since all share one context."""
 
 
 class LlamaCppDraft:
-    """A GGUF file. Loaded at the first sketch, once, and kept until `close` or the end of the program.
+    """A model in a GGUF file, loaded once, at the first sketch, and kept until `close` or the end of the program.
 
     `context` is the number of tokens that the prompt and all N sketches may take together; memory for them
     is set aside when the model is loaded. llama.cpp chooses the number of `threads` unless it is given.
@@ -68,7 +68,7 @@ class LlamaCppDraft:
         return f"llama-cpp:{self.path.name}"
 
     def close(self) -> None:
-        """Stop the model and free its memory. The next sketch would load it again."""
+        """Stop the model and free its memory. The next sketch loads it again."""
         with self._starting:
             if self._server is not None:
                 self._server.stop()
@@ -112,7 +112,7 @@ class LlamaCppDraft:
 
 
 class _Server:
-    """llama.cpp in a child process. It begins to load the model at once."""
+    """llama.cpp in a child process, which begins to load the model at once."""
 
     def __init__(self, name: str, settings: dict[str, Any]) -> None:
         self._name = name
@@ -145,7 +145,7 @@ class _Server:
         )
 
     def _start(self, settings: dict[str, Any]) -> None:
-        """Give the child its settings and read its address. Not by argument: other users could read the key there."""
+        """Send the child its settings by stdin, where other users cannot read the key, and read its address."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
@@ -165,17 +165,17 @@ class _Server:
 
 
 def _end(process: subprocess.Popen[bytes], log: IO[bytes], parent: int) -> None:
-    if os.getpid() != parent:  # a fork of the program ends; the server is not its own
+    if os.getpid() != parent:  # a fork of the program ends, and the server belongs to its parent
         return
     with process, log:
-        process.kill()  # it holds nothing that an orderly end would save
+        process.kill()  # it has nothing to save
 
 
 def serve() -> None:
     """Run in the child process: load the model, print the address, and live as long as the parent."""
     settings = json.loads(sys.stdin.readline())
     answer = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever llama.cpp prints goes to the log
+    os.dup2(2, 1)  # everything that llama.cpp prints goes to the log
     import xllamacpp
 
     params = xllamacpp.CommonParams()
@@ -202,7 +202,7 @@ def serve() -> None:
 
 
 async def _ask(session: aiohttp.ClientSession, prompt: Prompt, start: int, n: int) -> AsyncIterator[Reply]:
-    """Yield `n` replies of one request, each as soon as it ends. The first carries the request and its input."""
+    """Yield `n` replies of one request, each as soon as it ends. The first counts the request and its input."""
     body: dict[str, Any] = {
         "messages": prompt.messages,
         "n": n,
@@ -244,13 +244,13 @@ def _usage(timings: dict[str, Any], *, first: bool) -> Usage:
     written = count(timings.get("predicted_n"))
     if not first:
         return Usage(output_tokens=written)
-    # Tokens it still had in its cache from an earlier prompt are input all the same.
+    # Tokens in its cache from an earlier prompt count as input too.
     return Usage(1, count(timings.get("prompt_n")) + count(timings.get("cache_n")), written)
 
 
 @asynccontextmanager
 async def _turn(busy: threading.Lock) -> AsyncIterator[None]:
-    """Wait for the server to be free: its context has room for one event. Events may run in different loops."""
+    """Wait until the server is free: its context has room for one event. Events may run in different loops."""
     while not busy.acquire(blocking=False):
         await asyncio.sleep(0.05)
     try:

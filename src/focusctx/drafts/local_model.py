@@ -14,13 +14,13 @@ from ..types import Prompt
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a model is, and how to load it."""
+    """The location of a model, and how to load it."""
 
     name: str
     folder: str
     """A folder, or a name on the model hub."""
     gguf: str | None
-    """The GGUF file in it, if the model is one."""
+    """The GGUF file in that folder, if the model is one."""
     device: str | None
     dtype: str
     options: Mapping[str, Any]
@@ -41,7 +41,7 @@ class Source:
             model = transformers.AutoModelForCausalLM.from_pretrained(self.folder, dtype=dtype, **where, **self.options)
             if "device_map" not in self.options:
                 model = model.to(device)
-        except Exception as error:  # each kind of source fails with errors of its own
+        except Exception as error:  # each kind of source raises its own errors
             raise DraftRefused(f"{self.name} cannot be loaded: {first_line(error)}") from error
         ends = _ends(model, tokenizer)
         # Replaces the sampling settings that come with the model: they suit chats, not sketches.
@@ -53,7 +53,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A model in memory. It keeps nothing between calls: what it has read is in the cache it returns."""
+    """A model in memory. It keeps no state between calls: the text it has read is in the cache it returns."""
 
     torch: Any
     model: Any
@@ -67,9 +67,9 @@ class LoadedModel:
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """The setting for all work with the model: no gradients, and no attention of cuDNN.
+        """Set up torch for all work with the model: no gradients, and no cuDNN attention.
 
-        That one plans anew for each length it meets, and each token has a new length: on an H200, three sketches of
+        cuDNN makes a new plan for each length, and each token makes a new length: on an H200, three sketches of
         128 tokens took three times as long with it.
         """
         kinds = self.torch.nn.attention.SDPBackend
@@ -85,7 +85,7 @@ class LoadedModel:
             return list(self.tokenizer(str(prompt))["input_ids"])
         try:
             return self._as_chat(prompt.messages)
-        except Exception:  # some templates have no system role and raise an error of their own making
+        except Exception:  # some templates have no system role and raise their own errors
             return self._as_chat([{"role": "user", "content": str(prompt)}])
 
     def _as_chat(self, messages: list[dict[str, str]]) -> list[int]:
@@ -101,7 +101,7 @@ class LoadedModel:
         return str(self.tokenizer.decode(tokens, skip_special_tokens=True))
 
     def check_room(self, prompt: int, more: int) -> None:
-        """Raise `DraftRefused` if the model's context is too short for `prompt` tokens and `more` behind them."""
+        """Raise `DraftRefused` if the model's context is too short for `prompt` tokens and `more` after them."""
         window = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
         if window is not None and prompt + more > window:
             raise DraftRefused(
@@ -112,7 +112,7 @@ class LoadedModel:
     def read(self, tokens: Sequence[int], stopped: Callable[[], bool], cache: Any = None) -> Any:
         """Run the model over tokens that follow those in `cache`, and return the cache with all of them.
 
-        In chunks, so that `stopped` is asked now and then: a CPU takes minutes for a long prompt.
+        This is done in chunks, with a check of `stopped` before each: a CPU takes minutes for a long prompt.
         """
         step = 512 if self.device.type == "cpu" else 16_384
         for start in range(0, len(tokens), step):
@@ -140,7 +140,7 @@ def locate(model: str | Path, gguf_file: str | None) -> tuple[str, str | None]:
 
 
 def first_line(error: Exception) -> str:
-    """The error's type and first line, cut: messages of torch and the hub can fill pages."""
+    """Return the error's type and first line, cut: messages of torch and the hub can fill pages."""
     line = next(iter(str(error).strip().splitlines()), "")
     return f"{type(error).__name__}: {line[:200]}"
 
@@ -152,13 +152,13 @@ def _best_device(torch: Any) -> str:
 
 
 def _for_tokenizer(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that say where to load from rather than how to run the model."""
+    """Return the options that say where to load from rather than how to run the model."""
     where = {"revision", "subfolder", "token", "cache_dir", "local_files_only", "trust_remote_code"}
     return {name: value for name, value in options.items() if name in where}
 
 
 def _ends(model: Any, tokenizer: Any) -> frozenset[int]:
-    """The ids that end a turn or a text: chat models often have two, and either may be named in either place."""
+    """Return the ids that end a turn or a text: chat models often have two, and model and tokenizer may name either."""
     found: set[int] = set()
     for named in (model.generation_config.eos_token_id, tokenizer.eos_token_id):
         found.update([named] if isinstance(named, int) else named or ())

@@ -1,7 +1,7 @@
-"""The draft that needs no model: plan sketches sampled from the history's own data flow.
+"""A draft that needs no model: it samples plan sketches from the history's own data flow.
 
-Each sketch samples a future: every fact is needed with the chance its data flow gives it, and the sketch cites
-the spans that hold the sampled ones. It writes what a language model would write and is read by the same parser.
+Each sketch samples a future: every fact is needed with the chance that its data flow gives it, and the sketch cites
+the spans that hold the sampled facts. It has the format that a language model writes, and the same parser reads it.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from .dataflow import DataFlow, Fact, Kind, read_flow
 from .worth import Worth, take_best
 
 _TARGET = 0.55
-"""Share of the history's tokens, pinned ones included, that its sketches together leave."""
+"""Share of the history's tokens, including pinned ones, that its sketches together keep."""
 
 _FLOOR = 0.15
-"""Share of the droppable tokens they leave at least, where the pinned ones fill the target alone."""
+"""Smallest share of the droppable tokens that they keep, even if the pinned ones alone fill the target."""
 
 _WORTHWHILE = 0.2
-"""A span that brings less than this part of what the chosen ones bring per token is left out though it fits:
-room is no reason to keep a screenful for one faint chance."""
+"""A span worth less per token than this fraction of the chosen spans' average is left out even if it fits:
+free room is no reason to keep a screenful for one faint chance."""
 
 _NAMED = 3
-"""Facts a step names; more would not help a reader."""
+"""Most facts that a step names; more would not help a reader."""
 
 _VERB = {Kind.FILE: "go back to", Kind.NUMBER: "act on", Kind.ID: "act on", Kind.NAME: "build on"}
 
 
 class OfflineDraft:
-    """Sketches plans from which names, paths and ids the spans hold and how they were used so far.
+    """Sketches plans from the names, paths and ids in the spans and how they were used so far.
 
-    Reproducible: `seed`, or the prompt's where none is given, fixes every reply.
+    Reproducible: `seed`, or the prompt's if none is given, determines every reply.
     """
 
     name = "offline"
@@ -46,7 +46,7 @@ class OfflineDraft:
 
     async def sample(self, prompt: Prompt, n: int) -> AsyncIterator[Reply]:
         seed = prompt.seed if self._seed is None else self._seed
-        # A megatoken takes seconds: not on the event loop.
+        # A million tokens take seconds, too long for the event loop.
         outlook = await asyncio.to_thread(_look_ahead, prompt.history)
         for k in range(n):
             yield Reply(_sketch(outlook, random.Random(seed + k)))
@@ -54,12 +54,12 @@ class OfflineDraft:
 
 @dataclass(frozen=True, slots=True)
 class _Outlook:
-    """What all sketches of an event share: what may be cited, and why it would be."""
+    """Data that all sketches of an event share: the spans they may cite, and the reasons to."""
 
     start: tuple[int, ...]
-    """Where any plan goes on from: the newest span; where no fact tells spans apart, the newest that fit."""
+    """Spans that every plan starts from: the newest; without facts and failures to choose by, the newest that fit."""
     facts: Mapping[int, Sequence[Fact]]
-    """For each span within the allowance, the facts it is cited for."""
+    """The facts for which each span within the allowance is cited."""
     failures: Mapping[int, str]
 
 
@@ -68,7 +68,7 @@ def _look_ahead(history: History) -> _Outlook:
     within = _choose(history, flow)
     facts: defaultdict[int, list[Fact]] = defaultdict(list)
     for fact in sorted(flow.facts, key=lambda fact: (-fact.chance, fact.text)):
-        # The newest of the holders is cited: it has the state that holds now.
+        # The newest of the holders is cited: it has the current state.
         holder = next((index for index in reversed(fact.holders) if index in within), None)
         if holder is not None:
             facts[holder].append(fact)
@@ -80,7 +80,7 @@ def _look_ahead(history: History) -> _Outlook:
 
 
 def _sketch(outlook: _Outlook, rng: random.Random) -> str:
-    """One sampled future, in the two line forms."""
+    """Write one sampled future, in the two line formats."""
     start = ", ".join(f"s_{index}" for index in outlook.start)
     lines = [f"Step: go on from where the agent is | Depends on: [{start}]"]
     for index, facts in outlook.facts.items():
@@ -98,10 +98,10 @@ def _sketch(outlook: _Outlook, rng: random.Random) -> str:
 
 
 def _choose(history: History, flow: DataFlow) -> frozenset[int]:
-    """The spans worth most within the allowance: the best of a few greedy ways to fill it.
+    """Return the most valuable spans within the allowance: the best of a few greedy ways to fill it.
 
-    Filling by value per token is good for many small spans, by value for few large ones; the newest spans are
-    among the ways, so that by its own measure the choice is never worse than they are.
+    Filling by value per token is good for many small spans, filling by value for few large ones. Taking the newest
+    spans is one of the ways, so by its own measure the choice is never worse than that.
     """
     droppable = history.spans[:-1]
     worth = Worth(flow)
@@ -115,14 +115,14 @@ def _choose(history: History, flow: DataFlow) -> frozenset[int]:
 
 
 def _cost(span: Span) -> int:
-    # Spans that nobody counted still differ in length: about four characters a token.
+    # Spans without a token count still differ in length: about four characters a token.
     return span.tokens or 1 + sum(map(len, (span.thought, span.action, span.observation))) // 4
 
 
 def _allowance(history: History, costs: dict[int, int]) -> int:
-    """Tokens of droppable spans the sketches may cite together.
+    """Return how many tokens of droppable spans the sketches may cite together.
 
-    Spans are lumps, so no choice hits the target; it is rounded up the way keeping the newest spans would be.
+    No choice of whole spans hits the target exactly: it is rounded up to what keeping the newest spans would take.
     """
     droppable = sum(costs.values())
     whole = max(history.tokens, droppable)
@@ -136,7 +136,7 @@ def _allowance(history: History, costs: dict[int, int]) -> int:
 
 
 def _thin(worth: Worth, costs: dict[int, int], chosen: frozenset[int]) -> frozenset[int]:
-    """Without the spans that are not worth their tokens beside the others, the least worthwhile first."""
+    """Return the chosen spans without those not worth their tokens beside the others; the least worthwhile go first."""
     held = worth.held_by(chosen)
     average = worth.of(chosen) / max(sum(costs[index] for index in chosen), 1)
     left = set(chosen)

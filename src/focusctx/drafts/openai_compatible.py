@@ -1,4 +1,4 @@
-"""Drafts behind `/chat/completions`: OpenAI, Azure, vLLM, llama.cpp, Ollama, most aggregators."""
+"""Draft models behind `/chat/completions`: OpenAI, Azure, vLLM, llama.cpp, Ollama, most aggregators."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 _OPENAI = "https://api.openai.com/v1"
 _REASONING = re.compile(r"(?:.*/)?(?:gpt-[5-9]|o\d)(?![a-z])")
-"""OpenAI's reasoning models, by name."""
+"""Names of OpenAI's reasoning models."""
 _THINKING = 3072
-"""Tokens such a model may think before it writes. They are output, too: without room for them it writes nothing."""
+"""Tokens that such a model may spend on thinking. They count as output: without room for them it writes nothing."""
 
 
 class OpenAICompatibleDraft:
-    """Asks for all N sketches in one request (`n`), so that the input is paid once, where the server can do it.
+    """Requests all N sketches at once (`n`), so that the input is paid for once, if the server supports that.
 
-    Where it cannot (it refuses `n`, or sends fewer choices), the rest is asked for in parallel, and from then
-    on all are. Parameters the model does not take are left out after its first refusal. No tools are ever
-    sent: a draft that could call the agent's tools would.
+    If it does not (it refuses `n`, or sends fewer choices), the rest are requested in parallel, and all of them
+    from then on. Parameters that the model does not accept are left out after its first refusal. No tools are
+    ever sent: a draft that could call the agent's tools would.
 
     `base_url` falls back to OPENAI_BASE_URL, then OpenAI; `api_key` to OPENAI_API_KEY, and "" sends none.
     `timeout` limits one request, in seconds; by default only the event's `deadline` does.
-    What stands in `extra_body` is sent as it is, in place of ours. OpenAI's reasoning models are asked for little
+    Fields of `extra_body` are sent unchanged and replace ours. OpenAI's reasoning models are asked for little
     effort and get room to think; for others, pass `{"reasoning_effort": "low", "max_completion_tokens": 4096}`.
     """
 
@@ -56,7 +56,7 @@ class OpenAICompatibleDraft:
         self.model = model
         self._name = name or (f"openai:{model}" if base == _OPENAI else f"openai:{model}@{base}")
         self.endpoint = Endpoint(f"{base}/chat/completions", _headers(base, api_key, headers), timeout, retries)
-        """Where it asks, and how patiently; another may be put in its place."""
+        """URL, headers, timeout and retries of its requests; may be replaced by another."""
         self._extra = dict(extra_body or {})
         self._reasons = _REASONING.match(model) is not None
         ours = {"n", "temperature", "seed", "max_tokens", "max_completion_tokens", "reasoning_effort"}
@@ -85,7 +85,7 @@ class OpenAICompatibleDraft:
                     yield reply
 
     async def _ask(self, session: aiohttp.ClientSession, prompt: Prompt, n: int) -> list[Reply]:
-        """Up to `n` replies of one request; none when `n` is what the server refuses."""
+        """Return up to `n` replies of one request; none if the server refuses `n` itself."""
         while True:
             body = self._body(prompt, n)
             try:
@@ -144,7 +144,7 @@ def _headers(base: str, api_key: str | None, extra: Mapping[str, str] | None) ->
 
 
 def _usage(usage: object) -> Usage:
-    """The tokens of one request. Its cost stays 0 here: it is added later, from the price table."""
+    """Return the tokens of one request. Its cost stays 0 here: it is added later, from the price table."""
     if not isinstance(usage, dict):
         return Usage(requests=1, cost=None)
     return Usage(1, count(usage.get("prompt_tokens")), count(usage.get("completion_tokens")))

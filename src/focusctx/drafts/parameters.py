@@ -1,4 +1,4 @@
-"""Request parameters a model turns out not to take: learnt from its refusals, left out from then on."""
+"""Request parameters that a model does not accept: learnt from its refusals, and left out from then on."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Rejected:
         self._names.add(name)
 
     def strip(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The body without what the server has refused."""
+        """Return the body without the parameters that the server has refused."""
         return {name: value for name, value in body.items() if name not in self._names}
 
     def learn(self, refusal: BadRequest, body: Mapping[str, Any]) -> str | None:
-        """The optional parameter of `body` that the refusal names, if any: left out from now on."""
+        """Return the optional parameter of `body` that the refusal names, if any, and leave it out from now on."""
         name = _named(refusal, self._optional.intersection(body))
         if name is not None:
             _log.info("the draft's server does not take %r, leaving it out: %s", name, refusal)
@@ -40,10 +40,10 @@ class Rejected:
 
 def _named(refusal: BadRequest, names: Iterable[str]) -> str | None:
     if re.search(r"context.(length|window)", refusal.body, re.IGNORECASE):
-        return None  # the prompt is too long; that max_tokens is named along with it is no way out
+        return None  # the prompt is too long: leaving out max_tokens, if that is named too, does not help
     if refusal.param is not None:
         return refusal.param if refusal.param in names else None
-    # The first one named is the culprit: what is to be used in its place is named after it.
-    # A backslash before the name means it is no name at all, but the n of a JSON \n.
+    # The first name is the refused one: the parameter to use instead is named after it.
+    # After a backslash it is not a name, but the n of a JSON \n.
     found = ((re.search(rf"(?<![\w\\-]){re.escape(name)}(?![\w-])", refusal.body), name) for name in names)
     return min(((match.start(), name) for match, name in found if match), default=(0, None))[1]

@@ -1,4 +1,4 @@
-"""From what a user writes, `draft="openai:gpt-5-mini"`, to a draft."""
+"""Turn what a user writes, such as `draft="openai:gpt-5-mini"`, into a draft."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 
 
 def draft_from(draft: str | DraftModel | Callable[[Prompt], str | Awaitable[str]]) -> DraftModel:
-    """The draft that a string names, that a function makes, or that was one already."""
+    """Return the draft that a string names, a function wrapped as a draft, or a draft unchanged."""
     if isinstance(draft, str):
         return _named(draft)
     if isinstance(draft, type):
@@ -63,7 +63,7 @@ def draft_from(draft: str | DraftModel | Callable[[Prompt], str | Awaitable[str]
 
 
 def price_of_draft(draft: DraftModel) -> Price | None:
-    """Look up what a draft costs: nothing where it runs on this machine, None where nobody has listed its price."""
+    """Return the price of a draft: zero if it runs on this machine, None if its price is not known."""
     if price := price_of(draft.name):
         return price
     endpoint = getattr(draft, "endpoint", None)
@@ -134,7 +134,7 @@ def _llama_cpp(text: str) -> DraftModel:
 
 
 def _with_options(text: str, kinds: Mapping[str, Callable[[str], Any]]) -> tuple[str, dict[str, Any]]:
-    """`PATH?name=value&name=value` in its parts, each value read as what it is."""
+    """Split `PATH?name=value&name=value` into the path and its options, each value converted to its type."""
     path, _, query = text.partition("?")
     options: dict[str, Any] = {}
     for name, value in parse_qsl(query, keep_blank_values=True):
@@ -170,7 +170,7 @@ def _preset(prefix: str, text: str) -> DraftModel:
 
 
 def _split(text: str) -> tuple[str, str | None]:
-    """`MODEL@URL` in its two parts; an @ that no URL follows belongs to the model's name."""
+    """Split `MODEL@URL` into its two parts; an @ without a URL after it belongs to the model's name."""
     match = re.fullmatch(r"(.+?)@(https?://.+)", text)
     return (match[1], match[2]) if match else (text, None)
 
@@ -183,7 +183,7 @@ def _variable(name: str, form: str) -> str:
 
 
 def _ollama_url(host: str) -> str | None:
-    """OLLAMA_HOST as Ollama writes it, mostly `host:port` without a scheme, as the URL of its API."""
+    """Convert OLLAMA_HOST as Ollama writes it, mostly `host:port` without a scheme, to the URL of its API."""
     host = host.strip().rstrip("/")
     if not host:
         return None

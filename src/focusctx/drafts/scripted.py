@@ -1,4 +1,4 @@
-"""A draft that says what it was told to say: for tests, ours and yours."""
+"""A draft with scripted replies, for tests: ours and yours."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ..types import Prompt, Reply, Usage
 class ScriptedDraft:
     """Gives the scripted replies in order, across calls, and starts again from the first when they run out.
 
-    `sample(prompt, 3)` takes the next three, also when the caller stops early. An exception in the script is
-    raised at its place (as it is if it is a `DraftError`, as the cause of one otherwise) and ends that call.
-    `delay` is the wait before each reply, in seconds. `prompts` lists what was asked, one entry per call.
+    `sample(prompt, 3)` takes the next three, even if the caller stops early. An exception in the script is
+    raised in its place (unchanged if it is a `DraftError`, otherwise as the cause of one) and ends that call.
+    `delay` is the wait before each reply, in seconds. `prompts` lists the prompts, one per call.
     """
 
     name = "scripted"

@@ -1,6 +1,6 @@
 """A draft that runs in this process, with `generate` of Hugging Face transformers.
 
-The prompt is most of the work, so the model reads it once, and `generate` writes all N sketches side by side over that
+The prompt is most of the work, so the model reads it once, and `generate` writes all N sketches in parallel from that
 one reading. Events take turns: for many at a time, a server such as vLLM is the better choice.
 """
 
@@ -25,10 +25,10 @@ T = TypeVar("T")
 
 
 class TransformersDraft:
-    """A local folder, a hub name, or a GGUF file. Loaded at the first sketch, once, and kept.
+    """A model from a local folder, the hub or a GGUF file, loaded once, at the first sketch, and kept.
 
-    `device` is the best there is unless named. Tokens less than `min_p` times as likely as the likeliest are
-    never drawn: small models lose the line format in that tail. `load` goes to `from_pretrained` as it is
+    `device` is the best available unless given. Tokens less than `min_p` times as likely as the likeliest are
+    never drawn: small models lose the line format in that tail. `load` is passed unchanged to `from_pretrained`
     (`revision`, `quantization_config`, `device_map`, `trust_remote_code`, …).
     """
 
@@ -77,9 +77,9 @@ class TransformersDraft:
             job.cancel()
 
     def submit(self, work: Callable[[LoadedModel, Callable[[], bool]], T], stop: threading.Event) -> Future[T]:
-        """Run `work` on the model's thread, after what was submitted before. The first job loads the model.
+        """Run `work` on the model's thread, after all earlier jobs. The first job loads the model.
 
-        `work` gets the model, and a function that says whether to stop: `stop` was set, or the program ends.
+        `work` gets the model, and a function that returns True if it should stop: `stop` is set, or the program ends.
         """
         return self._worker.submit(lambda: self._run(work, stop))
 
@@ -121,7 +121,7 @@ class TransformersDraft:
 
 
 class _Draws:
-    """Draw the next token of each row from a random stream of its own, and rule out all others.
+    """Draws the next token of each row from its own random stream, and rules out all others.
 
     `generate` would draw from the program's global stream. Here row k has the seed `seed + k`, so it gets the same
     sketch whether it is written alone or beside others, and the program's random numbers stay as they are.
@@ -142,7 +142,7 @@ class _Draws:
 
 
 class _Progress:
-    """Hand out each sketch as soon as it ends, and stop all of them once nobody waits.
+    """Hands out each sketch as soon as it ends, and stops all of them once the caller no longer waits.
 
     `generate` calls this after each token of all rows.
     """
@@ -181,8 +181,8 @@ class _Progress:
 class _Worker:
     """A thread that runs one job after the other, started by the first one.
 
-    A daemon, unlike a thread of an executor: at its exit Python would wait for the job at work, however long that
-    takes. But Python stops daemons wherever they are, and torch then aborts the process, hence `end`.
+    It is a daemon, unlike an executor's thread: for that, Python would wait at exit until the running job ends,
+    however long it takes. But Python stops daemons at any point, and torch then aborts the process, hence `end`.
     """
 
     def __init__(self) -> None:
@@ -218,7 +218,7 @@ class _Worker:
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None and not self.ending:
             job()
-            del job  # and with it the draft, which may have no other user
+            del job  # and with it the draft, which may have no other reference
 
 
 def _need(*packages: str) -> None:

@@ -1,7 +1,7 @@
-"""What a set of spans is worth: the number of facts in it that the future is expected to need.
+"""The value of a set of spans: the number of facts in it that the future is expected to need.
 
-A span's skeleton, its thought and action alone, is offered beside the span under the span's number with a minus
-sign: it holds less and costs less, and the span can still be taken whole afterwards, for the difference.
+A span's skeleton, its thought and action alone, is offered beside the span, under the negative of the span's number:
+it holds less and costs less, and the whole span can still be taken afterwards, for the difference.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from collections.abc import Collection, Iterable, Mapping
 from .dataflow import DataFlow
 
 FAILURE_CHANCE = 0.3
-"""That a failure still standing would be repeated if forgotten. Between the chance of a name the agent used once
-and one it used twice: cheap failures fit in, a screenful of traceback does not crowd out what the plan needs."""
+"""Chance that an unresolved failure would be repeated if forgotten. It is between the chance of a name that the agent
+used once and one it used twice: cheap failures fit in, a screenful of traceback does not crowd out what the plan
+needs."""
 
 
 class Worth:
-    """The expected number of needed facts: one that two spans hold counts once."""
+    """The expected number of needed facts; one that two spans hold counts once."""
 
     def __init__(self, flow: DataFlow, *, skeletons: Collection[int] = ()) -> None:
         together: defaultdict[tuple[int, ...], float] = defaultdict(float)
@@ -29,7 +30,7 @@ class Worth:
             together[(index,)] += FAILURE_CHANCE
         self._weights = list(together.values())
         self.groups: defaultdict[int, list[int]] = defaultdict(list)
-        """For each offer, the groups of facts it holds; facts with the same holders are one group."""
+        """Groups of facts that each offer holds; facts with the same holders are one group."""
         for group, holders in enumerate(together):
             for offer in holders:
                 self.groups[offer].append(group)
@@ -38,7 +39,7 @@ class Worth:
         return self._total(sorted({group for offer in offers for group in self.groups[offer]}))
 
     def alone(self, offer: int, held: Counter[int]) -> float:
-        """What only this offer brings, where `held` counts for each group the other ones that hold it."""
+        """Return the value that only this offer adds; `held` counts, for each group, the other offers that hold it."""
         return self._total(group for group in self.groups[offer] if not held[group])
 
     def held_by(self, offers: Iterable[int]) -> Counter[int]:
@@ -51,9 +52,9 @@ class Worth:
 def take_best(
     worth: Worth, costs: Mapping[int, int], room: float, *, thrift: float = 1.0, have: Iterable[int] = ()
 ) -> frozenset[int]:
-    """Take the offer of highest gain / cost^thrift again and again, while there is room, beside those we `have`.
+    """Repeatedly take the offer with the highest gain / cost^thrift while there is room, beside those we `have`.
 
-    Gains only shrink as offers are taken, so a gain computed earlier is a bound: only the top one is looked at anew.
+    Gains only shrink as offers are taken, so an earlier gain is an upper bound: only the top one is computed again.
     """
     left = dict(costs)
     held = worth.held_by(have)
@@ -77,7 +78,7 @@ def take_best(
         held.update(worth.groups[offer])
         cost = left.pop(offer)
         room -= cost
-        if offer > 0:  # whole: its skeleton is no offer any more
+        if offer > 0:  # whole: its skeleton is no longer offered
             left.pop(-offer, None)
             taken.discard(-offer)
         elif -offer in left:

@@ -1,1 +1,1 @@
-"""The proxy: stands between an agent and its provider, compresses what goes up, passes on all else untouched."""
+"""The proxy between an agent and its provider: compresses histories and forwards everything else unchanged."""

@@ -1,7 +1,7 @@
-"""Who may come in, in two roles: callers, whose requests are forwarded, and whoever may see the dashboard.
+"""Access control for two roles: callers, whose requests are forwarded, and users of the dashboard.
 
-Each role has a token of its own, and neither token opens what the other does. Without tokens, everybody on this
-machine has both roles. Web pages of other sites have none.
+Each role has its own token, which does not give access to the other. Without tokens, everybody on this machine has
+both roles. Web pages of other sites have neither.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NO_ADMIN_TOKEN = (
 _LOGIN = 12 * 3600.0
 """Seconds that a login lasts."""
 _LOGINS = 100
-"""Logins at the same time; with one more, the oldest ends."""
+"""Most logins at the same time; one more ends the oldest."""
 
 
 class Refusal(NamedTuple):
@@ -40,7 +40,7 @@ class Refusal(NamedTuple):
 
 
 class Access:
-    """Decides by a request's token, login, origin and host."""
+    """Accepts or refuses requests by their token, login, origin and host."""
 
     def __init__(self, token: str | None, admin_token: str | None) -> None:
         self._token = token
@@ -49,9 +49,9 @@ class Access:
         self._logins = Logins()
 
     async def refuses_call(self, request: web.BaseRequest, upstream: Upstream) -> Refusal | None:
-        """Say why this caller may not have a request forwarded; None if it may.
+        """Return why this request may not be forwarded; None if it may.
 
-        Where the proxy holds the provider's key, the token may come in the place of one.
+        If the proxy holds the provider's key, the caller may send the token in place of a key.
         """
         if is_foreign(request):
             return Refusal(403, _FOREIGN)
@@ -61,7 +61,7 @@ class Access:
         return await self._refuses(request, shown, self._token, "access")
 
     async def refuses_admin(self, request: web.BaseRequest) -> Refusal | None:
-        """Say why this request may not have the dashboard, its API or the metrics; None if it may."""
+        """Return why this request may not have the dashboard, its API or the metrics; None if it may."""
         if is_foreign(request):
             return Refusal(403, _FOREIGN)
         if self._admin_token is not None:
@@ -71,7 +71,7 @@ class Access:
         return _elsewhere(request) if self._token is None else Refusal(403, _NO_ADMIN_TOKEN)
 
     async def log_in(self, request: web.BaseRequest, shown: str) -> str | Refusal:
-        """Return the value of a cookie that opens the dashboard, for whoever shows the admin token."""
+        """Return a cookie value that opens the dashboard, or a refusal if `shown` is not the admin token."""
         assert self._admin_token is not None, "without one there is nothing to log in to"
         refusal = await self._refuses(request, [shown, shown.strip()], self._admin_token, "admin")
         return refusal or self._logins.begin()
@@ -88,12 +88,12 @@ class Access:
 
 
 class Logins:
-    """Logins to the dashboard: random values, so that a stolen cookie is not the token and ends with the process."""
+    """Logins to the dashboard: random values, so that a stolen cookie is not the token and expires with the process."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._ends: OrderedDict[str, float] = OrderedDict()
-        """When each login ends, the oldest first."""
+        """Time at which each login ends, oldest first."""
 
     def begin(self) -> str:
         login = secrets.token_urlsafe(32)
@@ -110,7 +110,7 @@ class Logins:
 
 
 def is_foreign(request: web.BaseRequest) -> bool:
-    """True if a browser sends this for a page that is not the dashboard."""
+    """True if a browser sent this request for a page other than the dashboard."""
     origin = request.headers.get("origin")
     if origin is not None:
         return origin.partition("://")[2] != request.host
@@ -127,9 +127,9 @@ _HOST = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[^:\[\]]*))(?::[0-9
 
 
 def _elsewhere(request: web.BaseRequest) -> Refusal | None:
-    """Refuse a request that names another host than this machine.
+    """Refuse a request whose Host header does not name this machine.
 
-    A page elsewhere could have its name point here, and read what is served here or use a key that is held here.
+    A foreign site could point its name at this address, then read what is served here or use a key that is held here.
     """
     named = request.headers.get("host", "")
     parts = _HOST.fullmatch(named)

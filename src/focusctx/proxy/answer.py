@@ -1,4 +1,4 @@
-"""A provider's answer: its head, checked, and its body as it comes."""
+"""A provider's answer: its head, which is checked, and its body as it arrives."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _DECODED = frozenset({"gzip", "deflate", "br", "zstd"})
 
 
 class NoAnswer(Exception):
-    """A provider gave no answer, or broke off in the middle of one. The message holds no URL and so no key."""
+    """A provider gave no answer, or broke off in the middle of one. The message contains no URL and so no key."""
 
     def __init__(self, why: str, status: int = 502) -> None:
         super().__init__(why)
         self.status = status
-        """The status that the agent gets."""
+        """HTTP status that the agent gets."""
 
 
 class Answer:
-    """An answer whose head has come. Iterate over it to read the body, piece by piece.
+    """An answer whose head has arrived. Iterate over it to read the body piece by piece.
 
-    Raises `NoAnswer` for a head that cannot be passed on. `is_decoded` says that the client decompresses the body.
+    Raises `NoAnswer` for a head that cannot be forwarded. `is_decoded` means that aiohttp decompresses the body.
     """
 
     def __init__(self, response: ClientResponse, *, is_decoded: bool = False, is_upgrade: bool = False) -> None:
@@ -36,7 +36,7 @@ class Answer:
         self.reason = response.reason or ""
         self.headers: MultiMapping[str] = response.headers
         self.length: int | None = response.content_length
-        """Bytes of the body, if the head says so."""
+        """Bytes of the body, if the head states them."""
         if is_decoded and _encoding(response.headers) in _DECODED:
             self.headers = CIMultiDict(response.headers)
             self.headers.popall("content-encoding")
@@ -47,7 +47,7 @@ class Answer:
         self._ended_with_connection = False
         protocol = response.connection.protocol if response.connection is not None else None
         self._lost = None if protocol is None or is_upgrade else protocol.closed
-        """Done when the connection is gone; None if all of the body came before."""
+        """Done when the connection is lost; None if the whole body arrived before that, and for upgrades."""
         if self._lost is not None:
             self._content.on_eof(self._note_end)
             self._lost.add_done_callback(self._end_if_lost)
@@ -58,17 +58,17 @@ class Answer:
 
     @property
     def encoding(self) -> str:
-        """How the body is compressed; empty if it is not."""
+        """Content encoding of the body; empty if it is not compressed."""
         found = _encoding(self.headers)
         return "" if found == "identity" else found
 
     @property
     def is_complete(self) -> bool:
-        """Whether all of the body has come."""
+        """True if the whole body has arrived."""
         return self._content.is_eof() and not self._was_cut()
 
     def unread(self) -> bytes:
-        """Take what has come of the body."""
+        """Return the bytes of the body that have arrived and were not read yet."""
         return self._content.read_nowait()
 
     def __aiter__(self) -> AsyncIterator[bytes]:
@@ -93,7 +93,7 @@ class Answer:
             self._lost.add_done_callback(_ignore)
 
     def _end_if_lost(self, lost: asyncio.Future[None]) -> None:
-        """End the body with an error where aiohttp leaves its reader waiting: after an invalid chunk size."""
+        """End the body with an error where aiohttp would keep its reader waiting: after an invalid chunk size."""
         _ignore(lost)
         if not self._content.is_eof() and self._content.exception() is None:
             self._content.set_exception(ClientPayloadError(_BROKE_OFF))
@@ -102,10 +102,10 @@ class Answer:
         self._ended_with_connection = self._lost is not None and self._lost.done()
 
     def _was_cut(self) -> bool:
-        """Find the cuts that aiohttp takes for the end of a body.
+        """True if the body was cut off although aiohttp takes it for complete.
 
-        A chunked body ends with a chunk and not with the connection, but aiohttp does not see `chunked` before a tab.
-        Where the connection is the only sign of the end, it must have been closed and not reset.
+        A chunked body ends with a chunk and not with the connection, but aiohttp misses `chunked` before a tab.
+        If the end of the connection is the only sign of the body's end, it must have been closed and not reset.
         """
         if self._lost is None or not self._ended_with_connection:
             return False
@@ -114,13 +114,13 @@ class Answer:
 
 
 def _ignore(lost: asyncio.Future[None]) -> None:
-    """Fetch the exception, or asyncio logs that nobody did."""
+    """Retrieve the exception, or asyncio logs that it was never retrieved."""
     if not lost.cancelled():
         lost.exception()
 
 
 def _check(response: ClientResponse, *, is_upgrade: bool) -> None:
-    """Refuse what an agent would not understand, or what would let it mistake where the body ends."""
+    """Reject heads that an agent would not understand, or that would mislead it about where the body ends."""
     if response.status < 200 and not is_upgrade:
         raise NoAnswer(f"invalid HTTP response: status {response.status:03} was not asked for")
     if _CONTROL.search("".join([response.reason or "", *response.headers.values()])):

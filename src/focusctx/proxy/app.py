@@ -1,4 +1,4 @@
-"""The application: every request comes in here, and leaves for one of the configured providers."""
+"""The application: receives every request and forwards it to one of the configured providers."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger("focusctx.proxy")
 
 _SHORT = 1024 * 1024
-"""Bytes of a request of any kind that are read before it is sent on."""
+"""Bytes up to which the body of any request is read before it is forwarded."""
 
 
 class Proxy:
-    """Settings and a compressor become something aiohttp can serve."""
+    """Builds an aiohttp application from a compressor and settings."""
 
     def __init__(self, focus: Focus, settings: Settings) -> None:
         self.settings = settings
@@ -51,7 +51,7 @@ class Proxy:
         self.metrics = Metrics(self.sessions, dry_run=settings.dry_run)
         self.access = Access(settings.token, settings.admin_token)
         self.watchers: set[asyncio.Event] = set()
-        """Set whenever a session has moved on: what live pages wait for."""
+        """Events that live pages wait for; set whenever a session has advanced."""
         self.stopping = False
         self._upstreams = Upstreams(settings.upstreams)
         self._compression = Compression(
@@ -65,13 +65,13 @@ class Proxy:
         self._tracing = _tracing(settings) if settings.otel else None
 
     def app(self) -> web.Application:
-        app = web.Application(client_max_size=0, middlewares=[note_request])  # `_body` decides what is held
+        app = web.Application(client_max_size=0, middlewares=[note_request])  # `_body` decides what is held in memory
         app.cleanup_ctx.append(self._run)
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._metrics)
         add_dashboard(app, self)
-        for path in (*USUAL_PATHS, r"/{path:[\s\S]*}"):  # the usual ones are found without a search
+        for path in (*USUAL_PATHS, r"/{path:[\s\S]*}"):  # aiohttp finds fixed paths without a search
             app.router.add_route("*", path, self._forward)
         return app
 
@@ -106,7 +106,7 @@ class Proxy:
             watcher.set()
 
     async def _forward(self, request: web.Request) -> web.StreamResponse:
-        if not request.raw_path.startswith("/"):  # CONNECT, or a target with a host of its own
+        if not request.raw_path.startswith("/"):  # CONNECT, or an absolute URL
             return forward.refusal(400, "this is no forward proxy: set your agent's base URL instead")
         if request.method == "GET" and request.raw_path == "/" and not is_websocket(request):
             return web.Response(status=302, headers={"Location": "/ui"})
@@ -128,7 +128,7 @@ class Proxy:
                 except TooSlow as error:
                     response = forward.refusal(408, str(error))
                     response.force_close()
-                except ConnectionResetError:  # aiohttp's word for an agent that left while it was written to
+                except ConnectionResetError:  # the agent disconnected while its answer was written
                     response = forward.refusal(499, "client disconnected")
                 seen.status = response.status
                 return response
@@ -158,7 +158,7 @@ class Proxy:
             return await forward.pass_down(request, answer, seen.watch)
 
     async def _body(self, request: web.Request, route: Route | None) -> Body:
-        """A history is read whole, up to the limit, and so is what is short. All else goes on as it comes."""
+        """Read histories, up to the limit, and short bodies whole. Everything else is forwarded as it arrives."""
         if not request.can_read_body:
             return None
         limit = self.settings.body_limit if route else min(_SHORT, self.settings.body_limit)
@@ -175,13 +175,13 @@ class Proxy:
         return web.json_response({"status": "ok"})
 
     async def _readyz(self, request: web.Request) -> web.Response:
-        """Whether to send traffic here. A store in trouble stops compression, not forwarding: it is only told."""
+        """Say whether to send traffic here. A failing store stops compression, not forwarding: it is only reported."""
         if self.stopping:
             return web.json_response({"status": "stopping"}, status=503)
         try:
             await asyncio.wait_for(asyncio.to_thread(self.store.version, "", ""), 2)
         except (StoreError, TimeoutError) as error:
-            why = "" if await self.access.refuses_admin(request) else f": {error}"  # it may name hosts and files
+            why = "" if await self.access.refuses_admin(request) else f": {error}"  # the error may name hosts and files
             return web.json_response({"status": "ok", "store": f"in trouble{why}"})
         return web.json_response({"status": "ok", "store": "ok"})
 
@@ -192,15 +192,15 @@ class Proxy:
 
 
 def _tracing(settings: Settings) -> Tracing:
-    from .tracing import Tracing  # an extra of its own
+    from .tracing import Tracing  # needs the extra `otel`
 
     return Tracing(dry_run=settings.dry_run)
 
 
 def note_event(live: Live, event: SessionEvent, settings: Settings) -> None:
-    """One line of the log. What the agent and its tools said stays out of it, unless it was asked for."""
+    """Log an event in one line. Text of the agent and its tools is left out unless `log_text` is set."""
     if event.result is not None and event.result.failure is not None:
-        return  # whoever failed has said so
+        return  # the failure was logged where it happened
     changed = f"{event.tokens_before:,} → {event.tokens_after:,} tokens, "
     what = f"{changed}{event.why}" if event.happened else f"left: {event.why}"
     would = "dry run, would be: " if settings.dry_run and event.happened else ""

@@ -1,7 +1,7 @@
-"""A request's body: read as far as needed, and put together again from the very bytes it came in.
+"""A request's body: parsed only as far as needed, and rebuilt from the exact bytes that the agent sent.
 
-Only new messages are decoded; of all others it is enough that their bytes are those of the last request. What is
-kept goes up in the agent's own spelling.
+Only new messages are decoded; for the others it is enough that their bytes equal those of the last request. Messages
+that are kept are sent with the agent's own bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..types import Message
 from .limits import weight
 
 Fields: TypeAlias = dict[str, bytes]
-"""The values of a JSON object as they were spelled, by name."""
+"""The values of a JSON object by name, each as the JSON bytes that were sent."""
 
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _array = msgspec.json.Decoder(list[msgspec.Raw])
@@ -27,17 +27,17 @@ _anything = msgspec.json.Decoder()
 
 
 def read_fields(body: bytes) -> Fields | None:
-    """The fields of a JSON object; None for anything else."""
+    """Return the fields of a JSON object; None for anything else."""
     try:
         return {name: bytes(value) for name, value in _object.decode(body).items()}
     except (msgspec.MsgspecError, RecursionError):
-        # Half a surrogate pair, as JavaScript writes it when it cuts a text, is no error to Python's own parser.
+        # Python's own parser accepts half a surrogate pair, which JavaScript writes when it cuts a text.
         content = _lenient(body)
         return {name: spell(value) for name, value in content.items()} if isinstance(content, dict) else None
 
 
 def read_list(value: bytes) -> list[bytes] | None:
-    """The elements of a JSON array, as they were spelled; None for anything else."""
+    """Return the elements of a JSON array, each as the bytes that were sent; None for anything else."""
     try:
         return [bytes(element) for element in _array.decode(value)]
     except (msgspec.MsgspecError, RecursionError):
@@ -54,16 +54,16 @@ def write_list(elements: Sequence[bytes]) -> bytes:
 
 
 def read(value: bytes | None) -> Any:
-    """A value that is needed as such; None where there is none."""
+    """Decode a JSON value; None if there is none. Raises `MessageError` if it cannot be decoded."""
     if value is None:
         return None
     try:
         return _anything.decode(value)
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        pass  # Python's own parser takes more
+        pass  # Python's own parser accepts more
     try:
         return json.loads(value)
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits, or all too many brackets
+    except (ValueError, RecursionError) as error:  # a number with thousands of digits, or brackets nested too deep
         raise MessageError("its JSON cannot be read") from error
 
 
@@ -77,25 +77,25 @@ class Reading(NamedTuple):
     messages: list[Message]
     spelled: list[bytes]
     new: int = 0
-    """Memory that those take which the last one did not have."""
+    """Bytes of memory for the messages that the last request did not have."""
     size: int = 0
-    """Memory that all of them take."""
+    """Bytes of memory for all messages."""
 
     def spell(self, view: Sequence[Any]) -> list[bytes] | None:
-        """The bytes of a view of them; None when it is all of them."""
+        """Return the bytes of each message in `view`; None if the view is all messages, unchanged."""
         if len(view) == len(self.messages) and all(map(is_, view, self.messages)):
             return None
         return [message.json for message in view]
 
 
 class Known:
-    """The last request of a conversation that was read, to read the next one by."""
+    """Keeps the last request of a conversation, so that only new messages of the next one are decoded."""
 
     def __init__(self) -> None:
         self._last = Reading([], [])
 
     def read(self, spelled: list[bytes]) -> Reading:
-        """The messages with these bytes: the objects of last time where the bytes are the same."""
+        """Return the messages with these bytes, reusing the last request's objects for the beginning they share."""
         last = self._last
         common = _common(last.spelled, spelled)
         new = spelled[common:]
@@ -111,8 +111,8 @@ def _message(spelled: bytes) -> Any:
 
 
 def _common(before: list[bytes], after: list[bytes]) -> int:
-    """How many elements the two share at the beginning."""
-    if after[: len(before)] == before:  # the usual case, and quick where they are the very same objects
+    """Return how many elements the two share at the beginning."""
+    if after[: len(before)] == before:  # the usual case, and fast if they are the same objects
         return len(before)
     for place, (old, new) in enumerate(zip(before, after, strict=False)):
         if old != new:

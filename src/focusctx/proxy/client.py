@@ -30,17 +30,17 @@ from .outages import Outages
 from .upstream import Upstream
 
 _KEEP_IDLE = 4.0
-"""Seconds an idle connection is kept. Some servers (uvicorn, Node) close theirs after five. A request sent while the
-server closes is lost, and a POST cannot be repeated: so this side closes first."""
+"""Seconds that an idle connection is kept. Some servers (uvicorn, Node) close theirs after five. A request sent while
+the server closes is lost, and a POST cannot be repeated: so this side closes first."""
 _CONNECT_TIMEOUT = 30.0
 _PROBE_AFTER = 60
-"""Seconds of silence after which TCP asks whether the provider is still there. An answer may take many minutes, and
+"""Seconds of silence after which TCP checks that the provider is still there. An answer may take many minutes, and
 middleboxes forget silent connections."""
 _PROBE_OPTION = getattr(socket, "TCP_KEEPIDLE", None) or getattr(socket, "TCP_KEEPALIVE", None)  # Linux, macOS
 _LARGE = 1 << 20
-"""Bytes of a body above which aiohttp wants it in pieces."""
+"""Bytes above which aiohttp wants a body in pieces."""
 _NOT_ADDED = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
-"""Headers that aiohttp would add to requests that have none."""
+"""Headers that aiohttp would add to requests that lack them."""
 _HANDSHAKE = re.compile(r"sec-websocket-(key|version|extensions|protocol|accept)", re.IGNORECASE)
 
 
@@ -54,11 +54,11 @@ class Outgoing(NamedTuple):
 
 
 class Upload(NamedTuple):
-    """A body that is passed on as it comes."""
+    """A body that is forwarded as it arrives."""
 
     pieces: AsyncIterator[bytes]
     length: int | None
-    """Bytes of all pieces; None where the caller did not say."""
+    """Bytes of all pieces; None if the caller did not state them."""
 
 
 Body: TypeAlias = bytes | Upload | None
@@ -73,7 +73,7 @@ class Pool:
         )
         self.session = self.new_session()
         self.requests = 0
-        """How many are under way."""
+        """Requests in progress."""
         self.idle_since = 0.0
 
     def new_session(self, **options: Any) -> aiohttp.ClientSession:
@@ -98,7 +98,7 @@ class Pool:
 class Client:
     """Sends requests to providers. Connections are kept for a few seconds for the next request of the same caller.
 
-    No two callers share one: whatever a caller or a provider leaves on a connection, no other caller meets it.
+    Callers never share a connection, so nothing that one caller or provider leaves on it can reach another caller.
     (aiohttp would take an answer that arrives on an idle connection for the answer to the next request.)
     """
 
@@ -107,9 +107,9 @@ class Client:
         self._outages = Outages()
         self._context: ssl.SSLContext
         self._pools: dict[bytes, Pool] = {}
-        """By a hash of the credentials that go up."""
+        """Pools by a hash of the credentials that are sent to the provider."""
         self._looked_at = 0.0
-        """When unused pools were last looked for."""
+        """Time of the last search for unused pools."""
 
     async def __aenter__(self) -> Client:
         self._context = ssl.create_default_context()  # aiohttp's own does not see SSL_CERT_FILE set after its import
@@ -136,7 +136,7 @@ class Client:
     async def open_websocket(
         self, outgoing: Outgoing, protocols: Iterable[str], *, compress: bool
     ) -> AsyncIterator[tuple[Answer, ClientWebSocketResponse[bool] | None]]:
-        """Ask for a WebSocket. Gives the provider's answer, and the socket unless the provider refused it."""
+        """Request a WebSocket. Yields the provider's answer, and the socket unless the provider refused it."""
         answered: list[ClientResponse] = []
 
         async def stop_at_a_refusal(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
@@ -175,7 +175,7 @@ class Client:
 
     @asynccontextmanager
     async def _pool_for(self, outgoing: Outgoing) -> AsyncIterator[Pool]:
-        """Give the caller's pool for one request, and log the request if it fails."""
+        """Yield the caller's pool for one request, and log the request if it fails."""
         caller = _caller(outgoing.headers)
         pool = self._pools.get(caller)
         is_new = pool is None
@@ -225,7 +225,7 @@ class Client:
 
 
 class _UpgradeRefused(Exception):
-    """The provider answered a WebSocket handshake with something else than 101."""
+    """The provider answered a WebSocket handshake with another status than 101."""
 
 
 def _caller(headers: CIMultiDict[str]) -> bytes:
@@ -235,7 +235,7 @@ def _caller(headers: CIMultiDict[str]) -> bytes:
 
 async def _notice_closed_connections() -> None:
     """Let the event loop read from idle connections, so that none is used that its provider has already closed."""
-    await asyncio.sleep(0)  # asks the system which sockets have news,
+    await asyncio.sleep(0)  # asks the system which sockets have data,
     await asyncio.sleep(0)  # and reads from them
 
 
@@ -258,7 +258,7 @@ def _new_socket(address: tuple[Any, ...]) -> socket.socket:
 
 
 def _no_answer(error: aiohttp.ClientError) -> NoAnswer:
-    """Say in words what happened. aiohttp's own messages hold the URL, and so may hold a key."""
+    """Describe the error. aiohttp's own messages contain the URL, and with it perhaps a key."""
     match error:
         case aiohttp.ConnectionTimeoutError():
             return NoAnswer(f"no connection within {_CONNECT_TIMEOUT:.0f} s", 504)
@@ -276,7 +276,7 @@ def _no_answer(error: aiohttp.ClientError) -> NoAnswer:
 
 
 def _reason(error: OSError) -> str:
-    """Give the system's description of an error; asyncio's names its own calls."""
+    """Return the system's description of an error; asyncio's own names its internal calls."""
     if isinstance(error, ssl.SSLError | ssl.CertificateError) or error.errno is None or error.errno < 0:
         return str(error)
     return os.strerror(error.errno)

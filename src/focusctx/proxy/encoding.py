@@ -1,6 +1,6 @@
-"""Request bodies that come compressed, unpacked with a bound: a small body may unpack to gigabytes.
+"""Unpack compressed request bodies up to a limit: a small body may unpack to gigabytes.
 
-One that ends too early, or goes on after its end, counts as unreadable.
+A body that ends too early, or goes on after its end, counts as unreadable.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ else:
 
 
 def unpack(body: bytes, encoding: str, limit: int) -> bytes | None:
-    """The body as it was before it was compressed; None when it cannot be had, or is longer than `limit`."""
+    """Return the unpacked body; None if it cannot be unpacked or is longer than `limit`."""
     for name in reversed(encoding.lower().replace(" ", "").split(",")):
         if name in ("", "identity"):
             continue
@@ -46,7 +46,7 @@ def _zlib(window: int) -> Callable[[bytes, int], bytes]:
 
 
 def _deflate(body: bytes, most: int) -> bytes:
-    """Both readings of the word: with zlib's header, and without."""
+    """Unpack both variants of `deflate`: with zlib's header, and without."""
     try:
         return _zlib(zlib.MAX_WBITS)(body, most)
     except zlib.error:

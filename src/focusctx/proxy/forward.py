@@ -1,4 +1,4 @@
-"""Pass answers on to the agent, byte for byte and at once."""
+"""Forward answers to the agent, byte for byte and without delay."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .headers import headers_down
 async def pass_down(
     request: web.BaseRequest, answer: Answer, watch: Callable[[bytes], None] | None = None
 ) -> web.StreamResponse:
-    """Send the provider's answer as it comes; `watch` is called with each piece."""
+    """Send the provider's answer as it arrives; `watch` is called with each piece."""
     headers = headers_down(answer)
-    if answer.is_complete and request.method != "HEAD":  # all of it is here: one write is enough
+    if answer.is_complete and request.method != "HEAD":  # all of it has arrived: one write is enough
         body = answer.unread()
         if watch is not None:
             watch(body)
@@ -37,7 +37,7 @@ async def _watched(chunks: AsyncIterator[bytes], watch: Callable[[bytes], None])
 
 
 async def stream_down(request: web.BaseRequest, response: web.StreamResponse, chunks: AsyncIterator[bytes]) -> None:
-    """Send a stream chunk by chunk. If it breaks off, so does the agent's connection: it must not look finished."""
+    """Send a stream chunk by chunk. If it breaks off, cut the agent's connection: it must not look finished."""
     await response.prepare(request)
     try:
         async for chunk in chunks:
@@ -50,7 +50,7 @@ async def stream_down(request: web.BaseRequest, response: web.StreamResponse, ch
 
 
 def _cut(transport: asyncio.Transport, *, looks_finished: bool) -> None:
-    """To the oldest clients the end of a connection is the end of an answer: theirs has to end with an error."""
+    """Cut the connection; with a reset if `looks_finished`, as HTTP/1.0 takes a close for the end of the answer."""
     if looks_finished and (end := transport.get_extra_info("socket")) is not None:
         end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         transport.abort()
@@ -58,7 +58,7 @@ def _cut(transport: asyncio.Transport, *, looks_finished: bool) -> None:
 
 
 def refusal(status: int, why: str, headers: Iterable[tuple[str, str]] = ()) -> web.Response:
-    """Build an error of the proxy's own, in the form all providers use for errors."""
+    """Build an error response of the proxy, in the form that all providers use for errors."""
     text = json.dumps({"type": "error", "error": {"type": "focusctx_error", "message": f"focusctx: {why}"}})
     return web.Response(
         status=status, text=text, content_type="application/json", headers=[*headers, ("x-focusctx-error", "1")]

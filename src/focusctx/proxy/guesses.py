@@ -1,8 +1,8 @@
-"""Wrong tokens are answered ever more slowly.
+"""Delay the answers to wrong tokens, longer with each one.
 
-The right token is never kept waiting: an attacker who shares an address with a caller, as everybody behind one reverse
-proxy does, must not be able to lock the caller out. So it is answers that are delayed, not checks; tokens of 16 and
-more characters are safe from guessing by their length.
+The right token is never delayed: an attacker who shares an address with a caller, as everybody behind one reverse
+proxy does, must not be able to lock the caller out. So answers are delayed, not checks. Tokens of 16 or more
+characters are safe from guessing because of their length.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 _FREE = 3
-"""Wrong tokens that an address may show before its answers are delayed: people mistype."""
+"""Wrong tokens that an address may send before its answers are delayed: people mistype."""
 _FIRST, _LONGEST = 0.25, 5.0
-"""Seconds of delay: the first, doubled with every further wrong token, and the longest."""
+"""Seconds of delay: the first, which doubles with every further wrong token, and the longest."""
 _FORGOTTEN = 600.0
-"""Seconds after which an address that showed no further wrong token has a clean slate."""
+"""Seconds without a wrong token after which the count of an address starts again."""
 _ADDRESSES = 1000
-"""Addresses that are remembered."""
+"""Most addresses that are remembered."""
 _WAITING_HERE, _WAITING = 8, 200
-"""Delayed answers at the same time: to one address, and to all."""
+"""Most delayed answers at the same time: to one address, and to all."""
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class Guesses:
         self._waiting = 0
 
     async def wait(self, remote: str | None) -> bool:
-        """Note a wrong token and wait before it is answered. False if too many wait already: then refuse at once."""
+        """Count a wrong token and wait before it is answered. False if too many wait already: then refuse at once."""
         address = self._note(_network(remote or ""))
         if address.wrong <= _FREE:
             return True
@@ -71,7 +71,7 @@ class Guesses:
 
 
 def _network(remote: str) -> str:
-    """Return the part of an address that one attacker cannot vary at will: of IPv6 the first half."""
+    """Return the part of an address that an attacker cannot vary at will: for IPv6, the first half."""
     try:
         address = ipaddress.ip_address(remote.partition("%")[0])
     except ValueError:

@@ -1,4 +1,4 @@
-"""Choose the headers that a request and its answer keep on their way: those that concern the two ends."""
+"""Select the headers to forward with a request and its answer: those meant for the two ends."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _BETWEEN_NEIGHBOURS = (
     *("trailer", "transfer-encoding", "content-length", "upgrade", "host", "expect"),
     *(TOKEN, SESSION, UPSTREAM),
 )
-"""Headers about one connection or the length of its body, which is set anew from the body itself, and headers that
-callers address to the proxy."""
+"""Headers about a single connection or the body's length, which is computed again, and headers that callers address to
+the proxy."""
 _FOR_PAGES = tuple(
     f"access-control-{name}"
     for name in (
@@ -32,13 +32,13 @@ _HARMLESS = re.compile(
     r"|audio/[\w.+-]+|video/[\w.+-]+|image/(?!svg)[\w.+-]+)\s*(?:;[^,]*)?",
     re.IGNORECASE,
 )
-"""Content types that a browser never runs as a page. Without one it guesses, and of several it takes the last."""
+"""Content types that a browser never runs as a page. Without a type it guesses, and of several it takes the last."""
 CREDENTIALS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
-"""Headers that say to a provider who calls."""
+"""Headers that tell a provider who is calling."""
 
 
 def headers_up(headers: CIMultiDictProxy[str], upstream: Upstream) -> CIMultiDict[str]:
-    """The caller's headers, without those that concern the caller and the proxy only."""
+    """Return the caller's headers without those meant only for the proxy, and with the proxy's key if it holds one."""
     kept = _end_to_end(headers)
     if "cookie" in kept:
         _drop_own_cookie(kept)
@@ -48,8 +48,8 @@ def headers_up(headers: CIMultiDictProxy[str], upstream: Upstream) -> CIMultiDic
 
 
 def headers_down(answer: Answer) -> CIMultiDict[str]:
-    """Return the provider's headers. Whether a page may read the answer is not for the provider to say, and what a
-    browser would show as a page gets no access to the dashboard, which has the same origin."""
+    """Return the provider's headers, without those that let web pages read the answer. An answer that a browser would
+    show as a page is sandboxed, since it would have the same origin as the dashboard."""
     kept = _end_to_end(answer.headers)
     for name in _FOR_PAGES:
         kept.popall(name, None)
@@ -69,7 +69,7 @@ def _end_to_end(headers: MultiMapping[str]) -> CIMultiDict[str]:
 
 
 def _spelled(value: str) -> str:
-    """Other characters go on in UTF-8, also those that came as single bytes: aiohttp would leave them out."""
+    """Spell non-ASCII characters in UTF-8, even those that came as single bytes: aiohttp would leave them out."""
     raw = value.encode("utf-8", "surrogateescape")
     try:
         return raw.decode()
@@ -78,7 +78,7 @@ def _spelled(value: str) -> str:
 
 
 def _put_key(headers: CIMultiDict[str], key: str) -> None:
-    """The proxy's key in the place of the caller's."""
+    """Replace the caller's key with the proxy's."""
     places = [name for name in CREDENTIALS if name in headers]
     for name in places or ["x-api-key" if "anthropic-version" in headers else "authorization"]:
         headers.popall(name, None)

@@ -1,8 +1,8 @@
-"""Bounds on what one request may cost. A body beyond them goes up unread, as a stream does.
+"""Limits on the cost of one request. A body that exceeds them is forwarded unread, like a stream.
 
-A few kilobytes can unpack to millions of messages, each of which costs a hundred times its bytes once it is read. So
-values are counted, by searches that run at the speed of memory, before anything is built. What is legal but large is
-read on a thread, so that other requests are answered meanwhile.
+A few kilobytes can unpack to millions of messages, and each takes a hundred times its bytes once it is parsed. So
+values are counted first, by searches that run at the speed of memory, before any object is built. Bodies that are
+legal but large are parsed on a thread, so that other requests are answered meanwhile.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from ..errors import FocusError
 T = TypeVar("T")
 
 MESSAGES = 10_000
-"""Messages of one request."""
+"""Most messages in one request."""
 VALUES = 200_000
-"""JSON values of one request: twenty for each message."""
+"""Most JSON values in one request: twenty for each message."""
 LARGE = 1024 * 1024
-"""Bytes that take milliseconds to read: they are read on a thread."""
+"""Bytes that take milliseconds to parse: larger bodies are parsed on a thread."""
 _HUGE = 8 * LARGE
-"""Bytes that take a second: such work has a thread of its own, so that nothing smaller waits for it."""
+"""Bytes that take a second to parse: such work has a separate thread, so that nothing smaller waits for it."""
 _RATIO = 100
-"""How many times its size a body may unpack to; text rarely reaches a tenth of that."""
+"""Largest factor by which a body may grow when it is unpacked; text rarely reaches a tenth of it."""
 _PER_MESSAGE = 600
-"""Bytes that a message takes in memory beside its text."""
+"""Bytes of memory that a message takes besides its text."""
 _PATIENCE = 30.0
-"""Seconds that a request waits for a thread. Then it goes up unread."""
+"""Seconds that a request waits for a thread. After that it is forwarded unread."""
 
 
 def unpacked_limit(packed: int, limit: int) -> int:
@@ -45,11 +45,11 @@ def has_too_many_values(text: bytes) -> bool:
         text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
     if text.count(b'"') > 2 * VALUES:
         return True
-    return b"".join(text.split(b'"')[::2]).count(b",") >= VALUES  # every other piece stands outside of strings
+    return b"".join(text.split(b'"')[::2]).count(b",") >= VALUES  # every other piece is outside strings
 
 
 def weight(messages: Sequence[bytes]) -> int:
-    """Return roughly how many bytes of memory the messages take once they are read."""
+    """Estimate the bytes of memory that the messages take once they are parsed."""
     return sum(map(len, messages)) + _PER_MESSAGE * len(messages)
 
 
@@ -61,20 +61,20 @@ class Busy(FocusError):
 
 
 class Work:
-    """Threads for what would keep the event loop too long, few enough to leave it its share of the processor."""
+    """Threads for work that would block the event loop; few enough to leave the loop its share of the processor."""
 
     def __init__(self) -> None:
         self._usual = ThreadPoolExecutor(4, "focusctx large")
         self._huge = ThreadPoolExecutor(1, "focusctx huge")
 
     async def run(self, size: int, function: Callable[[], T]) -> T:
-        """Call the function, which has `size` bytes to work on: here, or on a thread where that takes long."""
+        """Call the function, which has `size` bytes to process: directly, or on a thread if that takes long."""
         return await self.on_thread(size, function) if size > LARGE else function()
 
     async def on_thread(self, size: int, function: Callable[[], T]) -> T:
         """Call the function on a thread.
 
-        A caller that is cancelled leaves only after the function has: it may be changing what the caller has locked.
+        If the caller is cancelled, wait for the function first: it may be changing data that the caller has locked.
         """
         work = (self._huge if size > _HUGE else self._usual).submit(function)
         try:
@@ -97,4 +97,4 @@ async def _ended(work: Future[T]) -> None:
         try:
             await asyncio.wait([asyncio.wrap_future(work)])
         except asyncio.CancelledError:
-            continue  # the caller is on its way out already
+            continue  # the caller is already being cancelled

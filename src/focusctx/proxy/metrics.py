@@ -1,6 +1,6 @@
-"""What happened, in numbers, for Prometheus.
+"""Metrics for Prometheus.
 
-Requests only count; what Prometheus wants to read is made when it asks. Everything is counted on the event loop.
+Requests only update counters; the text is built when Prometheus asks for it. All counting happens on the event loop.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 
 
 @dataclass(slots=True)
 class Seen:
-    """How a request went: 499 until there is an answer, for callers who left before."""
+    """Outcome of a request. The status is 499 until there is an answer, for callers that disconnect before."""
 
     status: int = 499
     watch: Callable[[bytes], None] | None = None
-    """Sees the answer go by, where somebody wants to."""
+    """Called with each piece of the answer, if set."""
 
 
 class Metrics:
-    """One per proxy, so that several can live in one process."""
+    """Metrics of one proxy, in its own registry, so that several proxies can run in one process."""
 
     content_type = CONTENT_TYPE_LATEST
 
@@ -48,7 +48,7 @@ class Metrics:
         self._added = [0] * (len(_SECONDS) + 1)
 
     def begin(self) -> Seen:
-        """A request has come."""
+        """Count a new request as open."""
         self._open += 1
         return Seen()
 
@@ -67,7 +67,7 @@ class Metrics:
             self._events[event.cause] += 1
 
     def collect(self) -> Iterator[Metric]:
-        """What a registry of Prometheus asks for."""
+        """Yield all metrics; called by the Prometheus registry."""
         requests = CounterMetricFamily("focusctx_requests", "Requests forwarded", labels=["upstream", "status"])
         for (upstream, status), number in self._requests.items():
             requests.add_metric([upstream, str(status)], number)
@@ -92,7 +92,7 @@ class Metrics:
         yield GaugeMetricFamily("focusctx_sessions", "Conversations in memory", len(self._sessions))
 
     def _savings(self) -> Iterator[Metric]:
-        """In a dry run nothing is saved, so no number that says so has the name of one that means it."""
+        """Yield the savings. In a dry run they have other names, since nothing was really saved."""
         if self._dry_run:
             what = "Input tokens that would not have had to go up"
             yield CounterMetricFamily("focusctx_would_save_tokens", what, self._saved)

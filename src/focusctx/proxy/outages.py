@@ -1,4 +1,4 @@
-"""Log failing providers without flooding the log: a line when it begins, one per interval while it lasts."""
+"""Log failing providers without flooding the log: a line at the first failure, then one per interval."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Outages:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._logged: dict[str, float] = {}
-        """When the last line about a provider was logged."""
+        """Time of the last line about each provider."""
         self._unlogged: dict[str, int] = {}
-        """Failures since then."""
+        """Failures of each provider since that line."""
 
     def failed(self, provider: str, why: str) -> None:
-        """Note that a request failed; `why` holds no URL and no key."""
+        """Record a failed request; `why` contains no URL and no key."""
         now = self._clock()
         logged = self._logged.get(provider)
         if logged is not None and now - logged < INTERVAL:

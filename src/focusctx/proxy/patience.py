@@ -1,7 +1,7 @@
-"""How long the proxy waits for clients that send slowly, or nothing at all.
+"""Time limits for clients that send slowly, or nothing at all.
 
-aiohttp has one timer, for connections between requests. Here a clock runs from the first byte of a request's head to
-its last, and a body must keep coming.
+aiohttp has one timer, for connections between requests. This module adds one that runs from the first byte of a
+request's head to its last, and requires that a body keeps coming.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from aiohttp import web
 KEEP_ALIVE = 630.0
 """Seconds that a connection may be idle between requests: longer than load balancers keep theirs."""
 HEAD = 30.0
-"""Seconds in which a head must be complete, counted from its first byte or from the start of the connection."""
+"""Seconds within which a head must be complete, counted from its first byte or from the start of the connection."""
 SILENCE = 120.0
-"""Seconds in which something of a body must come."""
+"""Seconds within which the next piece of a body must arrive."""
 GRACE, RATE = 60.0, 1024
-"""A body that is held in memory must come at this many bytes per second on average, from the grace period on."""
+"""A body that is held in memory must arrive at RATE bytes per second on average, after GRACE seconds."""
 
 
 class TooSlow(Exception):
@@ -27,18 +27,18 @@ class TooSlow(Exception):
 
 
 class Connections:
-    """Makes the protocol objects of a server's connections, and cuts off clients that do not finish a head."""
+    """Creates the protocol objects of a server's connections, and cuts off clients that do not finish a head."""
 
     def __init__(self, make: Callable[[], asyncio.Protocol]) -> None:
         self._make = make
         self._waiting: dict[_Connection, float] = {}
-        """When each head began that is not complete yet, the oldest first."""
+        """Time at which each incomplete head began, oldest first."""
 
     def __call__(self) -> asyncio.Protocol:
         return _Connection(self._make(), self._waiting)
 
     async def cut_off(self) -> None:
-        """Look after the connections, until this is cancelled."""
+        """Abort connections whose head takes too long. Runs until it is cancelled."""
         clock = asyncio.get_running_loop().time
         while True:
             await asyncio.sleep(HEAD / 10)
@@ -49,10 +49,10 @@ class Connections:
 
 
 class _Connection(asyncio.Protocol):
-    """Stands between a transport and aiohttp's protocol, and notes when a head begins. `note_request` ends it.
+    """Wraps aiohttp's protocol and records when a head begins. `note_request` reports when it is complete.
 
-    Of a head that follows another request at once, without a pause, only the time after the next byte counts: until
-    then the connection is idle for all that can be seen from here.
+    If a head follows another request without a pause, its time is counted only from the next byte received: until
+    then the connection looks idle from here.
     """
 
     def __init__(self, protocol: asyncio.Protocol, waiting: dict[_Connection, float]) -> None:
@@ -102,7 +102,7 @@ class _Connection(asyncio.Protocol):
 async def note_request(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
-    """Tell the connection that a head is complete, and when the request has been answered."""
+    """Tell the connection when a head is complete, and when the request has been answered."""
     connection = request.transport.get_protocol() if request.transport is not None else None
     if not isinstance(connection, _Connection):
         return await handler(request)
@@ -114,7 +114,7 @@ async def note_request(
 
 
 async def read_held(content: aiohttp.StreamReader, limit: int) -> tuple[bytes, bool]:
-    """Read a body up to a little more than `limit`. Returns what came, and whether that is all of it."""
+    """Read a body up to slightly more than `limit`. Returns the bytes, and True if they are the whole body."""
     clock = asyncio.get_running_loop().time
     began, pieces, size = clock(), list[bytes](), 0
     while size <= limit:
@@ -127,7 +127,7 @@ async def read_held(content: aiohttp.StreamReader, limit: int) -> tuple[bytes, b
 
 
 async def read_on(content: aiohttp.StreamReader, begun: bytes = b"") -> AsyncIterator[bytes]:
-    """Pass a body on as it comes, behind what was read of it before."""
+    """Yield a body as it arrives, after the part that was read before."""
     clock = asyncio.get_running_loop().time
     piece = begun or await _next(content, clock() + SILENCE)
     while piece:
@@ -136,7 +136,7 @@ async def read_on(content: aiohttp.StreamReader, begun: bytes = b"") -> AsyncIte
 
 
 async def _next(content: aiohttp.StreamReader, until: float) -> bytes:
-    """Return what has come of a body, empty at its end."""
+    """Return the next bytes of a body; empty at its end. Raises `TooSlow` if none arrive by `until`."""
     try:
         async with asyncio.timeout_at(until):
             return await content.readany()

@@ -1,4 +1,4 @@
-"""A request whose model was offered the recall tool: its calls are answered here, and the agent sees one answer."""
+"""Requests that offer the model the recall tool: the proxy answers its calls, and the agent sees one answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .sessions import Live
 
 
 class Recalling:
-    """One turn of the agent. What the model recalls is back in the conversation's views from its next step on."""
+    """One turn of the agent. Spans that the model recalls return to the conversation's views with the next step."""
 
     def __init__(self, client: Client, outgoing: Outgoing, live: Live, fields: Fields) -> None:
         self._client = client
@@ -32,7 +32,7 @@ class Recalling:
     async def answer(
         self, request: web.BaseRequest, body: bytes, watch: Callable[[bytes], None] | None
     ) -> web.StreamResponse:
-        self._outgoing.headers["accept-encoding"] = "identity"  # answers are looked into
+        self._outgoing.headers["accept-encoding"] = "identity"  # the proxy parses the answers
         async with self._ask(body) as first:
             if not first.ok:
                 return await pass_down(request, first, watch)
@@ -54,7 +54,7 @@ class Recalling:
 
     @asynccontextmanager
     async def _ask(self, body: bytes) -> AsyncIterator[Answer]:
-        """Ask for an answer that can be read. One that cannot is not shown: the agent might see a call of our tool."""
+        """Request an answer. Raise if it cannot be read: forwarded, it might show the agent a call of our tool."""
         async with self._client.ask(self._outgoing, body, decode=True) as answer:
             if answer.ok and answer.encoding:
                 raise NoAnswer("it compressed its answer in a way that recall cannot read: serve it without --recall")

@@ -1,4 +1,4 @@
-"""Running the proxy until somebody stops it: first politely, so that streams can finish, then at once."""
+"""Run the proxy until it is stopped: the first signal lets streams finish, a second one ends it at once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _log_of_http = logging.getLogger("focusctx.proxy.http")
 
 
 def _no_quotes(record: logging.LogRecord) -> bool:
-    """Of what is no HTTP, aiohttp would quote the line: a key may stand in it."""
+    """Replace aiohttp's message about invalid HTTP: it quotes the line, which may contain a key."""
     if record.exc_info and isinstance(record.exc_info[1], HttpProcessingError):
         record.msg, record.args, record.exc_info = "refused a request that is no HTTP", (), None
     return True
@@ -36,7 +36,7 @@ _log_of_http.addFilter(_no_quotes)
 
 @asynccontextmanager
 async def serving(focus: Focus, settings: Settings) -> AsyncIterator[tuple[Proxy, str]]:
-    """The proxy while it listens, and its address; port 0 takes a free one."""
+    """Run the proxy, and yield it with its address. Port 0 takes a free port."""
     proxy = Proxy(focus, settings)
     runner = web.AppRunner(
         proxy.app(),
@@ -45,7 +45,7 @@ async def serving(focus: Focus, settings: Settings) -> AsyncIterator[tuple[Proxy
         auto_decompress=False,
         handler_cancellation=True,
         keepalive_timeout=KEEP_ALIVE,
-        shutdown_timeout=settings.grace / 2,  # aiohttp waits for it twice
+        shutdown_timeout=settings.grace / 2,  # aiohttp waits this long twice
         max_line_size=64 * 1024,
         max_field_size=64 * 1024,
     )
@@ -67,7 +67,7 @@ async def serving(focus: Focus, settings: Settings) -> AsyncIterator[tuple[Proxy
 
 
 async def serve(focus: Focus, settings: Settings, started: Callable[[str], None]) -> None:
-    """Until SIGINT or SIGTERM; a second one does not wait for streams."""
+    """Serve until SIGINT or SIGTERM; a second signal does not wait for streams."""
     _allow_many_connections()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -95,15 +95,15 @@ async def _listen(connections: Connections, host: str, port: int) -> asyncio.Ser
 
 
 def _collect_rarely() -> None:
-    """A full collection walks all messages of all conversations, and everybody waits: half a second for some hundred
-    of them. Nothing they hold is part of a cycle."""
+    """Make full garbage collections rare. One walks all messages of all conversations and blocks the proxy: half a
+    second for some hundred conversations. Nothing they hold is part of a cycle."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 1000)
 
 
 def _allow_many_connections() -> None:
-    """Every stream takes two; the usual soft limit is 1,024."""
+    """Raise the limit on open files: every stream takes two, and the usual soft limit is 1,024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,4 +1,4 @@
-"""What the proxy is told: on the command line, or in one TOML file."""
+"""Settings of the proxy, from the command line or one TOML file."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ PORT = 8400
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How to serve. How to compress is for `FocusConfig`, when to do it for the session."""
+    """Settings for serving. `FocusConfig` says how to compress, and the session decides when."""
 
     upstreams: tuple[Upstream, ...]
     host: str = "127.0.0.1"
     port: int = PORT
     token: str | None = None
-    """What callers must show; needed to listen anywhere but on loopback."""
+    """Token that callers must send; required to listen anywhere but on loopback."""
     admin_token: str | None = None
-    """What opens the dashboard, its API and the metrics. Where callers have a token, those are closed without it."""
+    """Token for the dashboard, its API and the metrics. If `token` is set, these are closed without this one."""
     store: str = ""
-    """Where decisions last; empty for a file of the user's."""
+    """URL of the store of decisions; empty for a file in the user's data folder, or for memory in a dry run."""
     recall: bool = False
-    """Offer the model the recall tool, and answer it here."""
+    """Offer the model the recall tool, and answer its calls in the proxy."""
     dry_run: bool = False
     """Forward everything unchanged, and show what would have been dropped."""
     body_limit: int = 64 * 1024 * 1024
-    """Bytes of a request that are held in memory; longer ones are passed on as they come."""
+    """Most bytes of a request that are held in memory; longer bodies are forwarded as they arrive."""
     only_if_it_pays: bool = False
     """Put money before the budget: never compress where that costs more than it saves."""
     log_text: bool = False
-    """Whether what was dropped may stand in the log."""
+    """Write the text of dropped spans to the log."""
     refuse_websockets: bool = False
-    """Agents that would keep their history at the provider then send it with each request (Codex does)."""
+    """Refuse WebSockets. Agents that would keep their history at the provider then send it each time (Codex does)."""
     otel: bool = False
     """Send OpenTelemetry traces and metrics; the `OTEL_…` variables say where."""
     grace: float = 60.0
-    """Seconds that streams have to finish after the proxy was told to stop."""
+    """Seconds that streams have to finish when the proxy stops."""
 
     def __post_init__(self) -> None:
         check_types(Settings, {setting.name: getattr(self, setting.name) for setting in fields(self)})
@@ -71,7 +71,7 @@ class Settings:
             raise ConfigError(f"upstream {loop} is this proxy itself: its requests would never leave")
 
     def is_own(self, url: str) -> bool:
-        """Whether whoever calls this address calls the proxy."""
+        """True if requests to this URL would reach this proxy."""
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
         names = {self.host, machine()} if is_everywhere(self.host) else {self.host}
@@ -81,7 +81,7 @@ class Settings:
 
     @property
     def rule(self) -> str:
-        """One sentence that says when histories are compressed."""
+        """A sentence that says when histories are compressed."""
         if self.only_if_it_pays:
             return "only if it pays: over the budget, a history is compressed only where that saves money"
         return "the budget is kept: over it, a history waits at most until a quarter more for a cheaper moment"
@@ -113,7 +113,7 @@ _IN_FILE: dict[str, type] = {
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A TOML file: how to serve, and how to compress."""
+    """Contents of a TOML file: settings for serving and for compressing."""
 
     serve: dict[str, Any] = field(default_factory=dict)
     compress: dict[str, Any] = field(default_factory=dict)
@@ -138,7 +138,7 @@ _KINDS = {str: "a text", bool: "true or false", int: "a whole number", float: "a
 
 
 def check(content: dict[str, Any], kinds: Mapping[str, type], where: str = "") -> None:
-    """Complain of names that nobody knows, and of values of another kind."""
+    """Reject unknown names and values of the wrong type."""
     for name, value in content.items():
         if name not in kinds:
             raise ConfigError(f"{where}unknown {name}; known: {', '.join(sorted(kinds))}")
@@ -151,7 +151,7 @@ _ADDRESS = re.compile(r"(\[(?P<six>[^\]\s]+)\]|(?P<host>[^:/\[\]\s]*))(:(?P<port
 
 
 def address(text: str) -> tuple[str, int]:
-    """`HOST:PORT`, `HOST` or `PORT`; IPv6 in brackets."""
+    """Parse `HOST:PORT`, `HOST` or `PORT`; IPv6 in brackets."""
     if text.isascii() and text.isdigit():
         return "127.0.0.1", int(text)
     parts = _ADDRESS.fullmatch(text)
@@ -168,12 +168,12 @@ def is_loopback(host: str) -> bool:
 
 
 def machine() -> str:
-    """The name that others may know this machine by."""
+    """Return the name by which others may know this machine."""
     return socket.gethostname().lower()
 
 
 def is_everywhere(host: str) -> bool:
-    """Whether to listen there is to listen on every address of the machine."""
+    """True if listening on this host means listening on every address of the machine."""
     try:
         return ipaddress.ip_address(host).is_unspecified
     except ValueError:
@@ -189,7 +189,7 @@ def _upstream(name: str, table: object) -> Upstream:
 
 
 def _secret(text: str) -> str:
-    """A secret stands in the environment (`env:NAME`), not in a file that gets copied around."""
+    """Read a secret from the environment (`env:NAME`); it does not belong in a file that gets copied around."""
     kind, _, name = text.partition(":")
     if kind != "env":
         raise ConfigError("a secret is given as env:NAME, the environment variable that holds it")

@@ -1,7 +1,8 @@
-"""A store that never keeps anybody waiting: while it is in trouble, nobody asks it but a thread that waits for its end.
+"""Protect requests from a failing store: while it fails, only a background thread calls it, to see if it is back.
 
-What may hang, a server or a file that another program has locked, is asked on threads of its own, and waited for as
-long as a request can bear. They are daemons: one that hangs holds up neither the requests nor the end of the program.
+A store that may hang (a server, or a file that another program has locked) is called on separate threads, and callers
+wait only as long as a request can bear. The threads are daemons: if one hangs, it holds up neither the requests nor
+the end of the program.
 """
 
 from __future__ import annotations
@@ -20,32 +21,32 @@ from ..errors import StoreError
 from ..session.store import Archived, Store, StoredEvent, Totals
 
 _PATIENCE = 1.0
-"""Seconds in which no call has come back: then the store counts as in trouble."""
+"""Seconds without any call returning after which the store counts as failing."""
 _LONGEST = 5.0
-"""Seconds that a call may stand behind others."""
+"""Seconds that a call may wait behind others."""
 _REST = 5.0
-"""Seconds between two looks at a store in trouble."""
+"""Seconds between two probes of a failing store."""
 
 T = TypeVar("T")
 _Call: TypeAlias = tuple[Callable[[], Any], asyncio.Future[Any]]
 _Answer: TypeAlias = tuple[Any, BaseException | None]
-"""What a function returned, or what it raised."""
+"""The result of a function, or the exception it raised."""
 _Came: TypeAlias = Callable[[Any, BaseException | None], object]
 
 
 class Guarded:
-    """Another store, asked only while it answers. All sessions of a proxy share it, so all of them know."""
+    """Wraps a store and calls it only while it answers. All sessions of a proxy share it, so all notice a failure."""
 
     def __init__(self, store: Store, *, patience: float = _PATIENCE, rest: float = _REST) -> None:
         self._store = store
         self.quick = getattr(store, "quick", False)
         self._is_open = False
-        """Whether a quick store has answered since it was last in trouble: to open a file may take time."""
+        """True if a quick store has answered since its last failure. Until then, opening its file may take time."""
         self.trouble: str | None = None
-        """What went wrong last; None while all is well."""
+        """The last error; None while the store works."""
         self._patience = patience
         self._rest = rest
-        # A quick store writes one thing after the other anyway.
+        # A quick store makes one write at a time anyway.
         self._threads = _Threads(most=1 if self.quick else None)
         self._together: Callable[[], AbstractContextManager[None]] | None = getattr(store, "together", None)
         self._waiting: list[_Call] = []
@@ -99,14 +100,14 @@ class Guarded:
             raise
 
     def on_a_thread(self, function: Callable[[], T]) -> asyncio.Future[T]:
-        """For a function that asks this store: waited for like a single question, but on an event loop."""
+        """Run a function that calls this store on a thread, within the time limits of a single call."""
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[T] = loop.create_future()
         if self.trouble is not None:
             outcome.set_exception(StoreError(self.trouble))
         elif self._together is None:
             self._hand_over([(function, outcome)])
-        else:  # with all that others want by the time the loop comes round
+        else:  # together with all calls made before the loop's next round
             self._waiting.append((function, outcome))
             if len(self._waiting) == 1:
                 loop.call_soon(self._hand_all_over)
@@ -134,7 +135,7 @@ class Guarded:
         def deliver(answers: Sequence[_Answer], _error: BaseException | None) -> None:
             timer.cancel()
             for (_, outcome), answer in zip(calls, answers, strict=True):
-                if not outcome.done():  # else nobody waits for it any more
+                if not outcome.done():  # else its caller no longer waits
                     _settle(outcome, *answer)
 
         def came(answers: Sequence[_Answer], error: BaseException | None) -> None:
@@ -145,7 +146,7 @@ class Guarded:
         self._threads.start(partial(self._answers, [function for function, _ in calls]), came)
 
     def _answers(self, functions: Sequence[Callable[[], Any]]) -> list[_Answer]:
-        """What each returns or raises. Several are asked together, and one by one where that fails."""
+        """Return the result or exception of each function. Several run together, or one by one if that fails."""
         if len(functions) > 1 and self._together is not None:
             with suppress(BaseException), self._together():
                 return [(function(), None) for function in functions]
@@ -188,7 +189,7 @@ class Guarded:
             threading.Thread(target=self._wait_for_the_end, name="focusctx store", daemon=True).start()
 
     def _wait_for_the_end(self) -> None:
-        """Asks, now and then, what asks for nothing, unless an earlier call still hangs."""
+        """Probe periodically with a cheap query until the store answers; skip while an earlier call still hangs."""
         while not self._closed.wait(self._rest):
             if not self._threads.is_busy:
                 try:
@@ -201,7 +202,7 @@ class Guarded:
 
 
 class _Wait:
-    """A call may stand behind others: while those come back, and it does not take too long, all is well."""
+    """Time limit of one call. It may wait behind others: as long as these return, it gets more time, up to a limit."""
 
     def __init__(self, patience: float) -> None:
         self._patience = patience
@@ -212,7 +213,7 @@ class _Wait:
         return self._since + self._patience - time.monotonic()
 
     def is_over(self, came_back: float) -> bool:
-        """Now that no time is left. `came_back` is when a call last did."""
+        """Called when no time is left: True if the call gets no more. `came_back` is when any call last returned."""
         if came_back <= self._since or self._since > self._asked + _LONGEST:
             return True
         self._since = came_back
@@ -220,7 +221,7 @@ class _Wait:
 
 
 class _Threads:
-    """As many as are busy at once, or at most so many; an idle one takes the next call."""
+    """Threads for calls: an idle one takes the next call, else a new one is started, up to `most`."""
 
     def __init__(self, most: int | None) -> None:
         self._most = most
@@ -229,14 +230,14 @@ class _Threads:
         self._lock = threading.Lock()
         self._count = self._idle = 0
         self.came_back = float("-inf")
-        """When a call last did."""
+        """Time at which a call last returned."""
 
     @property
     def is_busy(self) -> bool:
         return self._idle < self._count
 
     def start(self, function: Callable[[], Any], came: _Came) -> None:
-        """`came` is told there what the function returned, or what it raised."""
+        """Call the function on a thread, then `came` with the result or the exception, on the same thread."""
         with self._lock:
             self._calls.put((function, came))
             if self._idle or self._count == self._most:
@@ -246,11 +247,11 @@ class _Threads:
         threading.Thread(target=self._work, name="focusctx store", daemon=True).start()
 
     def is_own(self) -> bool:
-        """Whether this is one of them."""
+        """True if the current thread is one of these."""
         return hasattr(self._own, "here")
 
     def end(self) -> None:
-        """Of each when it has nothing more to do."""
+        """End each thread when it has nothing more to do."""
         for _ in range(self._count):
             self._calls.put(None)
 

@@ -1,6 +1,6 @@
-"""OpenTelemetry traces and metrics, under the names that are agreed on for generative AI, where there are such.
+"""OpenTelemetry traces and metrics, named by the conventions for generative AI where these have a name.
 
-Where they go is for the usual `OTEL_…` variables to say. Nothing that was said is in them: numbers and names only.
+The usual `OTEL_…` variables say where to send them. They contain numbers and names, never text of a conversation.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ except ImportError as error:
     raise MissingExtraError("telemetry", "otel") from error
 
 _TAIL = 16 * 1024
-"""Bytes at the end of an answer in which its usage is looked for."""
+"""Bytes at the end of an answer that are searched for its usage."""
 _USAGE = re.compile(rb'"(input|prompt|output|completion)_tokens"\s*:\s*(\d+)')
 _KINDS = {b"input": "input", b"prompt": "input", b"output": "output", b"completion": "output"}
 
 
 _names: ContextVar[dict[str, str]] = ContextVar("names")
-"""What the metrics of the current request are filed under."""
+"""Attributes of the current request's metrics."""
 
 
 class Tail:
-    """The end of an answer that goes by."""
+    """Keeps the end of an answer as it passes through."""
 
     def __init__(self) -> None:
         self._bytes = b""
@@ -49,12 +49,12 @@ class Tail:
         self._bytes = (self._bytes + chunk)[-_TAIL:]
 
     def usage(self) -> dict[str, int]:
-        """Input and output tokens as the provider reports them; the last report of a stream is the one that counts."""
+        """Return the input and output tokens that the provider reported; in a stream, the last report counts."""
         return {_KINDS[kind]: int(number) for kind, number in _USAGE.findall(self._bytes)}
 
 
 class Tracing:
-    """In a dry run what would have been saved has names of its own: nothing was."""
+    """Sends traces and metrics. In a dry run the savings have other names, since nothing was really saved."""
 
     def __init__(self, *, dry_run: bool = False) -> None:
         resource = Resource.create({"service.name": "focusctx"})
@@ -75,7 +75,7 @@ class Tracing:
 
     @contextmanager
     def request(self, upstream: Upstream, seen: Seen) -> Iterator[Tail]:
-        """Around one request; what is learned of it on the way goes to the current span."""
+        """Trace one request. Details that become known while it runs are added to the current span."""
         names = {
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": upstream.name,
@@ -100,7 +100,7 @@ class Tracing:
                 self._duration.record(time.perf_counter() - started, names)
 
     def stepped(self, live: Live, step: Step, events: list[SessionEvent], net: float | None) -> None:
-        """What compression did to the request of the current span."""
+        """Record what compression did to the request of the current span."""
         span = trace.get_current_span()
         span.set_attributes(
             {
@@ -129,6 +129,6 @@ class Tracing:
             )
 
     def close(self) -> None:
-        """Send what is not sent yet."""
+        """Send everything that has not been sent yet."""
         self._traces.shutdown()
         self._meters.shutdown()

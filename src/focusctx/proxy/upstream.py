@@ -1,4 +1,4 @@
-"""Where requests go: only to the providers that were configured, never to a host a request names."""
+"""The providers that requests go to: only those that were configured, never a host that a request names."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ _KNOWN = {
     "vllm": "http://127.0.0.1:8000",
 }
 _OPENAI_ONLY = frozenset({"openai", "deepseek", "gemini", "groq", "mistral"})
-"""Of these, whose documentation has no `/v1/messages` at that address: an Anthropic key is not for them to see."""
+"""Providers whose documentation has no `/v1/messages` at that address: they must not see an Anthropic key."""
 _FORMS = f"an upstream is one of {', '.join(_KNOWN)}, or NAME=URL"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _OURS = ("v1", "ui", "metrics", "healthz", "readyz")
-"""What paths begin with that are no upstream's."""
+"""First segments of the proxy's own paths, which cannot name an upstream."""
 _VERSION = re.compile(r"/v\d+\w*(/openai)?$")
-"""How base URLs end: `/v1` mostly, `/v4` or `/v1beta/openai` elsewhere."""
+"""The version at the end of a base URL: mostly `/v1`, elsewhere `/v4` or `/v1beta/openai`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """One provider. `key` is sent instead of the caller's, where the proxy holds it."""
+    """One provider. If `key` is set, it is sent instead of the caller's."""
 
     name: str
     url: str
     key: str | None = None
     v1: str = "/v1"
-    """What the provider has in the place of the agents' `/v1`."""
+    """Path that the provider uses in place of the agents' `/v1`."""
     anthropic: bool = True
-    """Whether it may answer Anthropic requests; False only where it is known not to."""
+    """False only if the provider is known not to answer Anthropic requests."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name) or self.name in _OURS:
@@ -54,7 +54,7 @@ class Upstream:
             raise ConfigError(f"upstream {self.name}: its key has a line end, or a character that no header can hold")
 
     def at(self, path: str) -> str:
-        """The address there of a path as agents know it."""
+        """Return the provider's URL for a path as agents know it."""
         if self.v1 != "/v1" and path.startswith("/v1/"):
             path = self.v1 + path.removeprefix("/v1")
         return self.url + path
@@ -65,7 +65,7 @@ class Upstream:
 
     @classmethod
     def named(cls, text: str, key: str | None = None) -> Upstream:
-        """`openai`, or `NAME=URL`; a URL may end in `/v1`, as agents' base URLs do."""
+        """Parse `openai`, or `NAME=URL`; a URL may end in `/v1`, as agents' base URLs do."""
         name, given, url = text.partition("=")
         url = (url if given else _KNOWN.get(name, "")).rstrip("/")
         if not url:
@@ -78,7 +78,7 @@ class Upstream:
 
 
 class Upstreams:
-    """Chooses by path prefix (`/anthropic/v1/messages`), by header, or by what the path says; else the first."""
+    """Chooses by header, by path prefix (`/anthropic/v1/messages`), or by the kind of request; else the first."""
 
     def __init__(self, upstreams: Sequence[Upstream]) -> None:
         if not upstreams:
@@ -91,7 +91,7 @@ class Upstreams:
         self._for_anthropic = self._named.get("anthropic") or next(able, None)
 
     def choose(self, path: str, headers: Mapping[str, str]) -> tuple[Upstream, str] | str:
-        """The upstream, and the path without its prefix; or why there is none."""
+        """Return the upstream and the path without its prefix, or the reason why there is none."""
         if name := headers.get(HEADER):
             upstream = self._named.get(name)
             return "no upstream of that name is configured" if upstream is None else _asked_for(upstream, path, headers)
@@ -106,9 +106,9 @@ class Upstreams:
 
 
 def base_urls(upstreams: Sequence[Upstream]) -> dict[str, str]:
-    """What agents can be told: the variables, and what stands behind the proxy's address in each.
+    """Return the variables to set for agents, each with the path to append to the proxy's address.
 
-    Only those are named whose key an upstream is to see.
+    A variable is left out if no upstream may see the key that agents send with it.
     """
     found = {}
     if other := next((upstream for upstream in upstreams if upstream.url != _KNOWN["anthropic"]), None):
@@ -119,7 +119,7 @@ def base_urls(upstreams: Sequence[Upstream]) -> dict[str, str]:
 
 
 def _asked_for(upstream: Upstream, path: str, headers: Mapping[str, str]) -> tuple[Upstream, str] | str:
-    """The upstream that a request names, unless it is known not to understand it."""
+    """Return the upstream that a request names, or a refusal if it is known not to understand the request."""
     if not upstream.anthropic and _is_ours(path) and _is_anthropic(path, headers):
         return f"{upstream.name} answers no Anthropic requests: send them to another upstream"
     return upstream, path
@@ -130,14 +130,14 @@ def _is_anthropic(path: str, headers: Mapping[str, str]) -> bool:
 
 
 def _is_ours(path: str) -> bool:
-    """Whether a path is one that agents know, and none of the provider's own: DeepSeek has `/anthropic/v1/messages`."""
+    """True if agents use this path; False for a provider's own, such as DeepSeek's `/anthropic/v1/messages`."""
     return path.startswith("/v1/")
 
 
 def _is_address(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        parts.port  # noqa: B018  a wrong one shows here
+        parts.port  # noqa: B018  raises if it is wrong
     except ValueError:
         return False
     extra = parts.query or parts.fragment or parts.username or any(map(str.isspace, url))

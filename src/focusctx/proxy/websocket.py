@@ -19,7 +19,7 @@ Socket: TypeAlias = "web.WebSocketResponse[bool] | ClientWebSocketResponse[bool]
 
 
 class Close(NamedTuple):
-    """How one side closed the WebSocket."""
+    """The code and reason with which one side closed the WebSocket."""
 
     code: int
     reason: bytes
@@ -34,7 +34,7 @@ def is_websocket(request: web.BaseRequest) -> bool:
 
 
 async def relay(request: web.BaseRequest, client: Client, outgoing: Outgoing) -> web.StreamResponse:
-    """Join agent and provider. If the provider refuses the WebSocket, the agent gets that answer."""
+    """Connect agent and provider. If the provider refuses the WebSocket, the agent gets that answer."""
     if request.content_length or "transfer-encoding" in request.headers:
         return refusal(400, "a WebSocket handshake has no body")
     offered = [name for value in request.headers.getall("sec-websocket-protocol", ()) for name in _split(value)]
@@ -50,7 +50,7 @@ async def relay(request: web.BaseRequest, client: Client, outgoing: Outgoing) ->
         if close is not None:
             await above.close(code=close.code, message=close.reason)
             await below.close(code=close.code, message=close.reason)
-        elif request.transport is not None:  # one side vanished, and the other must not take it for a close
+        elif request.transport is not None:  # one side vanished: to the other it must not look like a close
             request.transport.abort()
     return below
 
@@ -73,7 +73,7 @@ def _socket_below(
 
 
 async def _pass_both_ways(above: Socket, below: Socket) -> Close | None:
-    """Pass messages on until one side closes the WebSocket, or vanishes: then there is no `Close`."""
+    """Forward messages until one side closes the WebSocket; return None if it vanished without closing."""
     directions = [asyncio.create_task(_pass_on(above, below)), asyncio.create_task(_pass_on(below, above))]
     try:
         ended, _ = await asyncio.wait(directions, return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""What goes to the browser, and the headers that keep it there: no other page may frame, read or cache it."""
+"""Responses to the browser, with headers so that no other page may frame or read them, and nothing is cached."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _FORM = """\
 
 @cache
 def page_files() -> dict[str, str]:
-    """The files that anybody may have: they say nothing about any conversation."""
+    """Return the page's files by name. They contain nothing about any conversation."""
     shared = files("focusctx").joinpath("look.css")
     own = files(__package__).joinpath("page").iterdir()
     return {file.name: file.read_text("utf-8") for file in (shared, *own)}
@@ -48,9 +48,9 @@ def page(name: str) -> web.Response:
 
 
 def door(words: str, *, form: bool) -> web.Response:
-    """What stands before the dashboard for whoever may not come in, or not yet."""
+    """Return the page for visitors without access: `words`, and the login form if `form` is set."""
     text = Template(page_files()["door.html"]).substitute(words=escape(words), form=_FORM if form else "")
-    # Under `no-referrer` a browser does not say from which page a form comes.
+    # Under `no-referrer` a browser does not send the page that a form came from.
     headers = {**HEADERS, "Referrer-Policy": "same-origin"}
     return web.Response(status=403, text=text, content_type="text/html", charset="utf-8", headers=headers)
 

@@ -1,4 +1,4 @@
-"""What an event's result says, as plain data: each span's fate and what is left of it, the sketches, the bound."""
+"""An event's result as plain data: the fate of each span and what is left of it, the sketches, the bound."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ...types import Decision, Result, Sketch, Span, UserTurn
 
 Json = dict[str, Any]
 _WHAT = 200
-"""Characters that tell what a span did."""
+"""Characters that are shown of what a span did."""
 _TURN = 2000
-"""Characters of the user's words that are shown unasked."""
+"""Characters of a user's message that are shown before the whole text is requested."""
 
 
 def texts_of(span: Span) -> Json:
@@ -21,7 +21,7 @@ def texts_of(span: Span) -> Json:
 
 
 def left_of(result: Result, count: TokenCounter) -> dict[int, int]:
-    """The tokens that are left of the spans which did not stay whole: none, or those of a skeleton."""
+    """Return the tokens left of each span that was not kept whole: 0, or those of its skeleton."""
     history = result.history
     left = dict.fromkeys(result.dropped, 0)
     if history is not None and result.skeletons:
@@ -55,7 +55,7 @@ def evidence_of(result: Result, left: Mapping[int, int]) -> Json:
 
 
 def _span(span: Span, decision: Decision | None, left: int) -> Json:
-    """Without a decision (the event failed, or could drop nothing) a span stays."""
+    """Describe a span. Without a decision (the event failed, or could drop nothing) it was kept."""
     return {
         "index": span.index,
         "tokens": span.tokens,

@@ -1,4 +1,4 @@
-"""Live updates: one stream of server-sent events per open page, with what has changed since the last one."""
+"""Live updates: one stream of server-sent events per open page, with the changes since the last one."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .answers import HEADERS
 from .evidence import Json
 
 _PAUSE = 0.25
-"""Seconds between two updates: what happens in between comes together."""
+"""Seconds between two updates; changes in between are sent together."""
 _SILENCE = 15.0
-"""Seconds after which a word is sent all the same, so that nobody takes the connection for dead."""
+"""Seconds without changes after which a comment is sent, so that the connection does not look dead."""
 
 
 class Updates:
-    """The proxy sets `watchers`; `stamp` is another value whenever a session's `line` must be told again."""
+    """Sends updates to open pages. The proxy sets `watchers`; a session's `line` is sent if its `stamp` has changed."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Updates:
         return response
 
     async def end(self, _app: web.Application) -> None:
-        """Nobody waits long for open pages when the proxy is to stop; they come back by themselves."""
+        """End all streams soon, so that open pages do not delay the proxy's stop; they reconnect by themselves."""
         self._ending = True
         for watcher in self._watchers:
             watcher.set()
@@ -80,7 +80,7 @@ class Updates:
             self._open.discard(task)
 
     def _news(self, told: dict[str, object], *, first: bool = False) -> bytes:
-        """What the page does not know yet; `told` is brought up to date."""
+        """Return what the page does not know yet, and bring `told` up to date."""
         now = {live.id: self._stamp(live) for live in self._sessions}
         changed = [self._line(live) for live in self._sessions if told.get(live.id) != now[live.id]]
         gone = sorted(told.keys() - now.keys())

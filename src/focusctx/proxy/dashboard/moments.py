@@ -1,6 +1,6 @@
-"""At which request an event happened.
+"""Find the request with which each event happened.
 
-Neither says so. But an event leaves the view at some size, and the request it came with went up in that size.
+Neither of them records it. But an event records the size of the view after it, and its request was sent in that size.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..sessions import Step
 
 
 def moments(steps: Sequence[Step], events: Sequence[SessionEvent]) -> list[int | None]:
-    """For each event the place of its request among the steps; None where that is not remembered any more."""
+    """Return, for each event, the index of its request in `steps`; None if that is no longer remembered."""
     places: defaultdict[int, list[int]] = defaultdict(list)
     for number, step in enumerate(steps):
         if step.exact:
@@ -23,7 +23,7 @@ def moments(steps: Sequence[Step], events: Sequence[SessionEvent]) -> list[int |
     latest = len(steps) - 1
     next_begins: int | None = None
     for event in reversed(events):
-        # A request may bring two: what was decided elsewhere, and then what is decided here.
+        # A request may have two events: a decision made elsewhere, and then one made here.
         if found and event.cause in ("followed", "restored") and event.tokens_after == next_begins:
             found.append(found[-1])
         else:
@@ -42,7 +42,7 @@ def _last_up_to(places: Sequence[int], latest: int) -> int | None:
 
 
 def _first_try(steps: Sequence[Step], place: int) -> int:
-    """An agent sends a request again when it failed: the event came with the first of them."""
+    """Return the first of several equal requests: agents repeat failed ones, and the event came with the first."""
     sizes = steps[place].full, steps[place].sent
     while place and (steps[place - 1].full, steps[place - 1].sent) == sizes:
         place -= 1

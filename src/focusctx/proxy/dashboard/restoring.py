@@ -1,4 +1,4 @@
-"""Spans that somebody wants back."""
+"""Restore dropped spans on request."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from ..sessions import Live
 
 
 class Restoring:
-    """Gives spans back, and remembers which: an event's own record is never changed."""
+    """Restores spans, and remembers which: an event's own record is never changed."""
 
     def __init__(self) -> None:
         self._asked: WeakKeyDictionary[Live, dict[int, float]] = WeakKeyDictionary()
 
     def of(self, live: Live) -> dict[int, float]:
-        """When which span was asked for."""
+        """Return the time at which each span was restored."""
         return dict(self._asked.get(live, ()))
 
     async def restore(self, live: Live, span: int) -> str | None:
-        """Have a dropped span back for the rest of the conversation; if that cannot be, why. May raise `StoreError`."""
+        """Restore a dropped span for the rest of the conversation, or return why not. May raise `StoreError`."""
         if span in self.of(live):
             return f"s_{span} is restored already"
         conversation = live.conversation

@@ -1,4 +1,4 @@
-"""The routes under `/ui`: the page, its data, and the one thing it can do, which is to restore a span."""
+"""The routes under `/ui`: the page, its data, and its one action, which restores a span."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def add_dashboard(app: web.Application, proxy: Proxy) -> None:
-    """Everything under `/ui`. Must stand before the route that forwards the rest."""
+    """Add everything under `/ui`. Call this before adding the route that forwards the rest."""
     dashboard = _Dashboard(proxy)
     app.on_shutdown.append(dashboard.updates.end)
     add, behind = app.router.add_route, dashboard.behind_the_door
     for name in answers.page_files():
-        # The door needs its looks; nothing else is for those who stand before it.
+        # The login page needs its styles and images; everything else requires access.
         add("GET", f"/ui/{name}", dashboard.file if name.endswith((".css", ".svg")) else behind(dashboard.file))
     add("POST", "/ui/login", dashboard.log_in)
     add("POST", "/ui/logout", dashboard.log_out)
@@ -113,7 +113,7 @@ class _Dashboard:
         if is_foreign(request):
             return answers.door(_ELSEWHERE, form=False)
         if self._proxy.settings.admin_token is None:
-            return await self.page(request)  # which says that it is open, or why it is not
+            return await self.page(request)  # this page is open, or says why it is not
         shown = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0]
         login = await self._proxy.access.log_in(request, shown)
         if isinstance(login, Refusal):

@@ -1,4 +1,4 @@
-"""What the page is told of sessions and events, as plain data. Texts come only where they are asked for."""
+"""Sessions and events as plain data for the page. Texts are sent only on request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .moments import moments
 
 
 def about_session(live: Live) -> Json:
-    """A line of the list."""
+    """Return a session's line in the list of sessions."""
     last = live.steps[-1] if live.steps else None
     savings = live.savings
     events = live.events
@@ -35,7 +35,7 @@ def about_session(live: Live) -> Json:
 
 
 def _waits(live: Live, events: Sequence[SessionEvent]) -> str | None:
-    """Why nothing has happened yet, of a session that is over budget."""
+    """Return why nothing has happened yet in a session that is over budget; None for others."""
     is_over = bool(live.steps) and live.steps[-1].sent > live.session.focus.config.budget
     return events[-1].cause if is_over and events and not any(event.happened for event in events) else None
 
@@ -65,7 +65,7 @@ def whole_session(live: Live) -> Json:
 
 
 def whole_event(live: Live, number: int) -> Json | None:
-    """An event with its evidence; None if there is none of that number."""
+    """Return an event with its evidence; None if no event has that number."""
     events = live.events
     if not 1 <= number <= len(events):
         return None
@@ -85,7 +85,7 @@ def whole_event(live: Live, number: int) -> Json | None:
 
 
 def _back(event: SessionEvent, left: Mapping[int, int], later: Sequence[SessionEvent]) -> list[int]:
-    """The spans of which a later event saw more than this one left: somebody had wanted them back."""
+    """Return the spans of which a later event saw more than this one left: they had been restored."""
     if not event.happened:
         return []
     seen = (
@@ -99,7 +99,7 @@ def _back(event: SessionEvent, left: Mapping[int, int], later: Sequence[SessionE
 
 
 def _names(events: Sequence[SessionEvent]) -> list[Json]:
-    """What the entries of a log go by. All have a number, for their addresses; only changes are counted as events."""
+    """Return the names of log entries. All have a number, for their URLs; only changes are counted as events."""
     changes = accumulate(int(event.happened) for event in events)
     return [
         {"number": number, "ordinal": change if event.happened else None, "cause": event.cause}
@@ -108,7 +108,7 @@ def _names(events: Sequence[SessionEvent]) -> list[Json]:
 
 
 def _entry(event: SessionEvent, live: Live, place: int | None) -> Json:
-    """A line of a session's log."""
+    """Return a line of a session's log."""
     result = event.result
     return {
         "happened": event.happened,

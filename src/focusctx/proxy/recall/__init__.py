@@ -1,4 +1,4 @@
-"""Recall that the agent does not notice: the model's calls of the recall tool are answered here.
+"""Recall that the agent does not notice: the proxy answers the model's calls of the recall tool.
 
 The agent makes one request and sees one answer, its turn. Behind it may be several rounds with the provider: one
 more for each time the model recalled something. `request.py` offers the tool, a `Turn` (`turn.py`) decides what

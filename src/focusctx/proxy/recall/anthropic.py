@@ -1,7 +1,7 @@
-"""Anthropic Messages: the content blocks of all rounds, numbered on.
+"""Anthropic Messages: the content blocks of all rounds, numbered consecutively.
 
-Thinking is held until it is known what it led to, and shown of one round only: the API refuses a message in which
-signed thinking of two answers is put together. (The agent's next request would be such a message.)
+Thinking is held until it is known what it led to, and only that of one round is shown: the API refuses a message that
+combines signed thinking from two answers. (The agent's next request would contain such a message.)
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class AnthropicReader:
             self._fill(index, object_in(data, "delta"))
 
     def _fill(self, index: int, delta: Json) -> None:
-        """Deltas are named after the field they fill, but for two."""
+        """Add a delta to its block. All but two kinds of delta are named after the field they fill."""
         if delta.get("type") == "citations_delta":
             block = self._blocks[index]
             block["citations"] = [*objects_in(block, "citations"), delta.get("citation")]
@@ -55,7 +55,7 @@ class AnthropicReader:
                 self._pieces.setdefault((index, field), []).append(text)
 
     def _spend(self, holder: Json) -> None:
-        """What a later event says of the usage takes the place of what an earlier one said."""
+        """Update the usage: values of a later event replace those of an earlier one."""
         self.usage = self.usage | {key: value for key, value in object_in(holder, "usage").items() if value is not None}
 
     def read_whole(self, answer: Json) -> None:
@@ -87,7 +87,7 @@ class AnthropicTurn(HeldTurn[AnthropicReader]):
         super()._begin()
         self._usage: Json = {}
         self._places: dict[int, int] = {}
-        """Where each block of this round stands in what the agent sees."""
+        """Index that the agent sees for each block of this round."""
         self._next = len(self._before)
 
     def _judge(self, data: Json) -> Hold | None:
@@ -172,7 +172,7 @@ def _kind(block: Json) -> Kind:
 
 
 def _is_blank(block: Json) -> bool:
-    """The API writes such blocks and does not take them back."""
+    """True for empty text blocks: the API writes them but does not accept them back."""
     return block.get("type") == "text" and not str(block.get("text") or "").strip()
 
 

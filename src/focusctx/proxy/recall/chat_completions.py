@@ -1,6 +1,6 @@
-"""Chat Completions: one message per turn, so what the rounds say is joined into one text.
+"""Chat Completions: one message per turn, so the texts of all rounds are joined into one.
 
-Answers with several choices are left alone: there is no one history to ask again with.
+Answers with several choices are left alone: there is no single history to ask again with.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ChatReader:
             self._call(call)
 
     def _call(self, delta: Json) -> None:
-        """Calls come in pieces with their index; some gateways send whole calls, all with the same one."""
+        """Add a piece of a call, found by its index. Some gateways send whole calls, all with the same index."""
         function = object_in(delta, "function")
         identity, index = delta.get("id"), delta.get("index", len(self._calls) if delta.get("id") else None)
         known = self._calls[-1] if self._calls and index is None else None
@@ -96,7 +96,7 @@ class ChatCompletionsTurn(HeldTurn[ChatReader]):
         super().__init__()
         self._created: Any = None
         self._to_part: set[str] = set()
-        """Texts of earlier rounds that the next piece would run into."""
+        """Fields with text of earlier rounds, from which the next piece must be separated."""
 
     def _new_reader(self) -> ChatReader:
         return ChatReader()
@@ -150,7 +150,7 @@ class ChatCompletionsTurn(HeldTurn[ChatReader]):
             delta[key] = _BETWEEN_ROUNDS + delta[key]
             self._to_part.discard(key)
         if any("reasoning_details" in said for said in self._before):
-            delta.pop("reasoning_details", None)  # signed, like Anthropic's: those of two rounds do not go together
+            delta.pop("reasoning_details", None)  # signed, like Anthropic's: those of two rounds cannot be joined
 
     def _leave_out(self, delta: Json, choice: Json) -> None:
         if not self._left_out:
@@ -185,7 +185,7 @@ class ChatCompletionsTurn(HeldTurn[ChatReader]):
         return [turn, *({"role": "tool", "tool_call_id": call["id"], "content": text} for call, text in answers)]
 
     def _sendable(self, recall: Part, place: int) -> Json:
-        """A call the provider takes back: with an id, and with arguments that are JSON."""
+        """Return a call that the provider accepts back: with an id, and with arguments that are JSON."""
         call = recall.value
         arguments = call["function"].get("arguments")
         if not isinstance(arguments, str) or read_object(arguments) is None:
@@ -201,7 +201,7 @@ class ChatCompletionsTurn(HeldTurn[ChatReader]):
 
 
 def _is_thought(key: str) -> bool:
-    """What gateways add to a message for the model's reasoning, and want back."""
+    """True for fields that gateways add to a message for the model's reasoning, and expect back."""
     return key.startswith(("reasoning", "thinking"))
 
 

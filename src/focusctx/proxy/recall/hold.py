@@ -1,4 +1,4 @@
-"""What is shown at once, what waits, and what is held to the end of a round: the same for all formats."""
+"""Decide which events are shown at once, which wait, and which are held to the end of a round, for all formats."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .turn import Ending
 
 _NAME = TOOL.encode()
 _UNREAD = 256 * 1024
-"""Bytes of a stream that are kept unread. Mostly nobody ever needs what they say."""
+"""Bytes of a stream that are kept unparsed. Most never need to be parsed."""
 
 
 class Hold(Enum):
-    """What becomes of events for now."""
+    """The current treatment of events."""
 
     NOT = auto()
-    """Shown."""
+    """Shown at once."""
     BRIEFLY = auto()
     """Held until it is known what follows."""
     FOR_GOOD = auto()
@@ -31,42 +31,42 @@ class Hold(Enum):
 
 
 class Reader(Protocol):
-    """Puts the events of one round together again."""
+    """Reassembles the answer of one round from its events."""
 
     id: str | None
     usage: Json
 
     @property
     def finished(self) -> bool:
-        """Whether the model said all it wanted to say."""
+        """True if the model completed its answer and was not cut off."""
 
     def read(self, data: Json) -> None: ...
 
     def read_whole(self, answer: Json) -> None:
-        """The same for an answer that is not streamed."""
+        """Read an answer that is not streamed."""
 
     def take(self) -> list[Part]:
-        """The parts since this was last asked."""
+        """Return the parts read since the last call."""
 
 
 R = TypeVar("R", bound=Reader)
 
 
 class HeldTurn(ABC, Generic[R]):
-    """A `Turn`, but for what the formats differ in."""
+    """A `Turn`, except for what differs between formats."""
 
     mark: ClassVar[bytes]
-    """Events without it do not change what becomes of events."""
+    """Bytes in every event that may change how events are treated."""
     begins: ClassVar[Hold]
     bound: ClassVar[bool] = False
-    """Whether a thought names the one part that may follow it."""
+    """True if a thought names the one part that may follow it."""
 
     def __init__(self) -> None:
         self.alias: tuple[str, str] | None = None
         self._id: str | None = None
-        """The id the agent was shown."""
+        """The id that the agent was shown."""
         self._before: list[Json] = []
-        """The parts it was shown, of earlier rounds."""
+        """Parts of earlier rounds that the agent was shown."""
         self._spent: Json = {}
         self._extra: list[Message] = []
         self._later = False
@@ -79,12 +79,12 @@ class HeldTurn(ABC, Generic[R]):
         self._held = bytearray()
         self._reader = self._new_reader()
         self._parts: tuple[list[Part], list[Part]] = ([], [])
-        """Shown, and held at the end of the round."""
+        """Parts that were shown, and parts held until the end of the round."""
         self._left_out: frozenset[int] = frozenset()
-        """Parts of the last round that the agent does not see, by their index."""
+        """Indices of the parts of the last round that the agent does not see."""
         self._calls_left = True
 
-    # A stream
+    # For streams
 
     def feed(self, chunk: bytes) -> bytes:
         if self._hold is Hold.FOR_GOOD:
@@ -106,7 +106,7 @@ class HeldTurn(ABC, Generic[R]):
         return b""
 
     def _release(self) -> bytes:
-        """All that is held."""
+        """Return all held events, and hold them no longer."""
         held = bytes(self._held)
         self._held.clear()
         return held
@@ -142,7 +142,7 @@ class HeldTurn(ABC, Generic[R]):
         return Ending(self._show(self._release()))
 
     def _may_recall(self) -> bool:
-        """Whether it is worth reading what is held. (Responses has the name in every list of tools it repeats.)"""
+        """True if the held events may contain a recall. (The name alone is no proof: Responses repeats all tools.)"""
         return _NAME in self._held and any(self.mark in event and _NAME in event for event in split(bytes(self._held)))
 
     def _read_shown(self) -> None:
@@ -151,7 +151,7 @@ class HeldTurn(ABC, Generic[R]):
                 self._reader.read(data)
         self._shown.clear()
 
-    # An answer that is not streamed
+    # For answers that are not streamed
 
     def whole(self, body: bytes, *, last: bool = False) -> Ending:
         if not self._later and _NAME not in body:
@@ -172,10 +172,10 @@ class HeldTurn(ABC, Generic[R]):
         self._merge(answer)
         return Ending(spell(answer))
 
-    # Either
+    # For both
 
     def _decide(self, shown: list[Part], held: list[Part], last: bool) -> Ending | None:
-        """Ask again if the model recalls something; leave that out where it cannot be answered."""
+        """Return the queries of the recalls to answer; else hide recalls that cannot be answered, and return None."""
         recalls = [part for part in held if part.kind == "recall"]
         out_of_order = any(part.kind in ("call", "recall") for part in shown)
         if recalls and self._reader.finished and not last and not out_of_order:
@@ -200,37 +200,37 @@ class HeldTurn(ABC, Generic[R]):
     def keep_alive(self) -> bytes:
         return b": waiting\n\n"
 
-    # What the formats differ in
+    # Different in each format
 
     @abstractmethod
     def _new_reader(self) -> R: ...
 
     @abstractmethod
     def _judge(self, data: Json) -> Hold | None:
-        """What becomes of events from this one on; None where it does not matter."""
+        """Return how to treat events from this one on; None if it changes nothing."""
 
     def _adopt(self, _shown: list[Part]) -> None:
-        """Note what the agent has been shown of this round, before the rest is read."""
+        """Record what the agent has been shown of this round, before the rest is read."""
         self._id = self._id or self._reader.id
 
     def _seen(self, shown: list[Part]) -> list[Part]:
-        """The parts of a round the agent sees of those that are not held."""
+        """Return the parts that the agent really sees of those that are not held."""
         return shown
 
     @abstractmethod
     def _rewrite(self, data: Json) -> bool:
-        """Make an event what the agent sees, if it does: a later round goes on where the last one ended."""
+        """Change an event so that a later round continues the one before; False if the agent must not see it."""
 
     @abstractmethod
     def _merge(self, answer: Json) -> None:
-        """The same for an answer that is not streamed."""
+        """Change an answer that is not streamed so that it includes the rounds before."""
 
     @abstractmethod
     def _query(self, recall: Part) -> str: ...
 
     @abstractmethod
     def _messages(self, parts: list[Part], results: Sequence[str]) -> list[Message]:
-        """A round as the model is shown it: these parts, and the results of the recalls among them."""
+        """Return a round as messages for the model: these parts, and the results of the recalls among them."""
 
     @abstractmethod
     def fail(self, body: bytes) -> bytes: ...

@@ -1,7 +1,7 @@
-"""Asking again: the rounds of a turn, streamed and not.
+"""Run the rounds of a turn, streamed or not.
 
-The last round the bound allows is asked for without the tool. A model that calls it all the same is not answered:
-the agent sees the rest of what it said.
+The last round that the limit allows is requested without the tool. If the model calls it anyway, the call is not
+answered: the agent sees the rest of the answer.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from .turn import Turn
 _log = logging.getLogger("focusctx.proxy")
 
 ROUNDS = 3
-"""How often the provider is asked again in one turn."""
+"""Most times that the provider is asked again in one turn."""
 _SILENCE = 10.0
-"""Seconds after which an agent that is shown nothing hears that we are there."""
+"""Seconds without output after which the agent is sent a sign of life."""
 
 
 class Answer(Protocol):
-    """A provider's answer, its body not compressed."""
+    """A provider's answer with an uncompressed body."""
 
     @property
     def ok(self) -> bool: ...
@@ -40,11 +40,11 @@ Recall: TypeAlias = Callable[[str], Awaitable[str]]
 
 class AskAgain(Protocol[A_co]):
     def __call__(self, extra: list[Message], *, offer_tool: bool) -> AbstractAsyncContextManager[A_co]:
-        """Send the agent's request again with these messages after its own, with or without the recall tool."""
+        """Send the agent's request again with `extra` after its own messages, with or without the recall tool."""
 
 
 class Refused(Exception, Generic[A]):
-    """The provider refused a later round, and the agent has been shown nothing yet: it can be told as it is."""
+    """The provider refused a later round before the agent was shown anything: the refusal can be forwarded as it is."""
 
     def __init__(self, answer: A, body: bytes) -> None:
         super().__init__("a later round was refused")
@@ -55,10 +55,11 @@ class Refused(Exception, Generic[A]):
 async def stream(
     turn: Turn, first: A, ask_again: AskAgain[A], recall: Recall, *, rounds: int = ROUNDS
 ) -> AsyncGenerator[bytes, None]:
-    """What the agent gets.
+    """Yield what the agent gets.
 
-    If the first round breaks off, so does this, as it would have without us. If a later one does, the stream ends
-    with the provider's own error event, or with `Refused` where nothing was shown before.
+    If the first round breaks off, so does this stream, as it would without the proxy. If a later round fails, the
+    stream ends with an error event as the provider writes it, or with `Refused` for a refusal before anything was
+    shown.
     """
     answer, shown_at, silent = first, time.monotonic(), True
     async with AsyncExitStack() as held_open:
@@ -101,9 +102,9 @@ async def stream(
 async def whole(
     turn: Turn, first: A, ask_again: AskAgain[A], recall: Recall, *, rounds: int = ROUNDS
 ) -> tuple[A, bytes]:
-    """The body for the agent, and the answer whose status and headers go with it.
+    """Return the answer whose status and headers the agent gets, and the body for it.
 
-    That is the last one; where a later round was refused, the refusal. What `ask_again` raises is passed on.
+    That is the last answer, or the refusal of a later round. Exceptions of `ask_again` are passed on.
     """
     answer = first
     async with AsyncExitStack() as held_open:

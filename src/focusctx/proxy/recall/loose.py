@@ -1,4 +1,4 @@
-"""JSON that may be anything: what a provider sends is read as far as it is what it should be."""
+"""Lenient reading of a provider's JSON: values of an unexpected type are ignored."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Json: TypeAlias = dict[str, Any]
 
 
 def read_object(text: bytes | str) -> Json | None:
-    """A JSON object; None for anything else."""
+    """Parse a JSON object; None for anything else."""
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):
@@ -18,17 +18,17 @@ def read_object(text: bytes | str) -> Json | None:
 
 
 def object_in(holder: Json, key: str) -> Json:
-    """The object there, to be changed in place; an empty one where there is none."""
+    """Return the object at `key`, to be changed in place; an empty one if there is none."""
     value = holder.get(key)
     return value if isinstance(value, dict) else {}
 
 
 def objects_in(holder: Json, key: str) -> list[Json]:
-    """The objects in the list there."""
+    """Return the objects in the list at `key`."""
     value = holder.get(key)
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def spell(data: Json) -> bytes:
-    """In ASCII, since half a surrogate pair, of which streams have many, has no other spelling."""
+    """Encode JSON in ASCII: half a surrogate pair, which is common in streams, has no other spelling."""
     return json.dumps(data, separators=(",", ":")).encode()

@@ -1,4 +1,4 @@
-"""What a round consists of, in any format: thoughts, calls, and the rest; and which of them may go without others."""
+"""The parts of a round in any format: thoughts, calls, and the rest; and which of them may be sent without others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Kind: TypeAlias = Literal["said", "thought", "call", "recall"]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A content block, an output item, or (chat) a call or all that was said."""
+    """A content block (Anthropic), an output item (Responses), or a call, all thoughts or all text (chat)."""
 
     index: int
     kind: Kind
@@ -21,10 +21,10 @@ class Part:
 
 
 def keep(parts: Iterable[Part], wanted: Callable[[Part], bool], *, bound: bool) -> list[Part]:
-    """The wanted parts, each with the thoughts before it.
+    """Return the wanted parts, each with the thoughts before it.
 
-    Thoughts without what they led to are refused by providers, and so are thoughts side by side that were apart.
-    Thoughts that led to several calls stay if one of the calls does, unless they are `bound` to the first by its id.
+    Providers refuse thoughts without the part they led to, and thoughts side by side that were apart before. Thoughts
+    that led to several calls are kept if one of the calls is, unless they are `bound` to the first call by its id.
     """
     kept: list[Part] = []
     thoughts: list[Part] = []
@@ -45,7 +45,7 @@ def keep(parts: Iterable[Part], wanted: Callable[[Part], bool], *, bound: bool) 
 
 
 def add(one: Json, other: Json) -> Json:
-    """The usage of both: numbers are added up, the rest is the latter's."""
+    """Return the usage of both: numbers are added up, other values are those of `other`, if it has them."""
     total = {**one, **other}
     for key in one.keys() & other.keys():
         a, b = one[key], other[key]

@@ -1,4 +1,4 @@
-"""The tool in a request: when it is offered, and the request of a later round."""
+"""Offer the recall tool in a request, and build the request of a later round."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _TURNS: dict[str, Callable[[], Turn]] = {
     "anthropic": AnthropicTurn,
 }
 _ELSEWHERE = (*HELD_BY, "background")
-"""With these the provider keeps the rounds, or the agent may ask for one of them by its id."""
+"""Fields with which the provider keeps the rounds, or the agent may ask for one of them by its id."""
 
 
 def turn_for(format: str) -> Turn:
-    """For an answer to a request that was offered the tool."""
+    """Return a `Turn` for the answer to a request that offers the tool."""
     return _TURNS[format]()
 
 
 def offer(fields: Fields, format: str) -> Fields | None:
-    """The fields to change; None where the tool has no place, and the answer then is the agent's business alone.
+    """Return the fields to change; None if the tool is not offered, and the answer is then forwarded unchanged.
 
     It is offered to agents that use tools, have none of this name, leave the choice to the model and want one answer.
     """
@@ -46,7 +46,7 @@ def offer(fields: Fields, format: str) -> Fields | None:
 
 
 def next_round(fields: Fields, format: str, extra: Sequence[Message], *, offer_tool: bool) -> Fields:
-    """The request with the messages of the rounds so far."""
+    """Return the request with the messages of the rounds so far, and without the tool unless `offer_tool` is set."""
     history = "input" if format == "responses" else "messages"
     messages = [*(read_list(fields[history]) or ()), *map(spell, extra)]
     fields = {**fields, history: write_list(messages)}

@@ -1,7 +1,7 @@
-"""Responses: the output items of all rounds, numbered on, and their events too.
+"""Responses: the output items of all rounds, and their events, numbered consecutively.
 
-A reasoning item is held until the item it led to is known: the API takes neither without the other. The stream's
-beginning is held until the first item is shown: a round of which nothing is shown leaves the next one its own id.
+A reasoning item is held until the item it led to is known: the API accepts neither without the other. The stream's
+beginning is held until the first item is shown: if nothing of a round is shown, the next one can keep its own id.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ResponsesTurn(HeldTurn[ResponsesReader]):
     def __init__(self) -> None:
         self._begun: Json = {}
         self._last_sequence = -1
-        """The number of the event the agent was shown last, as far as it is known."""
+        """Sequence number of the last event that the agent was shown, as far as it is known."""
         super().__init__()
 
     def _new_reader(self) -> ResponsesReader:
@@ -68,10 +68,10 @@ class ResponsesTurn(HeldTurn[ResponsesReader]):
     def _begin(self) -> None:
         super()._begin()
         self._places: dict[int, int] = {}
-        """Where each item of this round stands in what the agent sees."""
+        """Index that the agent sees for each item of this round."""
         self._next = len(self._before)
         self._ahead = self._last_sequence + 1
-        """How far the agent's numbers of events are ahead of this round's."""
+        """Difference between the sequence numbers that the agent sees and this round's own."""
 
     def _judge(self, data: Json) -> Hold | None:
         item = object_in(data, "item")
@@ -127,7 +127,7 @@ class ResponsesTurn(HeldTurn[ResponsesReader]):
         for part in parts:
             follows = bool(items) and items[-1].get("type") == "reasoning"
             alone = part.kind == "recall" and not follows
-            # By its id the provider would miss the reasoning that went with another call.
+            # With its id, the provider would demand the reasoning that went with another call.
             items.append({key: value for key, value in part.value.items() if not (alone and key == "id")})
         recalls = [part for part in parts if part.kind == "recall"]
         return items + [
@@ -158,5 +158,5 @@ def _kind(item: Json) -> Kind:
         return "thought"
     if kind == "function_call" and item.get("name") == TOOL:
         return "recall"
-    # Tools that the provider runs itself have their results inside, and nobody answers them.
+    # Calls of tools that the provider runs itself contain their results and need no answer.
     return "call" if "call_id" in item or kind == "mcp_approval_request" else "said"

@@ -1,4 +1,4 @@
-"""Server-sent events: a stream of bytes cut into events, each of them the very bytes it came in."""
+"""Server-sent events: split a stream of bytes into events, each with exactly the bytes that were sent."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _ENDINGS = (b"\n\n", b"\r\n\r\n")
 
 
 class Splitter:
-    """Takes a stream in pieces that break anywhere."""
+    """Splits a stream that arrives in pieces of any size."""
 
     def __init__(self) -> None:
         self._begun = bytearray()
 
     def passes(self, chunk: bytes) -> bool:
-        """Whether the chunk consists of whole events, as it does when a provider sends them one by one."""
+        """True if the chunk consists of whole events, as it does when a provider sends them one by one."""
         return not self._begun and chunk.endswith(_ENDINGS)
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The events that are complete with this piece."""
+        """Return the events that this piece completes."""
         searched = max(0, len(self._begun) - _LONGEST_END + 1)
         self._begun += chunk
-        pattern = _ANY_END if b"\r" in self._begun else _END  # the one that almost all streams need is much faster
+        pattern = _ANY_END if b"\r" in self._begun else _END  # `_END` is enough for almost all streams, and much faster
         events, start = [], 0
         for end in pattern.finditer(self._begun, searched):
             events.append(bytes(self._begun[start : end.end()]))
@@ -36,14 +36,14 @@ class Splitter:
         return events
 
     def rest(self) -> bytes:
-        """What was begun and not ended; it is forgotten here."""
+        """Return the unfinished event, and forget it."""
         rest = bytes(self._begun)
         self._begun.clear()
         return rest
 
 
 def split(stream: bytes) -> list[bytes]:
-    """All events of a stream, an unfinished one at the end included."""
+    """Return all events of a stream, including an unfinished one at the end."""
     splitter = Splitter()
     events = splitter.feed(stream)
     rest = splitter.rest()
@@ -51,19 +51,19 @@ def split(stream: bytes) -> list[bytes]:
 
 
 def payload(event: bytes) -> Json | None:
-    """The JSON object an event carries; None where it carries anything else."""
+    """Return the JSON object that an event carries; None if it carries anything else."""
     return read_object(b"\n".join(_data(line) for line in _LINE.split(event) if line.startswith(b"data:")))
 
 
 def with_payload(event: bytes, data: Json) -> bytes:
-    """The same event, its name and its line ends included, with other data."""
+    """Return the event with other data, keeping its name and its line ends."""
     newline = b"\r\n" if b"\r\n" in event else b"\n"
     others = [line for line in _LINE.split(event) if line and not line.startswith(b"data:")]
     return newline.join([*others, b"data: " + spell(data), b"", b""])
 
 
 def event_of(data: Json, *, named: bool) -> bytes:
-    """A new event; its name, where it has one, is the type of what it carries."""
+    """Build an event. If it is `named`, its name is the `type` of its data."""
     name = f"event: {data['type']}\n".encode() if named else b""
     return name + b"data: " + spell(data) + b"\n\n"
 

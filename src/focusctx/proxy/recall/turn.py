@@ -1,19 +1,19 @@
-"""The seam: what each wire format does with one turn of the agent.
+"""The interface that each wire format implements for one turn of the agent.
 
-What the agent sees of a turn:
+In a turn the agent sees:
 
-- Text at once, as it comes. Where the model does not recall anything, byte for byte what the provider sent.
-- Tool calls when the round is over, since only then it is known whether a recall is among them. Signed thinking
-  (Anthropic) and reasoning items (Responses) when it is known what they led to: they stay with it, shown or hidden.
-- In a round with a recall, nothing from the first tool call on. The next round is asked with what was shown and the
-  recalls. The model then makes its other calls again, knowing what it recalled.
-- One message: a later round has no beginning of its own, and its parts are numbered on from the last one shown.
-- The usage of all rounds, added up: all of them are billed. Anthropic's `message_start` tells that of its own round;
-  the `message_delta` at the end has the sums, and clients take those.
+- Text at once, as it arrives. If the model recalls nothing, exactly the bytes that the provider sent.
+- Tool calls when the round is over, since only then is it known whether one of them is a recall. Signed thinking
+  (Anthropic) and reasoning items (Responses) once it is known what they led to: they are shown or hidden with it.
+- In a round with a recall, nothing from the first tool call on. The next round is requested with the parts that were
+  shown and the recalls. The model then makes its other calls again, knowing what it recalled.
+- One message: a later round has no beginning of its own, and its parts are numbered from the last one shown.
+- The usage of all rounds, added up: all of them are billed. Anthropic's `message_start` reports that of its own round;
+  the `message_delta` at the end has the sums, and clients use those.
 
-A stream has the id under which the agent was shown its first part. Nothing of a round is shown that only thinks and
-recalls, so mostly that is the last round's own id. (A Responses client refuses a stream that changes its id.) An
-answer that is not streamed has the last round's.
+A stream has the id under which the agent was shown its first part. A round that only thinks and recalls is not shown
+at all, so mostly that is the last round's own id. (A Responses client refuses a stream that changes its id.) An
+answer that is not streamed has the last round's id.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ from ...types import Message
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a round ended."""
+    """The end of a round."""
 
     rest: bytes = b""
-    """What the agent still gets of it; for an answer that is not streamed, all of it."""
+    """Bytes that the agent still gets; for an answer that is not streamed, the whole body."""
     queries: tuple[str, ...] = ()
-    """What the model wants to recall; nothing when the turn is over."""
+    """Queries of the model's recalls; empty when the turn is over."""
 
 
 class Turn(Protocol):
-    """One answer to the agent, made of one round or more. Nothing a provider sends makes it raise."""
+    """One answer to the agent, made of one or more rounds. It never raises, whatever a provider sends."""
 
     alias: tuple[str, str] | None
-    """For Responses: the id the agent was shown and the provider's id of the last round, where they differ.
-    A `previous_response_id` with the first must become the second, or the provider misses the recalls' outputs."""
+    """For Responses: the id that the agent was shown and the provider's id of the last round, if they differ. A
+    `previous_response_id` with the first must be changed to the second, or the provider misses the recalls' outputs."""
 
     def feed(self, chunk: bytes) -> bytes:
-        """A piece of a stream: what the agent gets now."""
+        """Take a piece of a stream, and return what the agent gets now."""
 
     def end(self, *, last: bool = False) -> Ending:
-        """The stream is over. In the `last` round recalls are left out instead of answered."""
+        """End the stream of a round. In the `last` round recalls are left out instead of answered."""
 
     def whole(self, body: bytes, *, last: bool = False) -> Ending:
-        """A round that is not streamed."""
+        """Take a round that is not streamed."""
 
     def answer(self, results: Sequence[str]) -> list[Message]:
-        """Begin the next round, given what was recalled: all messages that follow the agent's own in its request."""
+        """Begin the next round with the recalled texts. Returns all messages to send after the agent's own."""
 
     def fail(self, body: bytes) -> bytes:
-        """End a stream with the provider's own error event; `body` is how it refused the round, if it did."""
+        """Return an error event, as the provider writes it, to end a stream; `body` is its refusal, if there is one."""
 
     def keep_alive(self) -> bytes:
-        """Something no client minds, for when nothing was to be shown for a while."""
+        """Return bytes that every client ignores, to send when nothing was shown for a while."""
