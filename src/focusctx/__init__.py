@@ -44,7 +44,7 @@ __all__ = [*sorted(_MODULE_OF), "__version__"]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
-    """Public names are imported when first asked for: `import focusctx` itself costs next to nothing."""
+    """Import a public name when it is first used, so that `import focusctx` itself costs almost nothing."""
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'focusctx' has no attribute {name!r}")
     return getattr(importlib.import_module(f".{_MODULE_OF[name]}", __name__), name)

@@ -1,4 +1,4 @@
-"""`python -m focusctx`: the same as the `focusctx` command."""
+"""`python -m focusctx` runs the `focusctx` command."""
 
 from __future__ import annotations
 

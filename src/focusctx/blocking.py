@@ -18,17 +18,17 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 class Background(Generic[T]):
-    """A coroutine at work on a daemon thread with a loop of its own.
+    """A coroutine running on a daemon thread with its own event loop.
 
-    The result is handed over before the loop is torn down: a hung name look-up holds up the tear-down, and must
-    not hold up the agent.
+    The result is delivered before the loop is closed: a hung name lookup delays the closing, and must not delay the
+    agent.
     """
 
     def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
         self._outcome: Future[T] = Future()
         self._loop = asyncio.new_event_loop()
         self._task = self._loop.create_task(self._work(coroutine))
-        context = contextvars.copy_context()  # traces and log fields of the caller go on in the thread
+        context = contextvars.copy_context()  # the thread inherits the caller's traces and log fields
         threading.Thread(target=context.run, args=(self._drive,), name="focusctx", daemon=True).start()
 
     def done(self) -> bool:
@@ -45,7 +45,7 @@ class Background(Generic[T]):
     async def _work(self, coroutine: Coroutine[Any, Any, T]) -> None:
         try:
             self._outcome.set_result(await coroutine)
-        except BaseException as error:  # handed to whoever waits, whatever it is
+        except BaseException as error:  # passed on to the waiting thread
             self._outcome.set_exception(error)
 
     def _drive(self) -> None:

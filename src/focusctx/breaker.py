@@ -1,4 +1,4 @@
-"""A circuit breaker: a draft that keeps failing is left alone for a while."""
+"""A circuit breaker: a draft that keeps failing is not asked for a while."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from collections.abc import Callable
 class Breaker:
     """Opens for `pause` seconds after `failures` failures in a row, or once they have cost `patience` seconds.
 
-    So a draft that hangs costs one deadline. It is then left alone for at least as long as it hung: asked again after
-    a pause that is short beside its deadline, it would still take most of the agent's time.
+    So a draft that hangs costs one deadline. The pause then lasts at least as long as the draft hung: after a shorter
+    one, retries would still take most of the agent's time.
+
     With a `pause` of 0 it never opens.
     """
 
@@ -26,16 +27,16 @@ class Breaker:
         self._until = -float("inf")
 
     def seconds_left(self) -> float:
-        """Return how long the draft is still left alone; 0 when it may be asked."""
+        """Return the seconds until the draft may be asked again; 0 if it may be now."""
         return max(0.0, self._until - self._clock())
 
     def succeeded(self) -> None:
         self._failures, self._lost = 0, 0.0
 
     def failed(self, seconds: float) -> None:
-        """Count a failure that took this long."""
+        """Record a failure that took `seconds`."""
         self._failures += 1
         self._lost += seconds
-        # Neither is reset when it opens: after the pause one failure is enough to open it again.
+        # Neither is reset when the breaker opens: after the pause one failure opens it again.
         if self._pause and (self._failures >= self._limit or self._lost >= self._patience):
             self._until = self._clock() + max(self._pause, seconds)

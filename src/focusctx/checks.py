@@ -1,6 +1,6 @@
-"""Settings held against the types they are declared with, so that a wrong one is refused before anybody is asked.
+"""Check settings against their declared types, so that a wrong one is refused before any request is sent.
 
-Stricter than Python: True is no number, infinity and NaN are none that could be meant, and "no" is not a false.
+Stricter than Python: True is not a number, infinity and NaN are refused, and "no" does not mean False.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _WORDS = {bool: "True or False", int: "a whole number", float: "a number", str: 
 
 
 def check_types(declared: type, settings: Mapping[str, Any]) -> None:
-    """Refuse settings of types other than a dataclass or TypedDict declares for them, and names it does not have."""
+    """Refuse settings whose name or type differs from what a dataclass or TypedDict declares."""
     types = _types_of(declared)
     for name, value in settings.items():
         if name not in types:
@@ -56,12 +56,12 @@ def _is_number(value: object) -> TypeGuard[Real]:
 def _is_finite(value: Real) -> bool:
     try:
         return isfinite(value)
-    except OverflowError:  # a whole number beyond all floats
+    except OverflowError:  # an integer too large for a float
         return False
 
 
 def _words(declared: Any, value: object) -> str:
-    """The type in words, for an error about this value."""
+    """Describe the type in words, for an error about this value."""
     origin, arguments = get_origin(declared), get_args(declared)
     if origin in (Union, UnionType):
         return " or ".join(_words(each, value) for each in arguments)

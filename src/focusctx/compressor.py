@@ -1,6 +1,6 @@
 """Focus: the algorithm, step by step. Each step is one file in `pipeline/`.
 
-The draft is the only thing that is waited for, so `compress` and `acompress` share everything but that wait.
+Only the draft is waited for, so `compress` and `acompress` share everything but that wait.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _log = logging.getLogger("focusctx")
 
 
 class Focus:
-    """Compresses agent histories: what the agent's own future depends on stays, word for word."""
+    """Compresses agent histories: spans that the agent's future depends on stay, word for word."""
 
     def __init__(
         self,
@@ -56,9 +56,9 @@ class Focus:
         self.config = (config or FocusConfig()).with_changes(**settings)
         self.draft = draft_from(draft)
         self.draft_price = price_of_draft(self.draft)
-        """What the draft costs; None where that is not known."""
+        """The draft's price; None if unknown."""
         self.count = Counter(self.config.tokens).count
-        """Counts the tokens of a text; each text once."""
+        """Counts the tokens of a text, and caches the count."""
         self._recent = RecentHistories(self.config, self.count)
         self._reading = threading.Lock()
         self._breaker = Breaker(self.config.breaker_failures, self.config.breaker_pause, self.config.deadline)
@@ -70,7 +70,7 @@ class Focus:
     def compress(
         self, messages: Sequence[Message] | History, *, goal: str | None = None, format: str | None = None
     ) -> Result:
-        """The messages to send instead. The very same list when nothing was due or the draft failed."""
+        """Return the messages to send instead: the very same list if nothing was due or the draft failed."""
         event = self._begin(messages, goal, format)
         return event if isinstance(event, Result) else self._finish(event, run(self.sketch(event.history)))
 
@@ -82,7 +82,7 @@ class Focus:
         return event if isinstance(event, Result) else self._finish(event, await self.sketch(event.history))
 
     async def sketch(self, history: History) -> Drafted:
-        """The draft's N sketches for a history: all of an event that takes time."""
+        """Return the draft's N sketches for a history: the slow part of an event."""
         started = time.perf_counter()
         prompt = build_prompt(history, self.config)
         seen = frozenset(span.index for span in history.spans)
@@ -92,29 +92,28 @@ class Focus:
         return Drafted(sketches, problem, seen, offers, time.perf_counter() - started, self._usage(replies))
 
     def pause(self) -> str | None:
-        """Why the draft is not to be asked now; None when it may be."""
+        """Return why the draft must not be asked now, or None."""
         left = self._breaker.seconds_left()
         return f"the draft failed and is left alone for {left:.0f} s more (breaker_pause)" if left else None
 
     def decide(self, history: History, drafted: Drafted, pinned: Mapping[int, str] | None = None) -> Result:
-        """Decide from sketches about a history that may have grown since they were drawn: new spans stay.
+        """Decide from sketches about a history that may have grown since they were sampled: new spans stay.
 
-        Whether anything is due is for the caller to say, and so is what the view looks like: `messages` of the result
-        are those that came.
+        The caller decides whether an event is due and builds the view: the result's `messages` are the input messages.
         """
         stay = {**pinned_spans(history, self.config.pin), **(pinned or {})}
         result, _ = self._select(_Event(history, history.messages, {}, stay, time.perf_counter()), drafted)
         return result
 
     def session(self, store: str | Store = "memory", **options: Unpack[SessionOptions]) -> Session:
-        """A session: decisions that last, over a store that may be shared. See `focusctx.session`."""
+        """Open a session: decisions that persist in a store, which may be shared. See `focusctx.session`."""
         from .session.session import Session
 
         check_types(SessionOptions, options)
         return Session(self, store, **options)
 
     def _begin(self, messages: Sequence[Message] | History, goal: str | None, format: str | None) -> Result | _Event:
-        """Everything before the draft: an event to sample for, or the result where there is nothing to ask."""
+        """Run everything before the draft; return an event to sample for, or the result if the draft is not needed."""
         started = time.perf_counter()
         objects: Mapping[int, Message] = {}
         warnings: tuple[str, ...] = ()
@@ -145,7 +144,7 @@ class Focus:
         return event
 
     def _finish(self, event: _Event, drafted: Drafted) -> Result:
-        """Everything after the draft: cite, score, keep, rebuild."""
+        """Run everything after the draft: cite, score, keep, rebuild."""
         result, selection = self._select(event, drafted)
         if selection is None or not result.dropped:
             return result
@@ -155,7 +154,7 @@ class Focus:
         return replace(result, messages=[event.objects.get(id(message), message) for message in rebuilt])
 
     def _select(self, event: _Event, drafted: Drafted) -> tuple[Result, Selection | None]:
-        """Which spans stay by the sketches, and why; no selection where the draft failed."""
+        """Select the spans that stay by the sketches, with the evidence; no selection if the draft failed."""
         history = event.history
         event.usage = drafted.usage
         event.sketches, event.prompt = drafted.sketches, self.config.prompt
@@ -166,7 +165,8 @@ class Focus:
             cause = drafted.problem or nonsense or "the draft gave no reply"
             return self._fail(event, f"{len(plans)} of {self.config.rollouts} sketches usable: {cause}"), None
         self._breaker.succeeded()
-        # The draft was told that the newest span stays, so it need not cite it: it stays when newer ones have come.
+        # The draft was told that the newest span stays, so it need not cite it: it stays even if newer ones have come
+        # since.
         newest_seen = max(drafted.seen, default=0)
         newer = {span.index: NEWER for span in history.spans if span.index >= newest_seen}
         pinned = {**newer, **event.pinned}
@@ -214,7 +214,7 @@ class Focus:
         kept = select(history, score(sketches), {}, self.config).kept
         if spare_room(history, kept, self.config) <= 0:
             return None
-        # A megatoken takes seconds: not on the event loop.
+        # Takes seconds for a million tokens, so not on the event loop.
         return await asyncio.to_thread(read_offers, history, self.count)
 
     def _usage(self, replies: Sequence[Reply]) -> Usage:
@@ -225,7 +225,7 @@ class Focus:
         return replace(usage, cost=cost)
 
     def _fail(self, event: _Event, why: str) -> Result:
-        """Fail open: the history as it came, and the reason where people look for it."""
+        """Fail open: return the history unchanged, and report the reason in the log and the result."""
         _log.warning("history passed on uncompressed: %s", why)
         return event.untouched(failure=why)
 
@@ -236,21 +236,21 @@ def _again(kind: type[Focus], draft: DraftModel, config: FocusConfig) -> Focus:
 
 @dataclass(frozen=True, slots=True)
 class Drafted:
-    """The draft's sketches and what they cost."""
+    """The draft's sketches and their cost."""
 
     sketches: tuple[Sketch, ...]
     problem: str | None
     seen: frozenset[int]
-    """The spans the draft was shown: it can only judge those."""
+    """The spans the draft was shown; it can only judge those."""
     offers: Offers | None
-    """Spans that may fill the room that the sketches leave."""
+    """Spans that may fill the room left by the sketches."""
     seconds: float
     usage: Usage
 
 
 @dataclass(slots=True)
 class _Event:
-    """Values gathered during one call."""
+    """State collected during one call."""
 
     history: History
     original: Sequence[Message]
@@ -264,7 +264,7 @@ class _Event:
     warnings: tuple[str, ...] = ()
 
     def untouched(self, *warnings: str, **more: Any) -> Result:
-        """The result that leaves everything as it is, with what is known by now."""
+        """Return a result that leaves everything unchanged, with the data collected so far."""
         return replace(
             untouched(self.original, (span.index for span in self.history.spans), self.history.tokens, self.started),
             history=self.history,
@@ -278,7 +278,7 @@ class _Event:
 
 
 def untouched(messages: Sequence[Message], spans: Iterable[int], tokens: int, started: float) -> Result:
-    """The very list that came in, with every span kept."""
+    """Return a result with the input list itself and every span kept."""
     return Result(
         messages=messages,
         compressed=False,
@@ -290,7 +290,7 @@ def untouched(messages: Sequence[Message], spans: Iterable[int], tokens: int, st
 
 
 def _warnings(sketches: Sequence[Sketch], problem: str | None, tokens: int, limit: int | None) -> tuple[str, ...]:
-    """Problems worth knowing although the event went well."""
+    """Problems worth reporting although the event succeeded."""
     found = [problem] if problem else []
     if limit is not None and tokens > limit:
         found.append(f"{tokens} tokens are left, above the limit of {limit}: what may never be dropped stays")

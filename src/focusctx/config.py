@@ -1,4 +1,4 @@
-"""Every knob, one docstring each. The defaults are the paper's, but for `fill`."""
+"""Every setting, with one docstring each. The defaults are the paper's, except `fill`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ObservationRule = Literal["auto", "never", "always"] | Callable[[Message, Messag
 
 
 class Settings(TypedDict, total=False):
-    """The knobs as keyword arguments of `Focus`; `FocusConfig` says what each one means."""
+    """The settings as keyword arguments of `Focus`; documented in `FocusConfig`."""
 
     budget: int
     rollouts: int
@@ -39,7 +39,7 @@ class Settings(TypedDict, total=False):
 
 
 class SessionOptions(TypedDict, total=False):
-    """The keyword arguments of `Focus.session`; `Session` says what each one means."""
+    """The keyword arguments of `Focus.session`; documented in `Session`."""
 
     tenant: str
     model: str | None
@@ -53,71 +53,70 @@ class SessionOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FocusConfig:
-    """How to compress. `FocusConfig()` and `FocusConfig.paper()` differ only where a measurement said so."""
+    """Compression settings. `FocusConfig()` and `FocusConfig.paper()` differ only where a measurement said so."""
 
     budget: int = 4096
-    """δ: tokens of history (system prompt excluded) above which compression is due. How small it gets is not said by
-    this: see `limit`."""
+    """δ: tokens of history (system prompt excluded) above which compression is due. It does not set the size
+    afterwards: see `limit`."""
 
     rollouts: int = 3
-    """N: how many plan sketches are sampled per event."""
+    """N: number of plan sketches sampled per event."""
 
     threshold: float = 0.3
     """τ: a span is kept when at least this share of the sketches cites it."""
 
     defensive: bool = True
-    """FOCUS-D: also keep what the sketches rescue. False is FOCUS-O, plan citations only."""
+    """FOCUS-D: also keep the spans that the sketches rescue. False is FOCUS-O, plan citations only."""
 
     temperature: float = 0.7
-    """Of the draft. Above 0, or the sketches do not differ."""
+    """Temperature of the draft. Must be above 0, or the sketches do not differ."""
 
     prompt: Literal["focusctx", "paper"] = "focusctx"
-    """The words in which the draft is asked. `paper` asks for what the paper's prompt asks for. Ours adds what stays in
-    any case, that finished work is no step, that steps listing members of a set are needed, and that a trace is data.
-    """
+    """Prompt sent to the draft. `paper` asks for what the paper's prompt asks for. `focusctx` adds which spans stay in
+    any case, that finished work is not a step, that steps listing members of a set are needed, and that a trace is
+    data."""
 
     dropped: Literal["remove", "skeleton"] = "remove"
-    """What becomes of a dropped span: `remove` takes it out whole (the paper's rule); `skeleton` keeps its
-    thought and action and puts a short placeholder where its observation was."""
+    """Treatment of a dropped span: `remove` takes it out whole (the paper's rule); `skeleton` keeps its thought and
+    action and puts a short placeholder where its observation was."""
 
     fill: float = 0.7
-    """Where the sketches leave less than this share of the spans' tokens, the room up to it, and within the budget,
-    goes to what the data flow ranks next: spans come back whole, or as skeletons without their observation. 0: never.
-    """
+    """Share of the spans' tokens to fill up to, within the budget, if the sketches keep less. The room goes to the
+    spans that the data flow ranks next, whole or as skeletons without their observation. 0: never."""
 
     limit: int | None = None
-    """Tokens that the history has at most afterwards: where more would stay, the spans of highest total utility that
-    fit are kept, and only pinned ones may still exceed it. None for no limit."""
+    """Most tokens that the history may have afterwards: if more would stay, the spans of highest total utility that fit
+    are kept, and only pinned ones may exceed it. None for no limit."""
 
     tokens: str | Callable[[str], int] = "cl100k_base"
-    """How tokens are counted: `cl100k_base`, `o200k_base`, or any function from text to a number."""
+    """Token counter: `cl100k_base`, `o200k_base`, or any function from text to a number."""
 
     observations: ObservationRule = "auto"
-    """Whether a `user` message after an assistant turn is the environment's answer (droppable with its span)
-    or the user's own words (never dropped). `auto` reads it as an observation only where the task asks for
-    actions in plain text, the turn before holds one, and the message has the form of tool output;
-    `never` and `always` decide for all; a function gets (user message, assistant message before it)."""
+    """Rule for a `user` message after an assistant turn: is it the environment's answer (droppable with its span) or
+    the user's own words (never dropped)? `auto` reads it as an observation only if the task asks for actions in plain
+    text, the turn before holds one, and the message has the form of tool output; `never` and `always` decide for all; a
+    function gets (user message, assistant message before it)."""
 
     pin: PinRule | None = None
-    """A rule of your own: spans for which it returns True are never dropped."""
+    """A custom rule: spans for which it returns True are never dropped."""
 
     draft_window: int = 24_000
-    """Tokens of history the draft is shown at most. Longer histories have their longest fields cut in the
-    middle, in the draft's prompt only."""
+    """Most tokens of history shown to the draft. In longer histories the longest fields are cut in the middle, in the
+    draft's prompt only."""
 
     sketch_tokens: int = 1024
-    """Tokens a sketch may have."""
+    """Most tokens of a sketch."""
 
     deadline: float = 30.0
-    """Seconds all sketches of one event may take, the only limit there is. What is there by then counts, if it is a
-    majority."""
+    """Seconds that all sketches of one event may take; there is no other limit. Sketches that arrived by then count, if
+    they are a majority."""
 
     breaker_failures: int = 3
-    """After this many failed events in a row, or once they took as long as `deadline`, the draft is left alone …"""
+    """After this many failed events in a row, or once they took as long as `deadline`, the draft is not asked …"""
 
     breaker_pause: float = 60.0
-    """… for this many seconds, or as long as the last failure took; histories pass through untouched meanwhile.
-    0: it is always asked again."""
+    """… for this many seconds, or as long as the last failure took; histories pass through unchanged meanwhile. 0: it
+    is always asked again."""
 
     confidence: float = 0.95
     """Confidence level of the certificate's radius."""
@@ -126,7 +125,7 @@ class FocusConfig:
     """The certificate's constant: the most that dropping a needed set can change. 1 for total variation."""
 
     seed: int = 42
-    """Passed to drafts that can be seeded, one number further for each sketch."""
+    """Passed to drafts that accept a seed, increased by one for each sketch."""
 
     def __post_init__(self) -> None:
         check_types(FocusConfig, {knob.name: getattr(self, knob.name) for knob in fields(self)})
@@ -153,11 +152,11 @@ class FocusConfig:
 
     @classmethod
     def paper(cls, **changes: Any) -> FocusConfig:
-        """The paper's settings with everything beyond the paper switched off."""
+        """Return the paper's settings, with everything beyond the paper switched off."""
         return cls(prompt="paper", dropped="remove", fill=0.0, limit=None).with_changes(**changes)
 
     def with_changes(self, **changes: Any) -> FocusConfig:
-        """The same settings with some changed; an unknown name is an error that lists the known ones."""
+        """Return a copy with some settings changed; an unknown name is an error that lists the known ones."""
         known = {knob.name for knob in fields(self)}
         for name in changes:
             if name not in known:

@@ -18,7 +18,7 @@ def proxy_for(url: str) -> str | None:
     This machine is always reached directly. aiohttp's `trust_env` is not used: it ignores ALL_PROXY, connects directly
     where it does not know the proxy's scheme, and reads ~/.netrc.
     """
-    from urllib.request import getproxies, proxy_bypass  # takes long to import, and few need it
+    from urllib.request import getproxies, proxy_bypass  # slow to import, and rarely needed
 
     to = urlsplit(url)
     host = to.hostname or ""

@@ -1,7 +1,7 @@
-"""Everything focusctx raises, and when.
+"""The errors that focusctx raises, and when.
 
 FocusError
-├── MessageError       the input is no message list; names the position and what is wrong with it
+├── MessageError       the input is not a message list; names the position and what is wrong with it
 ├── ConfigError        a setting is out of range or two settings contradict each other
 ├── MissingExtraError  a feature needs a package that is not installed; names the extra
 ├── StoreError         a session's store cannot be read or written
@@ -12,19 +12,19 @@ FocusError
     ├── DraftRefused   the server refused the request (bad key, unknown model, no credit)
     └── DraftUnavailable  the server is down, overloaded or unreachable, after all retries
 
-`Focus.compress` lets only MessageError, ConfigError and MissingExtraError out: they mean the program is
-wrong. A failing draft is not the program's fault: the history comes back unchanged, and the Result says why.
+`Focus.compress` raises only MessageError, ConfigError and MissingExtraError: they mean that the program is wrong. A
+failing draft is not the program's fault: the history comes back unchanged, and the Result says why.
 """
 
 from __future__ import annotations
 
 
 class FocusError(Exception):
-    """The root of all errors of this package."""
+    """Base class of all errors of this package."""
 
 
 class MessageError(FocusError, ValueError):
-    """The input is no message list of a known format."""
+    """The input is not a message list of a known format."""
 
     def __init__(self, problem: str, position: int | None = None) -> None:
         self.problem = problem
@@ -48,11 +48,11 @@ class StoreError(FocusError):
 
 
 class BenchError(FocusError):
-    """A benchmark cannot run as things are; the message says what to do."""
+    """A benchmark cannot run; the message says what to do."""
 
 
 class ModelError(FocusError):
-    """The model of the bench's agent could not be asked."""
+    """The model of the bench's agent gave no answer."""
 
 
 class DraftError(FocusError):

@@ -1,4 +1,4 @@
-"""An event in words."""
+"""Explain an event in words."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def explain(result: Result) -> str:
 
 
 def summary(result: Result) -> str:
-    """One line: what happened and what it saved."""
+    """Summarise the event and its savings in one line."""
     if result.failure is not None:
         return f"not compressed: {result.failure}"
     if not result.compressed:
@@ -38,7 +38,7 @@ def summary(result: Result) -> str:
 
 
 def evidence(decision: Decision, sketches: int) -> str:
-    """Who asked for the span, and what else decided."""
+    """Say which sketches asked for the span, and what else decided."""
     found = [decision.pinned] if decision.pinned else []
     for verb, by in (("cited", decision.cited_by), ("rescued", decision.rescued_by)):
         if by:

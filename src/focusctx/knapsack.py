@@ -16,12 +16,11 @@ def select_under_budget(
     budget: int,
     required: Collection[int] = (),
 ) -> frozenset[int]:
-    """The spans with the highest total utility that fit: an exact 0/1 knapsack, not a greedy guess.
+    """Return the spans with the highest total utility that fit: an exact 0/1 knapsack, not a greedy one.
 
-    Keys are span indices. `required` spans are in even if they alone exceed the budget; what they leave is
-    shared among the rest. Equal totals are settled by fewer tokens, then by newer spans (the set that holds
-    the newest span in which two sets differ), so the answer is unique. A span without use is kept only when
-    it costs nothing.
+    Keys are span indices. `required` spans are included even if they alone exceed the budget; the rest share what they
+    leave. Ties are broken by fewer tokens, then by newer spans (the set that holds the newest span in which two sets
+    differ), so the answer is unique. A span of no utility is kept only if it costs nothing.
     """
     _check(utilities, tokens, required)
     chosen = frozenset(required)
@@ -47,7 +46,7 @@ _State = tuple[int, int, int]
 
 
 def _items(indices: Collection[int], utilities: Mapping[int, float], tokens: Mapping[int, int]) -> list[_Item]:
-    """The spans with utilities as whole numbers, so that sums and ties are exact."""
+    """Return the spans with utilities as whole numbers, so that sums and ties are exact."""
     shares = {index: _exact(utilities[index]) for index in indices}
     scale = math.lcm(*(share.denominator for share in shares.values()))
     return [
@@ -57,18 +56,18 @@ def _items(indices: Collection[int], utilities: Mapping[int, float], tokens: Map
 
 
 def _exact(utility: float) -> Fraction:
-    """The fraction k/N a float stands for: three times 1/3 must tie with 1. Other floats keep their own value."""
+    """Return the fraction k/N behind a float: three times 1/3 must tie with 1. Other floats keep their value."""
     simple = Fraction(utility).limit_denominator(1000)
     return simple if float(simple) == utility else Fraction(utility)
 
 
 def _knapsack(items: list[_Item], room: int) -> frozenset[int]:
-    """The best subset, by dynamic programming over the few items whose place is in doubt.
+    """Return the best subset, by dynamic programming over the few items that are in doubt.
 
-    Filling by utility per token up to the first item that no longer fits (the break) is optimal but for the
-    room left over. Each item moved against that rule loses a known share, so only choices that lose less
-    than the best one found so far are followed; the others cannot win. Of two partial choices the one that
-    is no better in utility and no cheaper is given up. With utilities k/N the survivors are a handful.
+    Filling by utility per token up to the first item that no longer fits (the break) is optimal except for the room
+    left over. Each item moved against that rule loses a known amount, so only choices that lose less than the best one
+    found so far are followed; the others cannot win. Of two partial choices, one with no more utility and no fewer
+    tokens is dropped. With utilities k/N a handful survive.
     """
     ranked = sorted(items, key=lambda item: (Fraction(-item.utility, item.tokens), -item.span))
     filled, cut = _fill(ranked, room)
@@ -78,11 +77,11 @@ def _knapsack(items: list[_Item], room: int) -> frozenset[int]:
     step = math.gcd(*(item.utility for item in ranked))
 
     def value(state: _State) -> int:
-        """The most a state can still be worth with the room it leaves, in units of 1/slope.tokens."""
+        """Upper bound on what a state can be worth with the room it leaves, in units of 1/slope.tokens."""
         return -state[1] * slope.tokens + (room - state[0]) * slope.utility
 
     def needed(best: _State) -> int:
-        """The value a state needs to tie with the best: its utility at its tokens, or one step more at any."""
+        """Value a state needs to tie with the best: its utility at its tokens, or one step more at any."""
         return min(value(best), (step - best[1]) * slope.tokens)
 
     states = [filled]
@@ -91,7 +90,7 @@ def _knapsack(items: list[_Item], room: int) -> frozenset[int]:
     in_doubt = sorted((abs(i.utility * slope.tokens - i.tokens * slope.utility), i.span, i) for i in ranked)
     for loss, _, item in in_doubt:
         if value(filled) - loss < needed(best):
-            break  # moving this item, or any after it, costs more than the best choice leaves to gain
+            break  # moving this item, or any after it, loses more than can still be gained
         states = _undominated(states, _moved(states, item, -1 if item.span in inside else 1))
         best = min([best, *(s for s in states if s[0] <= room)], key=lambda s: (s[1], s[0], s[2]))
         floor = needed(best)
@@ -100,7 +99,7 @@ def _knapsack(items: list[_Item], room: int) -> frozenset[int]:
 
 
 def _fill(ranked: list[_Item], room: int) -> tuple[_State, int]:
-    """The leading items that fit, and the place of the first that does not."""
+    """Return the leading items that fit, and the place of the first that does not."""
     state = (0, 0, 0)
     for place, item in enumerate(ranked):
         if state[0] + item.tokens > room:
@@ -110,7 +109,7 @@ def _fill(ranked: list[_Item], room: int) -> tuple[_State, int]:
 
 
 def _greedy(state: _State, rest: list[_Item], room: int) -> _State:
-    """A good choice to measure others against: whatever of the rest still fits, best first."""
+    """Return a good choice to compare others with: add every remaining item that still fits, best first."""
     for item in rest:
         if state[0] + item.tokens <= room:
             state = _add(state, item)
@@ -126,7 +125,7 @@ def _moved(states: list[_State], item: _Item, sign: int) -> list[_State]:
 
 
 def _undominated(left: list[_State], right: list[_State]) -> list[_State]:
-    """Both lists in one, without any state that has no more utility than a cheaper one."""
+    """Merge both lists, without any state that has no more utility than a cheaper one."""
     front: list[_State] = []
     for state in sorted(left + right):
         if not front or state[1] < front[-1][1]:

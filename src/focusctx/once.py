@@ -1,15 +1,15 @@
-"""Warnings that are logged once: an agent repeats its history at every step, and with it whatever is wrong there."""
+"""Warnings that are logged once: an agent repeats its history at every step, and with it every problem in it."""
 
 from __future__ import annotations
 
 import logging
 
 _MOST = 1000
-"""Texts that are remembered; then all are forgotten, and may be logged once more."""
+"""Most texts remembered; then all are forgotten, and may be logged again."""
 
 
 class Once:
-    """Logs each text once. For several threads: at worst a text is logged twice."""
+    """Logs each text once. Usable from several threads: at worst a text is logged twice."""
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log

@@ -1,6 +1,6 @@
 """Model prices, from prices.toml beside this file and from your own file if FOCUSCTX_PRICES names one.
 
-A model without an entry has no price: the answer is None, never a guess from a name that looks alike.
+A model without an entry has no price: the answer is None, never a guess from a similar name.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ class Price:
     input: float
     output: float
     cache_read: float = 1.0
-    """A cached input token costs this much of `input`; 1 means no discount."""
+    """Price of a cached input token as a multiple of `input`; 1 means no discount."""
     cache_write: float = 1.0
-    """Writing a token to the cache; 1 means no surcharge."""
+    """Price of writing a token to the cache; 1 means no surcharge."""
     cache_write_hour: float | None = None
-    """Writing a token to a one-hour cache entry, where the vendor sells one."""
+    """Price of writing a token to a one-hour cache entry, if the vendor sells one."""
     cache_ttl: float | None = None
-    """Seconds an unused cache entry lives; None where nothing firm is documented."""
+    """Seconds an unused cache entry lives; None if not clearly documented."""
     context: int | None = None
-    """The most input tokens one call may have."""
+    """Most input tokens one call may have."""
 
     def cost(self, input_tokens: int, output_tokens: int) -> float:
-        """USD for uncached input and output."""
+        """Return the USD for uncached input and output."""
         return (input_tokens * self.input + output_tokens * self.output) / 1_000_000
 
 
 def price_of(model: str) -> Price | None:
-    """The price of a model as agents name it, e.g. `openai:gpt-5-mini-2025-08-07`; None when unknown."""
+    """Return the price of a model by the name agents use, e.g. `openai:gpt-5-mini-2025-08-07`; None if unknown."""
     prices = _prices(os.environ.get("FOCUSCTX_PRICES", ""))
     return next((prices[name] for name in _spellings(model) if name in prices), None)
 
 
 def cost_of(model: str, input_tokens: int, output_tokens: int) -> float | None:
-    """USD for uncached input and output, None when the model has no known price."""
+    """Return the USD for uncached input and output; None if the model has no known price."""
     price = price_of(model)
     return None if price is None else price.cost(input_tokens, output_tokens)
 
@@ -55,15 +55,15 @@ _VENDOR = re.compile(
     r"(openai|openai_compatible|azure|anthropic|google|gemini|google_genai|vertex_ai|deepseek|dashscope(?=.qwen)|qwen"
     r"|moonshot|moonshotai|zai|z-ai|xai|x-ai|mistral|mistralai|litellm|openrouter)[:/]"
 )
-"""Prefixes that name who makes the model or a gateway that passes its price on. Hosts with prices of their own
-are not here (Dashscope has them for all but Qwen): their names stay whole, for FOCUSCTX_PRICES to list."""
+"""Prefixes that name the model's maker, or a gateway that charges the maker's price. Hosts with their own prices are
+not listed (Dashscope has them for all but Qwen): their names stay whole, for FOCUSCTX_PRICES to list."""
 
 _SUFFIX = re.compile(r"[-@:](\d{4}-\d{2}-\d{2}|\d{8}|\d{4}|latest|preview)$")
 """Endings that name a release of the same model. Others (`-pro`, `-audio`, `-5`) name another model."""
 
 
 def _spellings(model: str) -> list[str]:
-    """The name as given, then ever shorter: without vendors, then without release endings."""
+    """Return the name as given, then ever shorter: without vendors, then without release endings."""
     names = [model.strip().lower()]
     while match := _VENDOR.match(names[-1]):
         names.append(names[-1][match.end() :])
@@ -74,7 +74,7 @@ def _spellings(model: str) -> list[str]:
 
 @cache
 def _prices(own: str) -> Mapping[str, Price]:
-    """All entries by lower-case name, those of the user's own file over the shipped ones. Read once."""
+    """Return all entries by lower-case name; the user's own file overrides the shipped one. Read once."""
     shipped = _read(Path(__file__).with_name("prices.toml"))
     return {**shipped, **_read(Path(own))} if own else shipped
 

@@ -1,4 +1,4 @@
-"""Results as JSON and back, without loss."""
+"""Convert results to JSON and back, without loss."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def result_from_json(text: str) -> Result:
 
 
 def encode(value: Any) -> Any:
-    """Plain JSON data of any value in `types.py`, SDK objects among the messages included."""
+    """Convert any value in `types.py` to plain JSON data, including SDK objects among the messages."""
     if hasattr(value, "model_dump"):
         value = value.model_dump(mode="json", exclude_unset=True)
     if is_dataclass(value) and not isinstance(value, type):
@@ -49,7 +49,7 @@ def _expect(fits: bool, wanted: object, data: object) -> None:
 
 
 def decode(kind: Any, data: Any) -> Any:
-    """The value of the annotated type `kind` that `encode` made `data` from."""
+    """Rebuild the value of the annotated type `kind` from the data that `encode` made."""
     if isinstance(kind, type) and is_dataclass(kind):
         _expect(isinstance(data, dict), kind.__name__, data)
         hints = typing.get_type_hints(kind, vars(values))

@@ -1,9 +1,9 @@
-"""The paper's statements as functions: how many sketches are enough, what a drop can cost, how far a choice by
-utility lies from the best one.
+"""The paper's statements as functions.
 
-Pure functions of numbers, no model needed. Letters as in the paper: m spans, N rollouts, margin γ,
-threshold τ, dependency score u, counterfactual utility U. docs/theory.md has worked examples.
-The exact choice under a token limit is in `knapsack.py`.
+They answer how many sketches are enough, how much a drop can cost, and how far a choice by utility is from the best.
+Pure functions of numbers; no model is needed. Letters as in the paper: m spans, N rollouts, margin γ, threshold τ,
+dependency score u, counterfactual utility U. docs/theory.md has worked examples. The exact choice under a token limit
+is in `knapsack.py`.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from .types import Certificate
 
 
 def rollouts_needed(spans: int, margin: float, confidence: float = 0.95) -> int:
-    """The smallest N for which all `spans` are sorted rightly with this confidence: `2m·exp(-2Nγ²) <= 1 - confidence`.
+    """Smallest N that classifies all `spans` correctly with this confidence: `2m·exp(-2Nγ²) <= 1 - confidence`.
 
-    `margin` is γ: how far every span's true score lies from the threshold.
+    `margin` is γ: how far every span's true score is from the threshold.
     """
     _check_spans(spans)
     _check_margin(margin)
     _check_confidence(confidence)
     allowed = 1 - confidence
     rollouts = math.ceil(math.log(2 * spans / allowed) / (2 * margin**2))
-    # The closed form can be one off where rounding meets a whole number.
+    # Rounding can put the closed form off by one.
     while _failure(spans, rollouts, margin) > allowed:
         rollouts += 1
     while rollouts > 1 and _failure(spans, rollouts - 1, margin) <= allowed:
@@ -34,7 +34,7 @@ def rollouts_needed(spans: int, margin: float, confidence: float = 0.95) -> int:
 
 
 def recovery_probability(spans: int, rollouts: int, margin: float) -> float:
-    """At least this likely, thresholding keeps every span the future needs: `max(0, 1 - 2m·exp(-2Nγ²))`."""
+    """Lower bound on the probability that thresholding keeps every needed span: `max(0, 1 - 2m·exp(-2Nγ²))`."""
     _check_spans(spans)
     _check_rollouts(rollouts)
     _check_margin(margin)
@@ -42,7 +42,7 @@ def recovery_probability(spans: int, rollouts: int, margin: float) -> float:
 
 
 def confidence_radius(rollouts: int, confidence: float = 0.95) -> float:
-    """How far the true `u_S` of ONE set, fixed before sampling, can lie above `û_S`: `sqrt(ln(1/α) / 2N)`.
+    """Most by which the true `u_S` of ONE set, fixed before sampling, can exceed `û_S`: `sqrt(ln(1/α) / 2N)`.
 
     One-sided, because only an underestimate is dangerous. For all spans at once: `uniform_radius`.
     """
@@ -52,7 +52,7 @@ def confidence_radius(rollouts: int, confidence: float = 0.95) -> float:
 
 
 def uniform_radius(rollouts: int, spans: int, confidence: float = 0.95) -> float:
-    """How far any of m spans' `u_i` can lie from `û_i`, either way, all at once: `sqrt(ln(2m/α) / 2N)`."""
+    """Most by which `u_i` can differ from `û_i`, for all of m spans at once: `sqrt(ln(2m/α) / 2N)`."""
     _check_rollouts(rollouts)
     _check_spans(spans)
     _check_confidence(confidence)
@@ -76,18 +76,17 @@ def certificate(
     kappa: float = 1.0,
     epsilon: float = 0.0,
 ) -> Certificate:
-    """The bound on what dropping the set can change: `m_max · min(1, κ·(û_S + radius) + ε)`, with its assumptions.
+    """Bound what dropping the set can change: `m_max · min(1, κ·(û_S + radius) + ε)`, with its assumptions.
 
-    `kappa` and `epsilon` say how well the draft covers the agent's needs: `u^π <= κ·u^q + ε`. The defaults take the
-    draft at its word. For a bound without the remark on selection, pass fresh sketches, sampled after the set was
-    chosen.
+    `kappa` and `epsilon` describe how well the draft covers the agent's needs: `u^π <= κ·u^q + ε`. The defaults trust
+    the draft. For a bound without the caveat about selection, pass fresh sketches, sampled after the set was chosen.
     """
     _check_impact(m_max)
     _check_amount("kappa", kappa)
     _check_amount("epsilon", epsilon)
     utility = set_utility(cited, dropped)
     rollouts = len(cited)
-    # No future can miss the empty set: its score is 0 and not an estimate.
+    # The empty set cannot be missed: its score is exactly 0, not an estimate.
     radius = confidence_radius(rollouts, confidence) if dropped else 0.0
     return Certificate(
         set_utility=utility,
@@ -103,7 +102,7 @@ def certificate(
 
 
 def threshold_bound(dropped: int, threshold: float, m_max: float = 1.0) -> float:
-    """The bound that the threshold alone gives: `m_max · min(1, τ·|S|)`. Weaker than any good certificate."""
+    """Bound given by the threshold alone: `m_max · min(1, τ·|S|)`. Weaker than any good certificate."""
     _check_impact(m_max)
     if dropped < 0:
         raise ConfigError(f"dropped must be 0 or more, got {dropped}")
@@ -115,15 +114,15 @@ def binary_kl(p: float, q: float) -> float:
     """`d(p || q)`: the divergence of two coins in nats; infinite where q rules out what p allows."""
     _check_share("p", p)
     _check_share("q", q)
-    # Rounding can leave a tiny negative sum for p close to q; a divergence has none.
+    # Rounding can leave a tiny negative sum if p is close to q; a divergence is never negative.
     return max(0.0, _kl_term(p, q) + _kl_term(1 - p, 1 - q))
 
 
 def utility_bounds(score: float, score_without: float, impact: float) -> tuple[float, float]:
-    """The span of possible U for a span: `d(u || u') <= U <= u·m`.
+    """Range of possible U for a span: `d(u || u') <= U <= u·m`.
 
-    `score` is u, `score_without` is u' (the score once the span is gone, never more than u), `impact` is m,
-    in nats. m is at least ln(u/u'), so a smaller one contradicts the two scores and is an error.
+    `score` is u, `score_without` is u' (the score once the span is gone, never more than u), `impact` is m, in nats. m
+    is at least ln(u/u'), so a smaller one contradicts the two scores and is an error.
     """
     _check_share("score", score)
     _check_share("score_without", score_without)
@@ -132,7 +131,7 @@ def utility_bounds(score: float, score_without: float, impact: float) -> tuple[f
     if score == 0:
         return 0.0, 0.0
     least = math.log(score / score_without) if score_without > 0 else math.inf
-    # A caller who computes ln(u/u') in another order may land a rounding error below it.
+    # Computing ln(u/u') in another order may give a value a rounding error below it.
     if not impact >= least * (1 - 1e-12):
         raise ConfigError(f"impact must be at least ln(score / score_without) = {least:.6g}, got {impact}")
     lower = binary_kl(score, score_without)
@@ -140,9 +139,9 @@ def utility_bounds(score: float, score_without: float, impact: float) -> tuple[f
 
 
 def proportional_utility(score: float, leak: float) -> float:
-    """The exact U where removal makes every future that uses the span less likely by one share: `d(u || (1-ρ)u)`.
+    """Exact U if removal makes every future that uses the span less likely by one share: `d(u || (1-ρ)u)`.
 
-    `leak` is ρ. Under one ρ for all spans U grows with u, so ranking by citations is ranking by utility.
+    `leak` is ρ. With one ρ for all spans U grows with u, so ranking by citations is ranking by utility.
     """
     _check_share("score", score)
     if not 0 < leak < 1:
@@ -166,9 +165,9 @@ def surely_ranks_above(score: float, other: float, *, impact: tuple[float, float
 
 
 def missed_span_bound(missed: Iterable[float], residual: float = 0.0) -> float:
-    """The most that missing needed spans can change: `δ_res + Σ U(s_i)` over their utilities.
+    """Most that missing needed spans can change: `δ_res + Σ U(s_i)` over their utilities.
 
-    `residual` is δ_res, what is lost although nothing was missed because draft and agent differ.
+    `residual` is δ_res, the loss that remains if nothing is missed, because draft and agent differ.
     """
     utilities = list(missed)
     for utility in (*utilities, residual):
@@ -177,17 +176,17 @@ def missed_span_bound(missed: Iterable[float], residual: float = 0.0) -> float:
 
 
 def pinsker(divergence: float) -> float:
-    """The total variation that a KL divergence in nats allows: `min(1, sqrt(D / 2))`."""
+    """Total variation that a KL divergence in nats allows: `min(1, sqrt(D / 2))`."""
     if not divergence >= 0:
         raise ConfigError(f"divergence must be 0 or more, got {divergence}")
     return min(1.0, math.sqrt(divergence / 2))
 
 
 def interaction_bound(kept: int, fan_in: float, event_entropy: float, redundancy: float) -> float:
-    """Bound on ε̄, by which the sum of utilities can miss the information kept: `m·(f·h + ρ)` nats.
+    """Bound on ε̄, the difference between the sum of utilities and the information kept: `m·(f·h + ρ)` nats.
 
     Each of the m kept spans is needed by at most f future events of entropy h, and shares at most ρ with the rest of
-    the history. It does not grow with the number of events to come, while the information kept does: over long
+    the history. The bound does not grow with the number of events to come, while the information kept does: over long
     horizons it is a vanishing share.
     """
     if kept < 0:
@@ -198,16 +197,16 @@ def interaction_bound(kept: int, fan_in: float, event_entropy: float, redundancy
 
 
 def selection_gap(interaction: float) -> float:
-    """The most information, in nats, by which the choice by total utility falls short of the best one: `2·ε̄`.
+    """Most information, in nats, that the choice by total utility loses against the best one: `2·ε̄`.
 
-    Where the best trace leads every other by more than this, both choices are the same.
+    If the best trace leads every other by more than this, both choices are the same.
     """
     _check_amount("interaction", interaction)
     return 2 * interaction
 
 
 def selection_loss(best_loss: float, interaction: float) -> tuple[float, float]:
-    """What the choice by total utility can cost, given the loss of the best trace: in nats, and as total variation."""
+    """Loss of the choice by total utility, given the loss of the best trace: in nats, and as total variation."""
     _check_amount("best_loss", best_loss)
     loss = best_loss + selection_gap(interaction)
     return loss, pinsker(loss)
@@ -222,9 +221,9 @@ def bottleneck(kept_nats: float, information: float, beta: float) -> float:
 
 
 def bottleneck_selection(utilities: Mapping[int, float], lengths: Mapping[int, float], beta: float) -> frozenset[int]:
-    """The spans that minimise the Information Bottleneck objective: each whose `β·U` exceeds its code length.
+    """Return the spans that minimise the Information Bottleneck objective: each whose `β·U` exceeds its code length.
 
-    β is the inverse of the multiplier λ that a budget on the lengths has, so a span stays if `U / length > λ`.
+    β is the inverse of the multiplier λ of a budget on the lengths, so a span stays if `U / length > λ`.
     """
     _check_beta(beta)
     for index, utility in utilities.items():
@@ -234,10 +233,10 @@ def bottleneck_selection(utilities: Mapping[int, float], lengths: Mapping[int, f
 
 
 def budget_multiplier(utilities: Mapping[int, float], lengths: Mapping[int, float], budget: float) -> float:
-    """The smallest Lagrange multiplier λ = 1/β at which the Information Bottleneck's choice fits the budget.
+    """Smallest Lagrange multiplier λ = 1/β at which the Information Bottleneck's choice fits the budget.
 
-    0 where everything of use fits. Spans are lumps: between two multipliers the choice can jump over the budget, and
-    then an exact knapsack keeps more (the duality gap).
+    0 if everything useful fits. Spans cannot be split: between two multipliers the choice can jump over the budget, and
+    an exact knapsack then keeps more (the duality gap).
     """
     _check_amount("budget", budget)
     ratios = {i: u / lengths[i] if lengths[i] else math.inf for i, u in utilities.items() if u > 0}
@@ -246,7 +245,7 @@ def budget_multiplier(utilities: Mapping[int, float], lengths: Mapping[int, floa
     for ratio in sorted(set(ratios.values())):
         if kept <= budget:
             break
-        multiplier = ratio  # at λ equal to its ratio a span goes
+        multiplier = ratio  # at λ equal to its ratio a span is dropped
         kept -= sum(lengths[index] for index, own in ratios.items() if own == ratio)
     return multiplier
 
@@ -287,7 +286,7 @@ def _check_rollouts(rollouts: int) -> None:
 
 
 def _check_margin(margin: float) -> None:
-    # Below a millionth the answer is more than 10¹² rollouts and floats lose count.
+    # Below a millionth the answer exceeds 10¹² rollouts, and floats lose precision.
     if not 1e-6 <= margin <= 1:
         raise ConfigError(f"margin must be at least 1e-6 and at most 1, got {margin}")
 

@@ -1,11 +1,10 @@
-"""Counting tokens, exactly and offline.
+"""Count tokens, exactly and offline.
 
-tiktoken does the counting with the vocabularies this package carries; left alone it would download them. A long
-text is counted in chunks, cut where both encodings begin a new piece anyway, so the sum is the exact count.
-Only where 2048 characters in a row offer no such place (an endless `====`, a block of blanks) is a cut
-arbitrary; in the texts measured that put the count off by at most one token per such cut, on average.
-A text of more than four million characters, which no context window holds, is counted up to there, and the rest is
-estimated by that.
+tiktoken counts with the vocabularies shipped in this package; by itself it would download them. A long text is counted
+in chunks, cut where both encodings begin a new piece anyway, so the sum is the exact count. Only if 2048 characters in
+a row offer no such place (an endless `====`, a block of blanks) is a cut arbitrary; in the texts measured each such cut
+changed the count by at most one token on average. In a text of more than four million characters, which no context
+window holds, only those are counted, and the rest is extrapolated.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _BLANKS = r"\s+(?!\S)|\s+"
 
 
 def _pattern(*easy: str) -> str:
-    """Join patterns; those of `easy` do not look ahead, so as one group the regex engine runs them fast."""
+    """Join patterns. Those in `easy` do not look ahead, so the regex engine runs them fast as one group."""
     return f"(?:{'|'.join(easy)})|{_BLANKS}"
 
 
@@ -44,7 +43,7 @@ PATTERNS = {
         r"\s*[\r\n]",  # blank lines, up to the last line end
     ),
     "o200k_base": _pattern(
-        # A word is capitals and then small letters, so camelCase is two.
+        # A word is capitals and then small letters, so camelCase is two words.
         r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
         r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
         r"\p{N}{1,3}",
@@ -52,19 +51,19 @@ PATTERNS = {
         r"\s*[\r\n]+",
     ),
 }
-"""How each encoding cuts a text into the pieces it then merges; part of the encoding's definition."""
+"""Patterns by which each encoding splits a text into pieces before merging; part of the encoding's definition."""
 
 CHUNK = 2048
-"""Characters given to tiktoken at once. It panics on a million blanks, and before 0.13 its time grows with
-the square of the longest piece."""
+"""Characters given to tiktoken at once. It panics on a million blanks, and before 0.13 its time grows with the square
+of the longest piece."""
 
 _LONGEST = 4_000_000
-"""Characters of one text that are counted."""
+"""Most characters of one text that are counted."""
 
-# Places where a piece ends in both encodings, whatever stands further left or right: before a blank that
-# follows a sign or letter; at a line's start (but o200k draws a slash to the line end before it); between a
-# letter or digit and a sign (but an apostrophe may belong to the word); between a letter and a digit. Only
-# letters and signs of old standing are named, so that no version of Unicode matters.
+# Places where a piece ends in both encodings, whatever is further left or right: before a blank that follows a sign or
+# letter; at a line's start (but o200k attaches a slash to the line end before it); between a letter or digit and a sign
+# (but an apostrophe may belong to the word); between a letter and a digit. Only long-established letters and signs are
+# named, so that the version of Unicode does not matter.
 _LETTER = "A-Za-zぁ-ゖァ-ヺ一-龥"
 _SIGN = r"!-&(-/:-@\[-`{-~、。，：；！？"
 _EDGES = (
@@ -80,7 +79,7 @@ _built: dict[str, tiktoken.Encoding] = {}
 
 
 def counter(tokens: str | TokenCounter) -> TokenCounter:
-    """A counter by the name of its encoding, or the function itself."""
+    """Return the counter for an encoding's name, or the function itself."""
     if callable(tokens):
         return tokens
     if tokens not in tuple(PATTERNS):
@@ -90,7 +89,7 @@ def counter(tokens: str | TokenCounter) -> TokenCounter:
 
 
 def _count(name: str, text: str) -> int:
-    # Ordinary encoding: a special token's text, say in a tool's output, is text like any other.
+    # Ordinary encoding: the text of a special token, say in a tool's output, is counted like any other text.
     if len(text) > _LONGEST:
         return round(_count(name, text[:_LONGEST]) * len(text) / _LONGEST)
     encode = encoding(name).encode_ordinary
@@ -98,7 +97,7 @@ def _count(name: str, text: str) -> int:
 
 
 def encoding(name: str) -> tiktoken.Encoding:
-    """tiktoken's encoding over the carried vocabulary, built at first use and once per process."""
+    """Return tiktoken's encoding over the shipped vocabulary, built once per process at first use."""
     return _built.get(name) or _build(name)
 
 
@@ -126,7 +125,7 @@ def _chunks(text: str) -> Iterator[str]:
 
 
 class Counter:
-    """Counts each text once: an agent's history is the same texts again at every step.
+    """Counts each text once: an agent's history repeats the same texts at every step.
 
     The latest texts are remembered, up to `room` characters in all. Safe to share between threads.
     """
@@ -144,7 +143,7 @@ class Counter:
             if known is not None:
                 self._known.move_to_end(text)
                 return known
-        tokens = self._fresh(text)  # outside the lock: threads count side by side
+        tokens = self._fresh(text)  # outside the lock, so that threads count in parallel
         self._remember(text, tokens)
         return tokens
 
@@ -161,5 +160,5 @@ class Counter:
 
 
 def _size(text: str) -> int:
-    # An entry has a price beside its characters, so that very many short texts are bounded too.
+    # A fixed cost per entry, so that very many short texts are bounded too.
     return len(text) + 200

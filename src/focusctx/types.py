@@ -1,8 +1,8 @@
-"""The values that travel through focusctx. All frozen: a step returns a new value, it never edits one.
+"""The values that pass through focusctx. All are frozen: a step returns a new value and never edits one.
 
-A `History` is what the agent has seen: the goal, what the user said, and numbered `Span`s. A `Prompt`
-asks a draft for plan sketches; each `Reply` it writes is read into a `Sketch`. A `Decision` says what became
-of one span and why, and a `Result` carries the compressed messages with all of that evidence.
+A `History` is what the agent has seen: the goal, what the user said, and numbered `Span`s. A `Prompt` asks a draft for
+plan sketches; each `Reply` is parsed into a `Sketch`. A `Decision` gives the outcome for one span and the reason, and a
+`Result` carries the compressed messages with all of that evidence.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
 Message: TypeAlias = Mapping[str, Any]
-"""One message (or Responses item) exactly as the agent sends it. Never altered."""
+"""One message (or Responses item) exactly as the agent sends it. Never changed."""
 
 Owner: TypeAlias = int | tuple[int, ...]
 """The span a message belongs to, 0 for none. A tuple gives one owner per content block, for the
@@ -25,10 +25,10 @@ drop it, dropped whole, or left as a skeleton without its observation."""
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One step of the agent: what it thought, what it did, what came back. Kept, dropped, or left as a skeleton."""
+    """One step of the agent: its thought, its action and the observation. Kept, dropped, or left as a skeleton."""
 
     index: int
-    """1-based and rising: the span that sketches cite as `s_1` has index 1. Spans dropped earlier leave gaps."""
+    """1-based and increasing: the span that sketches cite as `s_1` has index 1. Spans dropped earlier leave gaps."""
     thought: str = ""
     action: str = ""
     observation: str = ""
@@ -36,9 +36,9 @@ class Span:
     """The original messages; empty when the agent has no chat format."""
     tokens: int = 0
     waiting: bool = False
-    """A tool call in this span has no result yet, or other parts of it may stand outside the messages (references)."""
+    """True if a tool call in this span has no result yet, or parts of it may be outside the messages (references)."""
     needs: int | None = None
-    """The earlier span whose hidden reasoning this one goes on from: providers want both or neither."""
+    """The earlier span whose hidden reasoning this one continues: providers require both or neither."""
 
     @property
     def label(self) -> str:
@@ -47,7 +47,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class UserTurn:
-    """Words of the user, said after `after` spans (0: before the first one). Never dropped."""
+    """A user's message after `after` spans (0: before the first one). Never dropped."""
 
     after: int
     text: str
@@ -62,21 +62,21 @@ class History:
     user_turns: tuple[UserTurn, ...] = ()
     messages: tuple[Message, ...] = ()
     owners: tuple[Owner, ...] = ()
-    """For each message, the span it belongs to; 0 marks what is never dropped."""
+    """For each message, the span it belongs to; 0 marks messages that are never dropped."""
     format: str = "spans"
-    """The wire format the messages are in; `spans` when there are none."""
+    """The wire format of the messages; `spans` if there are none."""
     tokens: int = 0
-    """The size that is held against the budget: everything but system and developer messages."""
+    """The size that is compared with the budget: everything but system and developer messages."""
 
     @property
     def newest(self) -> int:
-        """The index of the newest span, 0 in an empty history."""
+        """The index of the newest span; 0 in an empty history."""
         return self.spans[-1].index if self.spans else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """The question to a draft, the same for each of the N sketches."""
+    """The prompt to a draft, the same for each of the N sketches."""
 
     system: str
     user: str
@@ -97,7 +97,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Requests, tokens and USD spent on sketches. Adds up; `cost` is None if any part has no known price."""
+    """Requests, tokens and USD spent on sketches. Can be added; `cost` is None if any part has no known price."""
 
     requests: int = 0
     input_tokens: int = 0
@@ -116,26 +116,26 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One raw answer of a draft. Where one request gave several, the first carries the request's usage."""
+    """One raw answer of a draft. If one request gave several, the first carries the request's usage."""
 
     text: str
     usage: Usage = Usage()
     truncated: bool = False
-    """The draft hit its output limit: the last line may be cut in the middle of a citation."""
+    """True if the draft hit its output limit: the last line may be cut in the middle of a citation."""
 
 
 class DraftModel(Protocol):
-    """The cheap model that sketches plans: one method, so that anything can be one."""
+    """The cheap model that sketches plans. It has one method, so that anything can be wrapped as one."""
 
     @property
     def name(self) -> str:
         """The name used in logs and reports, e.g. `openai:gpt-5-mini`."""
 
     def sample(self, prompt: Prompt, n: int) -> AsyncIterator[Reply]:
-        """Yield up to `n` independent replies, each as soon as it is there.
+        """Yield up to `n` independent replies, each as soon as it arrives.
 
-        The caller may stop early (deadline) and closes the iterator then. A draft that can give only some
-        of the replies yields those and then raises `DraftError`.
+        The caller may stop early (deadline) and then closes the iterator. A draft that can give only some of the
+        replies yields those and then raises `DraftError`.
         """
 
 
@@ -163,9 +163,9 @@ class Sketch:
     steps: tuple[Step, ...] = ()
     rescues: tuple[Rescue, ...] = ()
     unknown: tuple[str, ...] = ()
-    """Citations that name no span of this history: reported, never guessed at."""
+    """Citations that name no span of this history: reported, never guessed."""
     problem: str | None = None
-    """Why the reply is no plan at all; such a sketch does not vote."""
+    """Why the reply is not a plan; such a sketch does not vote."""
 
     @property
     def cited(self) -> frozenset[int]:
@@ -196,12 +196,12 @@ class Decision:
     """The steps that need it and the risks named for it, in the sketches' own words."""
     tokens: int
     note: str | None = None
-    """Why it stays, whole or as a skeleton, though too few sketches ask for it, or goes though enough of them do."""
+    """Why it stays though too few sketches ask for it, whole or as a skeleton, or goes though enough of them do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """The bound on what dropping the set can change: `loss <= m_max * (kappa * (set_utility + radius) + epsilon)`."""
+    """Bound on what dropping the set can change: `loss <= m_max * (kappa * (set_utility + radius) + epsilon)`."""
 
     set_utility: float
     """`û_S`: the share of sketches that cite any dropped span."""
@@ -212,45 +212,45 @@ class Certificate:
     bound: float
     assumptions: tuple[str, ...]
     kappa: float = 1.0
-    """How many times more often than the draft says the agent may need the set."""
+    """Factor by which the agent may need the set more often than the draft says."""
     epsilon: float = 0.0
-    """Added to that for needs that the draft never cites."""
+    """Added for needs that the draft never cites."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One event: the messages to send, and everything that led to them."""
+    """One event: the messages to send, and the evidence that led to them."""
 
     messages: Sequence[Message]
-    """The messages to send: the very list that came in unless `compressed`."""
+    """The messages to send: the input list itself unless `compressed`."""
     compressed: bool
     kept: tuple[int, ...] = ()
     dropped: tuple[int, ...] = ()
-    """Spans that did not stay whole."""
+    """Spans that did not stay whole, skeletons included."""
     skeletons: tuple[int, ...] = ()
     """The dropped spans whose thought and action stay."""
     rescued: tuple[int, ...] = ()
     pinned: tuple[int, ...] = ()
     utilities: Mapping[int, float] = field(default_factory=dict)
-    """`û_i` of every span, once sketches were drawn."""
+    """`û_i` of every span, if sketches were sampled."""
     sketches: tuple[Sketch, ...] = ()
     decisions: Sequence[Decision] = ()
-    """One for every span, once sketches were drawn; computed on first access."""
+    """One for every span, if sketches were sampled; computed on first access."""
     certificate: Certificate | None = None
     tokens_before: int = 0
     tokens_after: int = 0
     usage: Usage = Usage()
     latency: float = 0.0
     failure: str | None = None
-    """Why nothing was compressed although it was due; None when all went well or nothing was due."""
+    """Why nothing was compressed although it was due; None on success or if nothing was due."""
     warnings: tuple[str, ...] = ()
     history: History | None = None
-    """The history the decisions speak of; None when nothing was due."""
+    """The history that the decisions refer to; None if nothing was due."""
     prompt: str | None = None
-    """The name of the prompt the sketches were asked with, `focusctx` or `paper`; None when none were."""
+    """Name of the prompt that the sketches were sampled with, `focusctx` or `paper`; None without sketches."""
 
     def explain(self) -> str:
-        """The event in words: which spans were kept, dropped, rescued or pinned, by whom and why."""
+        """Explain the event in words: which spans were kept, dropped, rescued or pinned, by which sketch and why."""
         from .explain import explain
 
         return explain(self)
@@ -268,4 +268,4 @@ class Result:
 
 
 PinRule: TypeAlias = Callable[[Span], bool]
-"""A user's rule: True keeps the span, whatever the sketches say."""
+"""A custom rule: True keeps the span, whatever the sketches say."""

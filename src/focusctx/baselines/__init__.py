@@ -1,1 +1,1 @@
-"""Ways to make a history shorter, FOCUS among them: one per file, one protocol, usable outside the bench."""
+"""Methods to shorten a history, FOCUS among them: one per file, one protocol, usable outside the bench."""

@@ -1,4 +1,4 @@
-"""From `embedder="words"` to a function that embeds texts. `focusctx-bench` adds embedders that need a model."""
+"""Embedders by name, such as `embedder="words"`. `focusctx-bench` adds those that need a model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Vectors: TypeAlias = Sequence[Sequence[float]]
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """One vector per text, in their order."""
+    """One vector per text, in order."""
 
     vectors: Vectors
     usage: Usage = Usage()
@@ -42,7 +42,7 @@ _DIMENSIONS = 4096
 
 
 def embedder_from(embedder: str | Callable[[Sequence[str]], Any]) -> Embed:
-    """Return the embedder that a string names or that a function, sync or async, makes."""
+    """Return the embedder for a name, or wrap a sync or async function as one."""
     if callable(embedder):
         return _embed_with(embedder)
     if embedder == "words":
@@ -57,9 +57,9 @@ def embedder_from(embedder: str | Callable[[Sequence[str]], Any]) -> Embed:
 
 
 def embed_words(texts: Sequence[str]) -> list[list[float]]:
-    """Embed texts by the words in them, with no model: good enough where the same ids and names come back.
+    """Embed texts by the words in them, without a model: good enough where the same ids and names recur.
 
-    A word's place is its checksum, its value how often it occurs, on a logarithmic scale.
+    A word's position is its checksum, its value its frequency on a logarithmic scale.
     """
     return [_word_vector(text) for text in texts]
 
@@ -72,7 +72,7 @@ def _word_vector(text: str) -> list[float]:
 
 
 def _embed_with(function: Callable[[Sequence[str]], Any]) -> Embed:
-    """Make an embedder of any function. A sync one runs on a thread, so that it does not block the event loop."""
+    """Make an embedder from any function. A sync one runs on a thread, so that it does not block the event loop."""
 
     async def embed(texts: Sequence[str]) -> Embedded:
         if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):

@@ -1,4 +1,4 @@
-"""FIFO: the newest turns stay, however long or short they are. No budget, no model."""
+"""FIFO: the newest turns stay, whatever their length. No budget, no model."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Observation masking: the newest observations stay, older ones become a placeholder; thoughts and actions all stay.
+"""Observation masking: the newest observations stay, older ones become a placeholder; all thoughts and actions stay.
 
-No budget, no model. What stands where an observation was is `focusctx.wire.part.PLACEHOLDER`, unless the observation
-is shorter than that.
+No budget, no model. The placeholder is `focusctx.wire.part.PLACEHOLDER`; an observation shorter than that stays.
 """
 
 from __future__ import annotations

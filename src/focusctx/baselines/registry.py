@@ -1,4 +1,4 @@
-"""From a method's name to a factory that makes one for every run."""
+"""Method factories by name; each run gets a new method."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class MethodSettings:
     """Settings of all methods. Each reads only those it needs."""
 
     budget: int = 4096
-    """δ, of all methods but fifo and masking, which have none."""
+    """δ, for all methods except fifo and masking, which have none."""
     draft: Writer | None = None
     """The model that sketches plans for focus."""
     rollouts: int = 3
@@ -32,7 +32,7 @@ class MethodSettings:
     compressor: Writer | None = None
     """The model that writes summaries, for methods that need one; the draft by default."""
     embedder: str | Callable[[Sequence[str]], Any] | None = None
-    """For retrieval; see `embedders`."""
+    """The embedder for retrieval; see `embedders`."""
 
 
 Maker = Callable[[MethodSettings], Factory]
@@ -50,7 +50,7 @@ def method_from(name: str, settings: MethodSettings | None = None) -> Factory:
 
 
 def method_names() -> tuple[str, ...]:
-    """Return the names of all methods that are installed."""
+    """Return the names of all installed methods."""
     return tuple(dict.fromkeys((*_MAKERS, *plugin_names("methods"))))
 
 

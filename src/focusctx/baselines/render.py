@@ -1,4 +1,4 @@
-"""Turns as text, for models that read them: summarisers, embedders, optimisers."""
+"""Render turns as text for models: summarisers, embedders, optimisers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..types import History, Span
 
 
 def turn_as_text(span: Span) -> str:
-    """One turn, word for word."""
+    """Render one turn, word for word."""
     named = (("Thought", span.thought), ("Action", span.action), ("Observation", span.observation))
     return "\n".join(f"{name}: {text}" for name, text in named if text)
 
@@ -18,7 +18,7 @@ def turns_as_text(spans: Iterable[Span]) -> str:
 
 
 def told(history: History, spans: Sequence[Span]) -> str:
-    """Turns with the user's words between them, in their order. The first words, the task, are not among them."""
+    """Render turns with the user's words between them, in order. The first words, the task, are left out."""
     pieces: list[str] = []
     for span in spans:
         pieces.append(turns_as_text([span]))

@@ -1,4 +1,4 @@
-"""Retrieval: of the older turns, those most like the newest one stay, in their order."""
+"""Retrieval: the older turns most similar to the newest one stay, in order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .turnwise import Choice, NoChoice, Turnwise, droppable, problem_of
 
 
 class Retrieval(Turnwise):
-    """Chooses anew at every step at which the older turns have more tokens than the budget."""
+    """Chooses again at every step at which the older turns have more tokens than the budget."""
 
     name = "retrieval"
 
@@ -32,12 +32,12 @@ class Retrieval(Turnwise):
             return None
         usage = await self._learn([*older, history.spans[-1]])
         query = self._vectors[turn_as_text(history.spans[-1])]
-        # Sorting leaves turns that are equally alike in their order: the newer ones come last, and stay.
+        # The sort is stable: among equally similar turns the newer ones come last, and stay.
         ranked = sorted(older, key=lambda span: _dot(query, self._vectors[turn_as_text(span)]))
         return Choice([span.index for span in ranked[-self._top :]], usage=usage)
 
     async def _learn(self, spans: Sequence[Span]) -> Usage:
-        """Embed what was not embedded before."""
+        """Embed texts that were not embedded before."""
         new = list(dict.fromkeys(text for span in spans if (text := turn_as_text(span)) not in self._vectors))
         if not new:
             return Usage()
@@ -46,14 +46,14 @@ class Retrieval(Turnwise):
             vectors = [_unit(vector) for vector in embedded.vectors]
             if len(vectors) != len(new) or len({len(vector) for vector in vectors}) != 1:
                 raise ValueError("the embedder gave vectors of other numbers or lengths than were asked for")
-        except Exception as error:  # an embedder is anyone's code: whatever it raises, the agent goes on
+        except Exception as error:  # an embedder may raise anything, and the agent must go on
             raise NoChoice(problem_of(error), unanswered=True) from error
         self._vectors.update(zip(new, vectors, strict=True))
         return embedded.usage
 
 
 def _unit(vector: Sequence[float]) -> list[float]:
-    """The vector with length 1, so that a product is a cosine. One with no direction, of no words, is like nothing."""
+    """Scale the vector to length 1, so that a product is a cosine. A zero vector (no words) is like nothing."""
     length = math.sqrt(math.fsum(float(value) ** 2 for value in vector))
     return [float(value) / length if 0 < length < math.inf else 0.0 for value in vector]
 

@@ -1,4 +1,4 @@
-"""The `focusctx` command. One file per command; what they need is imported when they run."""
+"""The `focusctx` command. One file per command; dependencies are imported when a command runs."""
 
 from .main import main
 

@@ -1,4 +1,4 @@
-"""`focusctx compress`: a trace in, the compressed trace out, and a table of what became of each span."""
+"""`focusctx compress`: write the compressed trace, and a table with the outcome for each span."""
 
 from __future__ import annotations
 

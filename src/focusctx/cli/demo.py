@@ -1,4 +1,4 @@
-"""`focusctx demo`: the whole job on a history that comes with the package; no key, no network."""
+"""`focusctx demo`: compress a history that comes with the package; no key, no network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compressing conversations one after the other, with a sign of life on the terminal."""
+"""Compress conversations one after the other, with progress on the terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def results_of(
     focus: Focus, entries: Sequence[Conversation | SavedResult], arguments: argparse.Namespace
 ) -> list[Result]:
-    """One result per entry. Progress is shown on standard error, and only on a terminal."""
+    """Return one result per entry. Progress is shown on standard error, and only on a terminal."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     console = console_on(sys.stderr)
@@ -44,7 +44,7 @@ def results_of(
 
 
 def warn_of_failures(entries: Sequence[Conversation | SavedResult], results: Sequence[Result]) -> None:
-    """A failed draft leaves the history as it is: no error, but nothing to overlook either."""
+    """Warn of failed drafts: they leave the history unchanged, which is not an error but must not be overlooked."""
     for entry, result in zip(entries, results, strict=True):
         if result.failure is not None:
             sys.stderr.write(printable(f"focusctx: warning: {entry.name} not compressed: {result.failure}\n"))

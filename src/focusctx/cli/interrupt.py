@@ -1,4 +1,4 @@
-"""Ctrl-C in a command that takes long: it ends at once and says how to go on."""
+"""Handle Ctrl-C in a long command: end at once and say how to continue."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def interruptible(and_then: str = GOES_ON) -> Iterator[None]:
 def _stop(number: int, _: object) -> None:
     import asyncio
 
-    signal.signal(number, signal.default_int_handler)  # whoever asks twice does not want to wait
+    signal.signal(number, signal.default_int_handler)  # a second signal stops at once
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
         raise KeyboardInterrupt from None
-    # Raised in the middle of a task, it would be reported as that task's failure, with a traceback.
+    # Raised inside a task, KeyboardInterrupt would be reported as that task's failure, with a traceback.
     for task in asyncio.all_tasks(loop):
         task.cancel()
-    loop.call_soon_threadsafe(lambda: None)  # which may be asleep
+    loop.call_soon_threadsafe(lambda: None)  # wake the loop, which may be asleep

@@ -1,4 +1,4 @@
-"""The parser, and what the shell gets back: exit codes and one-line errors."""
+"""The command's parser, exit codes and one-line errors."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ try it without a key, a model or a network:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command. Never raises for what a user can do wrong; `--help` and `--version` exit."""
+    """Run one command. Never raises for a user's mistakes; `--help` and `--version` exit."""
     _prepare_streams()
     try:
         code = _run(argv)
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader, `head` perhaps, has seen enough
+    except BrokenPipeError:  # the reader, perhaps `head`, closed the pipe
         _discard_stdout()
         code = 141
     except KeyboardInterrupt:
@@ -84,30 +84,30 @@ def _parser() -> argparse.ArgumentParser:
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse with errors of one line, like all others here."""
+    """argparse with one-line errors, like all others here."""
 
     def error(self, message: str) -> NoReturn:
         raise Problem(f"{message}; see `{self.prog} --help`")
 
 
 def _complain(message: str) -> int:
-    # A cause may bring details on further lines; the first one is what happened.
+    # A cause may add details on further lines; the first one says what happened.
     first = message.strip().split("\n", 1)[0].replace(". Known forms:", "; `--help` lists the known forms")
     sys.stderr.write(f"focusctx: {first}\n")
     return 2
 
 
 def _prepare_streams() -> None:
-    """Whatever a trace holds must be printable: escape what the terminal's encoding lacks."""
+    """Make any trace printable: escape characters that the terminal's encoding lacks."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    # The commands say themselves why a history was passed on; the log line would say it twice.
+    # The commands report themselves why a history was passed on; a log line would repeat it.
     logging.getLogger("focusctx").addHandler(logging.NullHandler())
 
 
 def _discard_stdout() -> None:
-    """Let what is still buffered go nowhere, or Python reports the broken pipe once more at exit."""
+    """Discard buffered output, or Python reports the broken pipe again at exit."""
     try:
         descriptor = sys.stdout.fileno()
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the compressor they ask for."""
+"""Options that several commands share, and the compressor they describe."""
 
 from __future__ import annotations
 
@@ -129,14 +129,14 @@ def add_threshold(group: argparse._ArgumentGroup) -> None:
 
 
 def focus_from(arguments: argparse.Namespace) -> Focus:
-    """The compressor the options describe."""
+    """Create the compressor that the options describe."""
     from ..compressor import Focus
     from ..drafts.registry import draft_from
 
     try:
         draft = draft_from(arguments.draft)
     except ConfigError as error:
-        # Where the error lists all forms itself, the help does it better.
+        # If the error lists all forms, refer to the help, which does it better.
         what = str(error).split(" Known forms:")[0].rstrip(".")
         raise Problem(f"{what}; `focusctx compress --help` lists the drafts") from error
     return Focus(

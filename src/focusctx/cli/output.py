@@ -1,4 +1,4 @@
-"""Writing files whole or not at all, and text that any terminal can take."""
+"""Write files whole or not at all, as text that any terminal accepts."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from .problem import Problem
 
 
 def names_file(target: str | None) -> bool:
-    """True if --out names a file; no --out, or `-`, is standard output."""
+    """True if --out names a file; no --out, or `-`, means standard output."""
     return target not in (None, "-")
 
 
 @contextmanager
 def writing(target: str | None) -> Iterator[IO[bytes]]:
-    """A binary file that takes the target's place when all went well, or standard output.
+    """Open a binary file that replaces the target on success, or standard output.
 
-    It is opened before the work begins: a path that cannot be written is found before the draft is paid for.
+    It is opened before the work begins, so that an unwritable path is found before the draft is paid for.
     """
     if target is None or target == "-":
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    path = Path(target).resolve()  # through a link, so that the link stays one
+    path = Path(target).resolve()  # resolve a link, so that the link itself stays
     if path.is_dir():
         raise Problem(f"{target} is a folder; give --out the name of a file")
     if path.exists() and not path.is_file():  # /dev/null, a pipe: nothing to replace
@@ -40,7 +40,7 @@ def writing(target: str | None) -> Iterator[IO[bytes]]:
 
 
 def write_line(file: IO[bytes], text: str) -> None:
-    """The text and a line end. A lone surrogate, legal in JSON, becomes the escape it was written as."""
+    """Write the text and a line end. A lone surrogate, legal in JSON, becomes the escape it was written as."""
     file.write(text.encode("utf-8", "backslashreplace") + b"\n")
 
 
@@ -56,7 +56,7 @@ def _replacing(path: Path, target: str) -> Iterator[IO[bytes]]:
         if path.exists():
             beside.chmod(path.stat().st_mode)
         beside.replace(path)
-    except BaseException:  # Ctrl-C too: no half file stays behind
+    except BaseException:  # also on Ctrl-C: leave no partial file behind
         beside.unlink(missing_ok=True)
         raise
 

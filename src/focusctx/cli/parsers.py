@@ -1,4 +1,4 @@
-"""A subcommand's parser, as all of ours are."""
+"""Create subcommands' parsers with common settings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def parser_for(parts: Commands, name: str, help: str, description: str, epilog: 
 
 
 def commands_of(parser: argparse.ArgumentParser) -> Commands:
-    """The group that subcommands are added to; without a subcommand the parser shows its help."""
+    """Return the group that subcommands are added to; without a subcommand the parser shows its help."""
 
     def show_help(_: argparse.Namespace) -> int:
         parser.print_help(sys.stderr)

@@ -1,6 +1,6 @@
-"""`focusctx replay`: recorded runs, compressed as they would have been, held against what then happened.
+"""`focusctx replay`: compress recorded runs as they would have been, and compare with what happened next.
 
-`run` is here, in `replay_run.py`; the other subcommands come with `focusctx-bench`.
+`run` is in `replay_run.py`; the other subcommands come with `focusctx-bench`.
 """
 
 from __future__ import annotations

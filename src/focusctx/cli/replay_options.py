@@ -1,4 +1,4 @@
-"""The options that the parts of `focusctx replay` share, and what they ask for."""
+"""Options that the subcommands of `focusctx replay` share, and the objects they describe."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def runs_of(arguments: argparse.Namespace) -> list[Run]:
 
 
 def budgets_of(arguments: argparse.Namespace, runs: list[Run]) -> dict[str, int]:
-    """δ for each file, said where it was chosen here."""
+    """Return δ for each file; print it if it was chosen here."""
     from ..replay.budgets import budgets_for
     from .terminal import printable
 
@@ -111,7 +111,7 @@ def budgets_of(arguments: argparse.Namespace, runs: list[Run]) -> dict[str, int]
 def plan_of(
     arguments: argparse.Namespace, runs: list[Run], recorded: list[Recorded], more: tuple[str, ...] = ()
 ) -> Plan:
-    """What the options ask for; `more` are methods that only this command has."""
+    """Build the plan that the options describe; `more` are methods that only this command has."""
     from ..replay.methods import ANY_FORMAT
     from ..replay.runner import Plan
 
@@ -145,7 +145,7 @@ def recorded_of(arguments: argparse.Namespace, runs: list[Run]) -> list[Recorded
 
 
 def sketches_in(path: Path, runs: list[Run]) -> list[Recorded]:
-    """All that a file has, which must be of these runs, at least some."""
+    """Return all recorded sketches of a file; at least some must belong to these runs."""
     from ..replay.sketches import Sketches
 
     recorded = list(Sketches(path))
@@ -158,7 +158,7 @@ def sketches_in(path: Path, runs: list[Run]) -> list[Recorded]:
 
 
 def folder_of(arguments: argparse.Namespace) -> Path:
-    """Where records go: the same place for the same data."""
+    """Return the folder for records, always the same for the same data."""
     names = "-".join(dict.fromkeys(path.resolve().name.removesuffix(".jsonl") for path in arguments.data))
     folder: Path = arguments.out or Path("focusctx-replay") / names[:100]
     return folder
@@ -177,7 +177,7 @@ def _budget(text: str) -> int | None:
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    """`fill=0.45` as the setting it names; what is no JSON is a word."""
+    """Parse a setting such as `fill=0.45`; a value that is not JSON is a word."""
     name, equals, value = text.partition("=")
     if not equals:
         raise Problem(f"--set wants KEY=VALUE, got {text!r}")

@@ -1,4 +1,4 @@
-"""`focusctx replay run`: recorded runs, step by step, under every method."""
+"""`focusctx replay run`: go through recorded runs, step by step, under every method."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def prepared(arguments: argparse.Namespace, more: tuple[str, ...] = ()) -> tuple[Plan, ReplayFolder]:
-    """What is to be replayed, and the folder that its records go to, which is said; `more` as for `plan_of`."""
+    """Return the plan and the folder for its records, and print the folder; `more` as for `plan_of`."""
     from ..replay.folder import ReplayFolder
     from .replay_options import folder_of, plan_of, recorded_of, runs_of
     from .terminal import printable
@@ -69,7 +69,7 @@ def prepared(arguments: argparse.Namespace, more: tuple[str, ...] = ()) -> tuple
 
 
 def finish(folder: Path, tally: ReplayTally) -> int:
-    """Return the exit code, and say on standard error why there is more to do."""
+    """Return the exit code, and report on standard error what is left to do."""
     from .terminal import printable
 
     say = sys.stderr.write

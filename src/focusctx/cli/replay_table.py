@@ -1,4 +1,4 @@
-"""What a replay found, as a table on the terminal: a line for each method, under the name of each file."""
+"""The results of a replay as tables on the terminal: one per file, with one line per method."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Columns: TypeAlias = Mapping[str, Callable[[Line[R]], str]]
 
 
 def print_walks(console: Console, records: Iterable[RunRecord], model: str) -> None:
-    """`model` is the one at whose prices calls are reckoned."""
+    """Print the table of walks; `model` is the one whose prices apply to calls."""
     columns: Columns[RunRecord] = {
         "runs": lambda line: str(line.runs),
         "recall": _with_interval(measures.recall),
@@ -95,7 +95,7 @@ def _print(console: Console, title: str, records: Sequence[R], columns: Columns[
 
 
 def _lost(console: Console, records: Sequence[RunRecord | PointRecord]) -> None:
-    """Words of the user that some view lacked: there may be none."""
+    """Print how many of the user's words some view lacked; there must be none."""
     lost = sum(record.words_lost for record in records)
     console.print(f"words of the user or of system prompts lost: {lost}", style="bold red" if lost else "")
 

@@ -1,4 +1,4 @@
-"""Commands of `focusctx-bench`: added where it is installed; elsewhere they say how to install it."""
+"""Commands of `focusctx-bench`: added if it is installed; otherwise they say how to install it."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def add_to(commands: Any) -> None:
     )
     add("--otel", action="store_true", default=None, help="send OpenTelemetry traces and metrics (focusctx[otel])")
     add_settings(parser)
-    parser.set_defaults(run=run, **dict.fromkeys(DEFAULTS))  # to tell what was asked for from what was not
+    parser.set_defaults(run=run, **dict.fromkeys(DEFAULTS))  # None marks options that were not given
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -93,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings = _settings(arguments, file)
     focus = focus_from(_how_to_compress(arguments, file))
     _check_draft(focus, settings)
-    store = settings.store_url  # here, where a folder that cannot be made is still a wrong setting
+    store = settings.store_url  # before serving, so that an unusable folder is reported as a wrong setting
     _log_to_stderr()
 
     def started(address: str) -> None:
@@ -153,7 +153,7 @@ def _how_to_compress(arguments: argparse.Namespace, file: File) -> argparse.Name
 
 
 def _check_draft(focus: Focus, settings: Settings) -> None:
-    """A shell in which agents find the proxy is one in which a draft finds it, too."""
+    """Refuse a draft that would call this proxy itself: OPENAI_BASE_URL may point agents and drafts to it."""
     endpoint = getattr(focus.draft, "endpoint", None)
     if endpoint is not None and settings.is_own(endpoint.url):
         raise Problem(
@@ -163,7 +163,7 @@ def _check_draft(focus: Focus, settings: Settings) -> None:
 
 
 def _from_elsewhere(address: str) -> str:
-    """The proxy's address as others can reach it: where it listens on every one, by the name of this machine."""
+    """Return the address at which others reach the proxy: by this machine's name if it listens on all interfaces."""
     from ..proxy.settings import is_everywhere, machine
 
     parts = urlsplit(address)
@@ -177,7 +177,7 @@ def _without_password(url: str) -> str:
 def _log_to_stderr() -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
-    # The proxy has a line of its own for each event, with the words for a dry run.
+    # The proxy logs its own line for each event, with the words for a dry run.
     handler.addFilter(lambda record: record.name != "focusctx" or record.levelno > logging.INFO)
     log = logging.getLogger("focusctx")
     log.addHandler(handler)

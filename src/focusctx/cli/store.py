@@ -1,4 +1,4 @@
-"""`focusctx store`: look into a store, remove old conversations from it, and give the space back."""
+"""`focusctx store`: list a store, remove old conversations from it, and give the space back."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _vacuum(arguments: argparse.Namespace) -> int:
 
 
 def _open(url: str) -> SQLiteStore:
-    """Open the file that a URL or a path names; a file that is not there is not made."""
+    """Open the file that a URL or a path names; a missing file is not created."""
     from ..session.stores import store_from
     from ..session.stores.sqlite import SQLiteStore
 

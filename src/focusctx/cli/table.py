@@ -1,4 +1,4 @@
-"""The spans of one event as a table, a line each."""
+"""The spans of one event as a table, one line each."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _COLOURS = {
     "dropped": "red",
 }
 _LONGEST = 200
-"""More than any window shows of a cell."""
+"""More characters of a cell than any window shows."""
 _WIDE = 100
 _NARROWEST = 10
 
 
 def print_events(console: Console, events: Sequence[tuple[str, Result]], budget: int, *, failures: bool = True) -> None:
-    """Each event under its name, and the total; a single one needs neither. Without `failures` those that failed are
-    left out, for a caller who says elsewhere why."""
+    """Print each event under its name, and the total; a single event needs neither. Without `failures` failed events
+    are left out, for callers that report them elsewhere."""
     shown = [(name, result) for name, result in events if failures or result.failure is None]
     if len(events) == 1:
         for _, result in shown:
@@ -63,7 +63,7 @@ def what(span: Span) -> str:
 
 
 def why(decision: Decision, sketches: int) -> str:
-    """The reason that counted: what pinned the span, what cites it, or that too few did."""
+    """Return the deciding reason: what pinned the span, what cites it, or that too few did."""
     if decision.pinned:
         return decision.pinned
     if decision.fate in ("kept", "rescued") and decision.reasons:
@@ -72,7 +72,7 @@ def why(decision: Decision, sketches: int) -> str:
 
 
 def numbers(values: Sequence[int]) -> str:
-    """1, 2, 3 and 5 as `1-3,5`."""
+    """Format 1, 2, 3 and 5 as `1-3,5`."""
     runs = [
         [value for _, value in run]
         for _, run in groupby(enumerate(sorted(values)), key=lambda place: place[1] - place[0])
@@ -89,7 +89,7 @@ def _table(result: Result, width: int) -> Table:
     wide = width >= _WIDE
     names = ("span", "tokens", "utility", "decision", "cited by" if wide else "by")
     fixed = [max(len(name), *(len(row[column]) for row in rows)) for column, name in enumerate(names)]
-    # Ids and numbers are never cut; the two texts share what room there is.
+    # Ids and numbers are never cut; the two texts share the remaining room.
     gaps = (len(names) + 1) * (2 if wide else 1)
     room = max(width - sum(fixed) - gaps, 2 * _NARROWEST)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, int(wide), 0, 0), pad_edge=False)

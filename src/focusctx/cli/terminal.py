@@ -1,4 +1,4 @@
-"""Text on a terminal. What traces hold is untrusted: no control character of theirs reaches the screen."""
+"""Text on a terminal. Traces are untrusted: none of their control characters reaches the screen."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _PIPE_WIDTH = 140
-"""Width of a line when no window says otherwise."""
+"""Width of a line if there is no window."""
 
 
 def console_on(stream: TextIO) -> Console:
-    """Colour on a terminal, plain text in a pipe; NO_COLOR, FORCE_COLOR and COLUMNS are honoured."""
+    """Return a console: colour on a terminal, plain text in a pipe; honours NO_COLOR, FORCE_COLOR and COLUMNS."""
     from rich.console import Console
 
     console = Console(file=stream, highlight=False, markup=False, emoji=False)
@@ -23,13 +23,13 @@ def console_on(stream: TextIO) -> Console:
 
 
 def printable(text: str) -> str:
-    """The text with escapes, bells and direction marks made visible; line ends stay."""
+    """Replace escapes, bells and direction marks with a visible character; line ends stay."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() or char == "\n" else "\ufffd" for char in text.expandtabs(4))
 
 
 def short(text: str, limit: int) -> str:
-    """The beginning of a text, on one line."""
+    """Return the beginning of a text, on one line."""
     line = printable(" ".join(text[: 4 * limit].split()))
     return line if len(line) <= limit and len(text) <= 4 * limit else f"{line[: limit - 1]}…"

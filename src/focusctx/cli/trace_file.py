@@ -1,7 +1,7 @@
-"""Traces as people keep them: a list, an object around a list, or one of these per line.
+"""Trace files: a list, an object around a list, or one of these per line.
 
-Whatever the shape, what comes out has it too, and a conversation that was not compressed is written back with
-the very characters it came in.
+The output has the same shape as the input, and a conversation that was not compressed is written back character for
+character.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _JSONL = (".jsonl", ".ndjson")
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """One message list and the place it stands in."""
+    """One message list and its place in the file."""
 
     name: str
     text: str
@@ -44,7 +44,7 @@ class Conversation:
         return found
 
     def with_messages(self, messages: Sequence[Message]) -> str:
-        """The same JSON with these messages in it."""
+        """Return the original JSON with these messages in it."""
         if messages is self.messages:
             return self.text
         value = messages if self.field is None else {**self.value, self.field: messages}
@@ -60,7 +60,7 @@ class SavedResult:
 
 
 def read_trace(source: str, format: str | None = None) -> list[Conversation | SavedResult]:
-    """Everything in the file, checked, so that a bad last line is found before the first draft is paid for."""
+    """Read and check the whole file, so that a bad last line is found before the first draft is paid for."""
     name = "standard input" if source == "-" else source
     text = _decoded(_read(source), name)
     entries = [_entry(value, part, place) for value, part, place in _values(text, name)]
@@ -71,7 +71,7 @@ def read_trace(source: str, format: str | None = None) -> list[Conversation | Sa
 
 
 def conversations_in(entries: Sequence[Conversation | SavedResult]) -> list[Conversation]:
-    """The entries, if none of them has been compressed already."""
+    """Return the entries, if none of them is a saved result."""
     for entry in entries:
         if isinstance(entry, SavedResult):
             raise Problem(f"{entry.name} is a saved Result; `focusctx explain` shows it")
@@ -100,7 +100,7 @@ def _decoded(data: bytes, name: str) -> str:
 
 
 def _values(text: str, name: str) -> list[tuple[Any, str, str]]:
-    """Each JSON value, the characters it was read from, and what to call it."""
+    """Return each JSON value, the characters it was read from, and its name for messages."""
     lines = [(number, line.strip()) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if not name.endswith(_JSONL):
         try:
@@ -108,7 +108,7 @@ def _values(text: str, name: str) -> list[tuple[Any, str, str]]:
         except json.JSONDecodeError as error:
             if len(lines) == 1 or not _is_json(lines[0][1]):
                 raise Problem(f"{name} is no JSON: {_place(error.lineno, error)}") from error
-        except (ValueError, RecursionError) as error:  # a number of thousands of digits, endless nesting
+        except (ValueError, RecursionError) as error:  # a number with thousands of digits, or endless nesting
             raise Problem(f"{name} cannot be read as JSON: {error}") from error
     return [(_line(line, number, name), line, f"{name} line {number}") for number, line in lines]
 

@@ -1,4 +1,4 @@
-"""What providers reject, one rule per file, and the list of all."""
+"""Rules that providers enforce on message lists, one per file, and the list of all."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
 
 
 def violations(messages: Sequence[Message], format: str) -> list[Violation]:
-    """Every place where the list breaks a rule of its format, in order."""
+    """Return every place where the list breaks a rule of its format, in order."""
     return sorted(violation for rule in RULES[format] for violation in rule(messages))
 
 

@@ -1,6 +1,6 @@
-"""Anthropic: all results of a turn's tool calls stand in the user message right after it, and nowhere else.
+"""Anthropic: all results of a turn's tool calls are in the user message right after it, and nowhere else.
 
-The API joins consecutive messages of one role, so runs of them are judged as one message.
+The API joins consecutive messages of one role, so runs of them are checked as one message.
 """
 
 from __future__ import annotations

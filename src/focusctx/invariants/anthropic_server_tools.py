@@ -1,4 +1,4 @@
-"""Anthropic: a server tool's use and its result stand in the same assistant turn, the result after the use.
+"""Anthropic: a server tool's use and its result are in the same assistant turn, the result after the use.
 
 The turn lasts until the user speaks: results of the agent's own tools do not end it.
 """

@@ -1,4 +1,4 @@
-"""Anthropic: a system message amid the others stands after the user's turn and before the model's, or last."""
+"""Anthropic: a system message among the others comes after the user's turn and before the model's, or last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The inside of a message, for rules to look at: its typed blocks, or what kind of Responses item it is."""
+"""Helpers for rules: the typed blocks of a message, and the kind of a Responses item."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 
 def blocks_in(holder: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The typed blocks of a message or tool result; none where the content is plain text."""
+    """Yield the typed blocks of a message or tool result; none if the content is plain text."""
     content = holder.get("content")
     if isinstance(content, list | tuple):
         yield from (block for block in content if isinstance(block, Mapping) and isinstance(block.get("type"), str))
 
 
 def item_kind(item: Mapping[str, Any]) -> str:
-    """The type of a Responses item: messages and references may leave it out."""
+    """Return the type of a Responses item; messages and references may omit it."""
     return str(item.get("type") or ("message" if "role" in item else "item_reference"))
 
 

@@ -1,7 +1,7 @@
 """Chat Completions: every tool call is answered before the next turn, and every answer has its call.
 
-Calls at the very end may still wait. Roles a provider does not know (recorders add some) are passed over.
-Ids are matched within one batch only: some servers use the same ids again in every turn.
+Calls at the very end may still wait. Roles a provider does not know (recorders add some) are skipped. Ids are matched
+within one batch only: some servers reuse ids in every turn.
 """
 
 from __future__ import annotations

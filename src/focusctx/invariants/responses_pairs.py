@@ -1,8 +1,8 @@
 """Responses: calls and outputs pair by `call_id`, the output after the call; only calls at the end may still wait.
 
-Asynchronous calls may wait while the conversation goes on. And two things may take the place of what is not
-seen: the response before (`previous_response_id`) for outputs that stand before anything the model made, and
-references, each for one call or one output.
+Asynchronous calls may wait while the conversation goes on. Two things may stand in for hidden items: the previous
+response (`previous_response_id`) for outputs that come before anything the model made, and references, each for one
+call or one output.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def responses_calls_and_outputs_pair(messages: Sequence[Message]) -> Iterator[Vi
 
 
 def _identity(item: Message, kind: str) -> str | None:
-    """What pairs a call with its output; None for hosted calls, which carry their output inside."""
+    """Return the id that pairs a call with its output; None for hosted calls, which contain their output."""
     other = {
         "mcp_approval_request": "id",
         "mcp_approval_response": "approval_request_id",

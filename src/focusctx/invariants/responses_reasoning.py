@@ -1,4 +1,4 @@
-"""Responses: a reasoning item stands directly before the item it led to."""
+"""Responses: a reasoning item comes directly before the item it led to."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Responses: a reference stands with the rest of its step, or the provider refuses the request.
+"""Responses: a reference stays with the rest of its step, or the provider refuses the request.
 
-A reference to reasoning stands directly before the item it led to, and a call given by reference has its output before
-the conversation goes on. An item stored under an id of no known kind may be a call as well as an output.
+A reference to reasoning comes directly before the item it led to, and a call given by reference has its output before
+the conversation goes on. An item whose id shows no known kind may be a call or an output.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every provider rule looks like."""
+"""The interface of a provider rule."""
 
 from __future__ import annotations
 

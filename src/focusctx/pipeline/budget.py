@@ -1,4 +1,4 @@
-"""Step 2, budget: is compression due, and which spans may no method drop?"""
+"""Step 2, budget: is compression due, and which spans must never be dropped?"""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ NEWER = "newer than the sketches"
 
 
 def over_budget(history: History, config: FocusConfig) -> bool:
-    """`|H_t| > δ`."""
+    """True if the history exceeds the budget: `|H_t| > δ`."""
     return history.tokens > config.budget
 
 
 def pinned_spans(history: History, pin: PinRule | None) -> dict[int, str]:
-    """The spans that stay whatever the sketches say, each with the reason."""
+    """Return the spans that stay whatever the sketches say, each with the reason."""
     newest = history.newest
     pinned = {span.index: reason for span in history.spans if (reason := _reason(span, newest, pin))}
     return {**leaders_of(history, pinned.keys()), **pinned}

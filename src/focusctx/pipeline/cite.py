@@ -1,8 +1,8 @@
-"""Step 4, cite: read a draft's reply into steps, the spans they cite, and rescues.
+"""Step 4, cite: parse a draft's reply into steps, the spans they cite, and rescues.
 
-Models write the two line forms with numbers, bullets, bold type, code fences, other brackets or none; all of
-that is read. Nothing is guessed: an id that names no span of this history is reported as unknown, and a
-reply in which no dependency list can be read is no plan and does not vote.
+Models write the two line forms with numbers, bullets, bold type, code fences, other brackets or none; all of these are
+accepted. Nothing is guessed: an id that names no span of this history is reported as unknown, and a reply without any
+readable dependency list is not a plan and does not vote.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NOTHING = re.compile(
 
 
 def read_sketch(text: str, spans: int | Collection[int], *, truncated: bool = False) -> Sketch:
-    """The plan in a reply about a history of spans 1 to `spans`, or of just the spans listed."""
+    """Parse the plan in a reply about a history of spans 1 to `spans`, or of exactly the spans listed."""
     known = range(1, spans + 1) if isinstance(spans, int) else spans
     steps: list[Step] = []
     rescues: list[Rescue] = []
@@ -64,14 +64,14 @@ def _no_plan(sketch: Sketch, problem: str) -> Sketch:
 
 
 def _lines(text: str, truncated: bool) -> Iterator[str]:
-    """The reply's lines without a reasoning model's preamble and without decoration."""
+    """Yield the reply's lines without a reasoning model's preamble and without decoration."""
     text = _THINKING.sub("", text)
     if "</think>" in text:  # some servers strip only the opening tag
         text = text.rsplit("</think>", 1)[1]
     text = _UNFINISHED_THINKING.sub("", text)
     lines = text.splitlines()
     if truncated and lines:
-        lines.pop()  # cut anywhere, perhaps between the digits of an id
+        lines.pop()  # may be cut anywhere, even between the digits of an id
     for line in lines:
         plain = _EMPHASIS.sub("", _DECORATION.sub("", line)).strip()
         if plain:
@@ -79,7 +79,7 @@ def _lines(text: str, truncated: bool) -> Iterator[str]:
 
 
 def _add_step(steps: list[Step], head: str, cites: tuple[int, ...]) -> None:
-    """A line with dependencies: a step of its own, or the second half of the step line before it."""
+    """Add a line with dependencies: a new step, or the second half of the step line before it."""
     named = _STEP.match(head)
     text = (named["text"] if named else head).strip(" |")
     if text or not steps:
@@ -89,7 +89,7 @@ def _add_step(steps: list[Step], head: str, cites: tuple[int, ...]) -> None:
 
 
 def _add_plain(line: str, steps: list[Step], rescues: list[Rescue]) -> None:
-    """A line without a list: a step whose list comes next, a reason that wrapped, or talk."""
+    """Handle a line without a list: a step whose list comes next, a reason on its own line, or text to ignore."""
     reason = _REASON.match(line)
     if reason is not None and rescues and not rescues[-1].reason:
         rescues[-1] = Rescue(rescues[-1].spans, reason["text"].strip())
@@ -98,7 +98,7 @@ def _add_plain(line: str, steps: list[Step], rescues: list[Rescue]) -> None:
 
 
 class _Ids:
-    """The ids at the start of a list's text; what follows them is commentary."""
+    """The ids at the start of a list's text; anything after them is commentary."""
 
     def __init__(self, text: str, spans: Collection[int]) -> None:
         self.unknown: list[str] = []

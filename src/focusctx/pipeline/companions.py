@@ -1,4 +1,4 @@
-"""Spans that must stay because of what stays: the reasoning a step goes on from, the turns around a system message."""
+"""Spans that must stay because others stay: the reasoning that a step continues, the turns around a system message."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from ..types import History
 
 
 def companions_of(history: History, chosen: Collection[int], config: FocusConfig) -> dict[int, str]:
-    """The spans that have to be kept beside the chosen ones, each with the reason."""
+    """Return the spans that must be kept besides the chosen ones, each with the reason."""
     concerned = history.format == "anthropic" and config.dropped == "remove"
     neighbours = _neighbours(history, chosen) if concerned else {}
     return {**neighbours, **leaders_of(history, {*chosen, *neighbours})}
 
 
 def leaders_of(history: History, chosen: Collection[int]) -> dict[int, str]:
-    """Spans that must stay too, because a chosen one goes on from the hidden reasoning in them."""
+    """Return the spans that must stay because a chosen one continues their hidden reasoning."""
     return {
         span.needs: f"holds the reasoning that {span.label} goes on from"
         for span in history.spans
@@ -25,14 +25,14 @@ def leaders_of(history: History, chosen: Collection[int]) -> dict[int, str]:
 
 
 def _neighbours(history: History, chosen: Collection[int]) -> dict[int, str]:
-    """Anthropic takes a system message amid the others only after the user's turn and before the model's.
+    """Return the spans that must stay around a system message.
 
-    Where dropping would put two of them together, the step before the second stays; where it would put one before
-    the user's words, the step after it.
+    Anthropic accepts one only between a user's turn and the model's. If dropping would put two system messages
+    together, the step before the second stays; if it would put one before the user's words, the step after it stays.
     """
     stays = {0, *chosen}
     found: dict[int, str] = {}
-    last, first_gone, last_gone = "", 0, 0  # the role kept last, and the first and last span dropped since
+    last, first_gone, last_gone = "", 0, 0  # the last kept role, and the first and last span dropped since
     for message, owner in zip(history.messages, history.owners, strict=True):
         role = message.get("role", "")
         owners = (owner,) if isinstance(owner, int) else owner

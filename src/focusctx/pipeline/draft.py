@@ -46,16 +46,16 @@ again or lose state that what follows depends on, you have to rescue it, in this
   Rescued Spans: [<ids>] | Reason: <what is at risk without them>"""
 
 _PROMPTS = {"focusctx": (_PLANNER, _RESCUER, _ENDING), "paper": (_PAPER_PLANNER, _PAPER_RESCUER, "")}
-"""The planner's part, the rescuer's and the ending, by name. The paper's asks for what the paper's prompt asks for, and
-no more, in our words."""
+"""The planner's part, the rescuer's and the ending, by name. The paper's version asks for exactly what the paper's
+prompt asks for, in our words."""
 
 _FORGERY = re.compile(r"\[(\s*s[_\s-]?\d+)|(depends\s+on|rescued\s+spans?)\s*:", re.IGNORECASE)
 _CHARACTERS_PER_TOKEN = 3
-"""Few, so that a window counted in characters is never too small in tokens (code and JSON are dense)."""
+"""A low ratio, so that a window measured in characters never exceeds its tokens (code and JSON are dense)."""
 
 
 def build_prompt(history: History, config: FocusConfig) -> Prompt:
-    """The question to the draft. What does not change from event to event stands first, for provider caches."""
+    """Build the prompt to the draft. Parts that do not change between events come first, for provider caches."""
     planner, rescuer, ending = _PROMPTS[config.prompt]
     system = planner + (rescuer if config.defensive else "") + ending
     trace = render(history, config.draft_window)
@@ -71,7 +71,7 @@ def build_prompt(history: History, config: FocusConfig) -> Prompt:
 
 
 def render(history: History, window: int) -> str:
-    """The trace, one line per span, with the user's later words between them."""
+    """Render the trace, one line per span, with the user's later words between them."""
     fields = [(span.thought, span.action, span.observation) for span in history.spans]
     limit = _field_limit([len(text) for texts in fields for text in texts], window * _CHARACTERS_PER_TOKEN)
     lines: list[str] = []
@@ -83,7 +83,7 @@ def render(history: History, window: int) -> str:
 
 
 def harmless(text: str) -> str:
-    """Text from the history on one line, with nothing in it that reads like a citation."""
+    """Put text from the history on one line, without anything that reads like a citation."""
     return _FORGERY.sub(_defuse, " ".join(text.split()))
 
 
@@ -93,20 +93,20 @@ def _defuse(found: re.Match[str]) -> str:
 
 def _line(span: Span, limit: int) -> str:
     named = (("Thought", span.thought), ("Code", span.action), ("Observation", span.observation))
-    # Cut before cleaning: a megabyte of output must not be searched for the sake of a few lines of it.
+    # Cut before cleaning, so that a megabyte of output is not searched for a few lines of it.
     fields = " | ".join(f"{name}: {_cut(text, limit)}" for name, text in named if text)
     return f"[{span.label}] | {harmless(fields)}"
 
 
 def _cut(text: str, limit: int) -> str:
-    """At most `limit` characters: the beginning and the end, which say most about what a step did."""
+    """Cut to about `limit` characters: the beginning and the end, which say most about a step."""
     if len(text) <= limit:
         return text
     return f"{text[: limit * 2 // 3]} … {text[len(text) - limit // 3 :]}"
 
 
 def _field_limit(lengths: Sequence[int], room: int) -> int:
-    """The largest cut length under which all fields together fit the room: short ones stay whole."""
+    """Return the largest cut length at which all fields together fit the room: short ones stay whole."""
     limit = 0
     for position, length in enumerate(ordered := sorted(lengths)):
         limit = room // (len(ordered) - position)
@@ -117,7 +117,7 @@ def _field_limit(lengths: Sequence[int], room: int) -> int:
 
 
 async def sample(draft: DraftModel, prompt: Prompt, n: int, deadline: float) -> tuple[list[Reply], str | None]:
-    """Return up to `n` replies within the deadline, and what went wrong if they are fewer."""
+    """Return up to `n` replies within the deadline, and the problem if there are fewer."""
     replies: list[Reply] = []
     problem: str | None = None
     try:
@@ -131,6 +131,6 @@ async def sample(draft: DraftModel, prompt: Prompt, n: int, deadline: float) -> 
         problem = f"{came} from {draft.name} within {deadline:g} s; `deadline` (--deadline) allows more"
     except DraftError as error:
         problem = str(error)
-    except Exception as error:  # a draft is anyone's code: whatever it raises, the agent goes on
+    except Exception as error:  # a draft may raise anything, and the agent must go on
         problem = f"{draft.name} raised {type(error).__name__}: {error}"
     return replies, problem

@@ -1,4 +1,4 @@
-"""The record of an event: for every span, what became of it, who asked for that and why."""
+"""The record of an event: for every span the outcome, the sketches that asked for it, and why."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from .score import Scores
 
 Lines: TypeAlias = dict[tuple[int, str], None]
 Said: TypeAlias = defaultdict[int, Lines]
-"""For each span, which sketch said what about it, in the order it was said."""
+"""For each span, the lines about it and the sketches that wrote them, in order."""
 
 
 def decisions(history: History, sketches: Sequence[Sketch], scores: Scores, selection: Selection) -> Sequence[Decision]:
-    """One decision per span."""
+    """Return one decision per span."""
     return _Later(partial(_decisions, history, sketches, scores, selection))
 
 
 def with_earlier(decided: Sequence[Decision], skeletons: Collection[int]) -> Sequence[Decision]:
-    """The decisions, with kept spans that were skeletons before marked as skeletons."""
+    """Return the decisions, with kept spans that were skeletons before marked as skeletons."""
     return _Later(partial(_with_earlier, decided, skeletons))
 
 
 def with_newer(decided: Sequence[Decision], spans: Sequence[Span]) -> Sequence[Decision]:
-    """The decisions for a grown history: `spans` are its former newest span, as it is now, and those after it."""
+    """Extend the decisions to a grown history: `spans` are its former newest span, as it is now, and those after it."""
     return _Later(partial(_with_newer, decided, spans))
 
 
 def reasons(sketches: Sequence[Sketch], spans: Collection[int]) -> dict[int, tuple[str, ...]]:
-    """For each span that a sketch names, the steps that need it and the risks of dropping it."""
+    """Return, for each span that a sketch names, the steps that need it and the risks of dropping it."""
     steps, rescues = _said(sketches, spans)
     return {index: _words(steps.get(index), rescues.get(index)) for index in {*steps, *rescues}}
 
@@ -111,7 +111,7 @@ def _with_newer(decided: Sequence[Decision], spans: Sequence[Span]) -> tuple[Dec
 
 
 def _said(sketches: Sequence[Sketch], spans: Collection[int]) -> tuple[Said, Said]:
-    """The lines in which plans cite these spans, and the lines in which they rescue them."""
+    """Return the lines in which plans cite these spans, and the lines in which they rescue them."""
     asked = frozenset(spans)
     steps: Said = defaultdict(dict)
     rescues: Said = defaultdict(dict)

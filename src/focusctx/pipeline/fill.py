@@ -1,8 +1,8 @@
-"""Beyond the paper, fill: spare room goes to what the data flow expects the future to need.
+"""Beyond the paper, fill: spare room goes to spans that the data flow expects the future to need.
 
-A good draft often keeps far less than the budget allows. What it did not ask for can come back in two forms: whole,
-or as a skeleton, which costs little and keeps the record of what was done. Each offer is weighed by the facts that
-it would add to what stays, for the tokens it would take.
+A good draft often keeps far less than the budget allows. Spans it did not ask for can come back in two forms: whole, or
+as a skeleton, which costs little and keeps the record of what was done. Each offer is valued by the facts it would add
+to the kept spans, per token.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .skeleton import skeleton_of
 from .split import Count
 
 _SMALLER = 0.9
-"""A skeleton of more than this share of its span saves too little to be worth a missing observation."""
+"""Largest share of its span that a skeleton may have: a larger one saves too little for a missing observation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +28,11 @@ class Offers:
 
     worth: Worth
     skeletons: Mapping[int, int]
-    """The tokens of the skeletons on offer."""
+    """Tokens of each skeleton on offer."""
 
 
 def read_offers(history: History, count: Count) -> Offers:
-    """Value all spans. As slow as reading the whole history, so it is done while sketches are drawn."""
+    """Value all spans. As slow as reading the whole history, so it is done while sketches are sampled."""
     skeletons: dict[int, int] = {}
     if history.format != "spans":  # bare spans have no messages to put a placeholder into
         for span in history.spans:
@@ -45,8 +45,8 @@ def read_offers(history: History, count: Count) -> Offers:
 def spare_room(history: History, kept: Collection[int], config: FocusConfig) -> float:
     """Tokens left between the kept spans and the target: a share of the spans, within the budget and the limit.
 
-    Sketches drawn ahead of time see a history within the budget. The steps that will come until the budget is reached
-    stay whole, so they take their part of the room.
+    Sketches sampled ahead of time see a history within the budget. The steps that come until the budget is reached stay
+    whole, so their share of the room is reserved.
     """
     spans = sum(span.tokens for span in history.spans)
     coming = max(config.budget - history.tokens, 0)
@@ -56,7 +56,7 @@ def spare_room(history: History, kept: Collection[int], config: FocusConfig) -> 
 
 
 def fill(history: History, selection: Selection, offers: Offers | None, config: FocusConfig) -> Selection:
-    """The selection, with the spare room filled by the most valuable offers."""
+    """Fill the spare room of the selection with the most valuable offers."""
     if offers is None:
         return selection
     outlined = (span for span in history.spans if span.index in selection.skeletons)
@@ -64,7 +64,7 @@ def fill(history: History, selection: Selection, offers: Offers | None, config: 
     costs: dict[int, int] = {}
     for span in history.spans:
         if span.index in selection.kept or not (span.needs is None or span.needs in selection.kept):
-            continue  # it is here, or would bring along the span whose reasoning it goes on from
+            continue  # kept already, or it would bring along the span whose reasoning it continues
         costs[span.index] = span.tokens - already.get(span.index, 0)
         if span.index in offers.skeletons and span.index not in already:
             costs[-span.index] = offers.skeletons[span.index]

@@ -1,4 +1,4 @@
-"""Step 6, keep: `S_keep = S_U ∪ S_R ∪ pinned`. The steps beyond the paper make another selection of this one."""
+"""Step 6, keep: `S_keep = S_U ∪ S_R ∪ pinned`. The steps beyond the paper modify this selection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .score import Scores
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which spans stay, and on whose word."""
+    """The spans that stay, and the reasons."""
 
     kept: frozenset[int]
     useful: frozenset[int]
@@ -24,11 +24,11 @@ class Selection:
     skeletons: frozenset[int] = frozenset()
     """Spans that stay without their observation."""
     notes: Mapping[int, str] = field(default_factory=dict)
-    """Why a span stays, whole or as a skeleton, that too few sketches ask for, or goes though enough of them do."""
+    """Why a span stays though too few sketches ask for it, whole or as a skeleton, or goes though enough do."""
 
 
 def select(history: History, scores: Scores, pinned: Mapping[int, str], config: FocusConfig) -> Selection:
-    """Thresholds over the sketches' votes, plus what may never be dropped."""
+    """Apply the thresholds to the sketches' votes, and add the spans that must never be dropped."""
     useful = frozenset(index for index, share in scores.utility.items() if share >= config.threshold)
     rescued = frozenset(
         index for index, share in scores.rescue.items() if config.defensive and share >= config.threshold
@@ -42,7 +42,7 @@ def select(history: History, scores: Scores, pinned: Mapping[int, str], config: 
 def bring_back(
     selection: Selection, spans: Collection[int], why: str, history: History, config: FocusConfig
 ) -> Selection:
-    """The selection with these spans kept whole, too."""
+    """Keep these spans whole, too."""
     more = replace(
         selection,
         kept=selection.kept.union(spans),
@@ -53,7 +53,7 @@ def bring_back(
 
 
 def with_companions(selection: Selection, history: History, config: FocusConfig) -> Selection:
-    """The selection with the spans that must stay because of what stays."""
+    """Add the spans that must stay because others stay."""
     companions = companions_of(history, selection.kept | selection.skeletons, config)
     return replace(
         selection,

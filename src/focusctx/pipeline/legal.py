@@ -1,7 +1,8 @@
-"""Whether a provider would take a list of messages: by the rules of its format, and of any other it could be in.
+"""Check whether a provider would accept a list of messages.
 
-A list is sent to whom the caller says, not to whom its format was taken for. So what comes out must be legal in every
-format that claims a message of it and in which the whole list was legal.
+The rules of its format apply, and of any other format it could be in: the caller decides which provider gets the list,
+whatever format was recognised. So a view must be legal in every format that claims a message of the whole list and in
+which the whole list was legal.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from ..wire import claimants
 
 
 def objection(messages: Sequence[Message], format: str) -> str | None:
-    """Why a history is not to be compressed in that format; None if it may be."""
+    """Return why a history must not be compressed in that format, or None."""
     claims = claimants(messages) if format != "spans" else set()
     if claims and format not in claims:
         return f"the messages are of the format {' or '.join(sorted(claims))}, but were to be read as {format}"
@@ -23,7 +24,7 @@ def objection(messages: Sequence[Message], format: str) -> str | None:
 
 
 def refusal(view: Sequence[Message], whole: Sequence[Message], format: str) -> str | None:
-    """Why a provider would refuse `view`, which was made of `whole`; None if it would not."""
+    """Return why a provider would refuse `view`, which was made from `whole`, or None."""
     others = claimants(whole) - {format} if format != "spans" else set()
     for name in (format, *sorted(others)):
         broken = violations(view, name)

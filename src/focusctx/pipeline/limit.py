@@ -1,4 +1,4 @@
-"""Beyond the paper, strict budget: where even what should stay is over a hard limit, the best of it that fits stays."""
+"""Beyond the paper, strict budget: if the selection exceeds a hard limit, keep the best of it that fits."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .score import Scores
 def limit(
     history: History, selection: Selection, scores: Scores, pinned: Mapping[int, str], config: FocusConfig
 ) -> Selection:
-    """The selection of highest total utility within the limit; pinned spans are in whatever they take."""
+    """Return the selection of highest total utility within the limit; pinned spans stay whatever their size."""
     tokens = {span.index: span.tokens for span in history.spans}
     kept = [span for span in history.spans if span.index in selection.kept]
     room = (config.limit or 0) - history.tokens + sum(tokens.values())
     if config.limit is None or sum(span.tokens for span in kept) <= room:
         return selection
-    # A step that goes on from another one's reasoning stays with it or goes with it.
+    # A step that continues another one's reasoning is kept or dropped together with it.
     units: defaultdict[int, list[int]] = defaultdict(list)
     for span in kept:
         units[span.needs or span.index].append(span.index)

@@ -21,9 +21,9 @@ class OpenSpan:
         self.calls: set[str] = set()
         self.just_spoke = False
         self.incomplete = False
-        """Whether parts of the step may stand elsewhere: then it may not be dropped."""
+        """True if parts of the step may be elsewhere; it must not be dropped then."""
         self.unseen_calls = 0
-        """Calls, given by reference, that no output has answered yet."""
+        """Calls given by reference that no output has answered yet."""
         self._refers = False
         self._held: set[str] = set()
         self._thoughts: list[str] = []
@@ -35,11 +35,11 @@ class OpenSpan:
 
     @property
     def goes_on(self) -> bool:
-        """Whether what the model makes next is still this step."""
+        """True if the model's next output still belongs to this step."""
         return self.just_spoke or (bool(self._held) and not self._spoken_to)
 
     def awaits(self, part: Part, owed: Set[str]) -> bool:
-        """Whether a result belongs here: to a call of this step, or to one that is given by reference.
+        """True if a result belongs here: to a call of this step, or to one given by reference.
 
         `owed` are the calls of earlier steps that wait for results.
         """
@@ -56,7 +56,7 @@ class OpenSpan:
         self._refers = self._refers or part.stored
         self.unseen_calls += part.unseen_calls
         if part.program is not None and part.program not in self._held:
-            self.incomplete = True  # the program may be given by reference, and wants all its calls
+            self.incomplete = True  # the program may be given by reference, and needs all its calls
         if part.reasons and not self.messages:
             self.leader = None
         _add(self._thoughts, part.thought)
@@ -64,7 +64,7 @@ class OpenSpan:
         self._hold(message, part, tokens)
 
     def result(self, part: Part, message: Message, tokens: int, *, doubtful: bool = False) -> None:
-        """Take a result. A step stays where it is `doubtful` that the call it answers, which is not seen, is in it."""
+        """Add a result. If it is `doubtful` that this step made the hidden call it answers, the step must stay."""
         unseen = len(set(part.answers) - self.calls)
         self.just_spoke = part.goes_on
         self._leads = False
@@ -75,20 +75,20 @@ class OpenSpan:
         self._hold(message, part, tokens)
 
     def interrupt(self, by_user: bool) -> None:
-        """Something that is no part of the step came after it."""
+        """Note that something outside the step came after it."""
         self.just_spoke = False
         self.incomplete = self.incomplete or self._leads
         self._spoken_to = self._spoken_to or by_user
 
     def orphan(self) -> None:
-        """A result came that belongs to no call that is known: it may belong to a reference."""
+        """Note a result that belongs to no known call: it may belong to a reference."""
         self.incomplete = self.incomplete or self._leads or self._refers
 
     def leader_of_next(self) -> int | None:
-        """The span whose hidden reasoning the next step goes on from, if it brings none of its own."""
+        """Return the span whose hidden reasoning the next step continues, unless it has its own."""
         if self._spoken_to:
             return None
-        # The first one, where there are two: providers want to see how a turn began.
+        # The first one, if there are two: providers want to see how a turn began.
         return self.index if self._reasons and self.leader is None else self.leader
 
     def close(self) -> Span:

@@ -1,7 +1,7 @@
-"""SDK objects among the messages, read as the plain messages they stand for.
+"""Convert SDK objects among the messages to plain messages.
 
-`messages.append(response.choices[0].message)` and `"content": response.content` are how the SDKs' own guides
-write an agent's loop. An SDK sends such an object as the fields that are set in it, and so it is read here.
+The SDKs' own guides write an agent's loop with `messages.append(response.choices[0].message)` and `"content":
+response.content`. An SDK sends the fields that are set in such an object, and these are what is read here.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def plain_message(message: Any) -> Any:
-    """The message as plain data: itself, unless it is an SDK object or has some in its content."""
+    """Return the message as plain data: itself, unless it is an SDK object or contains some."""
     if hasattr(message, "model_dump"):
         return as_plain(message)
     content = message.get("content") if isinstance(message, Mapping) else None
@@ -21,7 +21,7 @@ def plain_message(message: Any) -> Any:
 
 
 def as_plain(value: Any) -> Any:
-    """Plain data for an SDK object, also inside a list; anything else as it is."""
+    """Return plain data for an SDK object, also inside a list; anything else unchanged."""
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json", exclude_unset=True)
     return [as_plain(item) for item in value] if isinstance(value, list) else value

@@ -1,8 +1,8 @@
-"""Step 7, rebuild: the message list again, from whole spans and skeletons in their order.
+"""Step 7, rebuild: make the message list again, from whole spans and skeletons in order.
 
-Every message that stays is the very object that came in. Two kinds of copies are made, both told apart by
-`owners`: an Anthropic user message that loses its tool results but keeps the user's words, and, in a skeleton,
-a tool result whose text became a placeholder.
+Every message that stays is the same object that came in. Two kinds are copied, according to `owners`: an Anthropic user
+message that loses its tool results but keeps the user's words, and, in a skeleton, a tool result whose text became a
+placeholder.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..wire import Wire, wire_named
 
 
 def rebuild(history: History, kept: Collection[int], skeletons: Collection[int] = ()) -> list[Message]:
-    """The messages, with the spans that are not kept reduced to skeletons or taken out."""
+    """Return the messages, with spans that are not kept reduced to skeletons or removed."""
     whole, outlined = frozenset(kept) | {0}, frozenset(skeletons)
     wire = wire_named(history.format) if outlined else None
     owned = zip(history.messages, history.owners, strict=True)
@@ -24,7 +24,7 @@ def rebuild(history: History, kept: Collection[int], skeletons: Collection[int] 
 def _remaining(
     message: Message, owner: Owner, whole: frozenset[int], outlined: frozenset[int], wire: Wire | None
 ) -> Message | None:
-    """The rest of one message, None if nothing stays."""
+    """Return the rest of one message, None if nothing stays."""
     if isinstance(owner, int):
         if owner in whole:
             return message

@@ -1,4 +1,4 @@
-"""Readers of the histories seen last, so that the next step of a conversation costs only its new messages."""
+"""Readers of recent histories, so that the next step of a conversation costs only its new messages."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from .split import Count, Reader, check_list
 
 _log = logging.getLogger("focusctx")
 _REMEMBERED = 8
-"""Conversations that may take turns before one is read again from the start."""
+"""Number of conversations that may alternate before one is read again from the start."""
 
 
 class RecentHistories:
     """Finds the reader of a conversation by its messages; comparing is nearly free if they are the same objects.
 
-    Not thread-safe: a reader goes on growing after it was handed out, so the owner holds a lock.
+    Not thread-safe: a reader keeps growing after it was handed out, so the owner holds a lock.
     """
 
     def __init__(self, config: FocusConfig, count: Count) -> None:
         self._config = config
         self._count = count
-        self._readers: list[tuple[str | None, Reader]] = []  # with the format each was asked to read
+        self._readers: list[tuple[str | None, Reader]] = []  # each with the format requested for it
         self._warned = False
 
     def read(self, messages: Sequence[Message], format: str | None) -> Reader:
-        """A reader that has read exactly these messages."""
+        """Return a reader that has read exactly these messages."""
         reader = self._longest(messages, format)
         seen = len(reader.messages) if reader else 0
         check_list(messages, seen)
@@ -42,13 +42,13 @@ class RecentHistories:
             self._forget(reader)  # put back below, unless it meets a bad message
         reader.extend(new)
         if not self._warned and (unknown := reader.unknown()):
-            self._warned = True  # once is enough: the history comes again at every step
+            self._warned = True  # once is enough: the history is sent again at every step
             _log.warning("%s", unknown)
         self._readers = [(format, reader), *self._readers[: _REMEMBERED - 1]]
         return reader
 
     def current(self, reader: Reader, newest: int = 0) -> Reader:
-        """The reader, or a new one over the same messages if some were edited in place since they were read.
+        """Return the reader, or a new one over the same messages if some were edited in place since they were read.
 
         Checks the `newest` messages, by default all of them.
         """
@@ -58,7 +58,7 @@ class RecentHistories:
         return self.read(reader.messages, asked)
 
     def _longest(self, messages: Sequence[Message], format: str | None) -> Reader | None:
-        """The reader that has read the longest beginning of the list."""
+        """Return the reader that has read the longest prefix of the list."""
         if not isinstance(messages, list | tuple):
             return None
         asked = [reader for form, reader in self._readers if form == format]
@@ -68,7 +68,7 @@ class RecentHistories:
         )
 
     def _forget(self, reader: Reader) -> str | None:
-        """Remove a reader; return the format it was asked to read."""
+        """Remove a reader; return the format requested for it."""
         asked = next((entry[0] for entry in self._readers if entry[1] is reader), reader.wire.name)
         self._readers = [entry for entry in self._readers if entry[1] is not reader]
         return asked

@@ -1,4 +1,4 @@
-"""Step 5, score: how many of the sketches cite a span, and how many rescue it."""
+"""Step 5, score: the share of sketches that cite a span, and the share that rescue it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Scores:
 
 
 def score(sketches: Sequence[Sketch]) -> Scores:
-    """Citation and rescue frequencies over the sketches that are plans."""
+    """Compute citation and rescue frequencies over the sketches that are plans."""
     plans = [sketch for sketch in sketches if sketch.problem is None]
     return Scores(
         utility=_shares([plan.cited for plan in plans]),

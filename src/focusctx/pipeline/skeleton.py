@@ -1,4 +1,4 @@
-"""A span's skeleton: its thought and action stay, a short placeholder stands where its observation was."""
+"""A span's skeleton: its thought and action stay, and a short placeholder replaces its observation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .split import Count
 
 
 def skeleton_of(span: Span, format: str, count: Count) -> Span:
-    """The span as it would be without its observation."""
+    """Return the span without its observation."""
     wire = wire_named(format)
     messages = tuple(wire.blank(message, None) for message in span.messages)
     parts = [part for place, message in enumerate(messages) for part in wire.read(message, place)]
@@ -25,6 +25,6 @@ def skeleton_of(span: Span, format: str, count: Count) -> Span:
 
 
 def skeleton_tokens(history: History, spans: Collection[int], count: Count) -> int:
-    """The size of these spans' skeletons together."""
+    """Return the total tokens of these spans' skeletons."""
     found = (span for span in history.spans if span.index in spans)
     return sum(skeleton_of(span, history.format, count).tokens for span in found)

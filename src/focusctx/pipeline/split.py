@@ -1,7 +1,7 @@
 """Step 1, split: a message list becomes a goal, the user's words and numbered spans.
 
-The reader goes through the messages once, from the left, and remembers where it was: a history that grew by
-one step costs one step. Nothing it decides about a message depends on the messages after it.
+The reader goes through the messages once, from the left, and remembers its place: a history that grew by one step costs
+one step. No decision about a message depends on the messages after it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def read_history(
     format: str | None = None,
     goal: str | None = None,
 ) -> History:
-    """The history in a message list."""
+    """Read a message list into a history."""
     check_list(messages)
     reader = Reader(wire_named(format) if format else recognise(map(plain_message, messages)), config, count)
     reader.extend(messages)
@@ -44,7 +44,7 @@ def read_history(
 
 
 def measure(history: History, count: Count) -> History:
-    """A history made of explicit spans, for agents with no chat format, with its tokens counted."""
+    """Count the tokens of a history made of explicit spans, for agents with no chat format."""
     indices = [0, *(span.index for span in history.spans)]
     for before, index in pairwise(indices):
         if index <= before:
@@ -69,7 +69,7 @@ def tokens_of(message: Message, wire: Wire, count: Count) -> int:
 
 
 def check_list(messages: object, start: int = 0) -> None:
-    """Raise a MessageError that names what was passed unless it is a message list; check from `start` on."""
+    """Raise a MessageError that describes the input unless it is a message list; check from `start` on."""
     if isinstance(messages, Mapping) and "messages" in messages:
         raise MessageError("got a whole request; pass its 'messages' (or 'input') list")
     if isinstance(messages, Mapping) and isinstance(contents := messages.get("contents"), list) and contents:
@@ -90,42 +90,42 @@ class Reader:
         """The messages read so far, as plain data."""
         self.sizes: list[int] = []
         """Tokens of each message that count against the budget."""
-        self._given: list[Message] = []  # the same as the caller gave it, SDK objects and all
-        self._objects: dict[int, Message] = {}  # position → plain form, where the two differ
+        self._given: list[Message] = []  # as the caller gave them, SDK objects included
+        self._objects: dict[int, Message] = {}  # position → plain form, if the two differ
         self._values: list[list[object]] | None = [] if watched else None
         self._config = config
         self._count = count
         self.owners: list[Owner] = []
         self._spans: list[Span] = []  # closed ones; the last stays in `_open` until the next begins
         self._open: OpenSpan | None = None
-        self._begun: list[OpenSpan] = []  # all of them, to be able to go back
+        self._begun: list[OpenSpan] = []  # all of them, for `_go_back`
         self._owed: set[str] = set()  # calls of closed spans that still wait for their results
-        self._owes_unseen = False  # whether some of those are given by reference
+        self._owes_unseen = False  # True if some of those are given by reference
         self._turns: list[UserTurn] = []
         self.tokens = 0
         self._text_actions = False
-        self._settled = False  # some message has shown which format this is
-        self._unknown: list[int] = []  # positions of messages of a kind that the format does not have
+        self._settled = False  # True once a message has shown which format this is
+        self._unknown: list[int] = []  # positions of messages of an unknown kind
 
     @property
     def newest(self) -> int:
-        """The index of the newest span, 0 when there is none."""
+        """The index of the newest span; 0 if there is none."""
         return len(self._spans) + (self._open is not None)
 
     def continues(self, messages: Sequence[Message]) -> bool:
-        """True if `messages` starts with what was read so far. Cheap if they are the same objects."""
+        """True if `messages` starts with the messages read so far. Cheap if they are the same objects."""
         known = len(self._given)
         if len(messages) < known or (known and messages[known - 1] != self._given[-1]):
-            return False  # most that are not the same differ at the end
+            return False  # different histories mostly differ at the end
         if list(messages[:known]) != self._given:
             return False
-        self._given[:] = self.messages[:] = messages[:known]  # equal, but the caller's own are what goes back
+        self._given[:] = self.messages[:] = messages[:known]  # equal, but the caller's own objects must be returned
         for position, plain in self._objects.items():
             self.messages[position] = plain
         return True
 
     def takes_marks(self, messages: Sequence[Message]) -> bool:
-        """True if `messages` starts with what was read so far apart from cache marks; changed marks are read again."""
+        """True if `messages` starts with those read so far apart from cache marks; changed marks are read again."""
         known = len(self._given)
         if len(messages) < known:
             return False
@@ -156,7 +156,7 @@ class Reader:
         return True
 
     def _go_back(self, place: int) -> int:
-        """Forget all messages from the beginning of the span at `place` on; return how many are still known."""
+        """Forget all messages from the beginning of the span at `place`; return how many remain."""
         while self._begun and self._begun[-1].start > place:
             self._begun.pop()
         start = self._begun.pop().start if self._begun else 0
@@ -174,11 +174,11 @@ class Reader:
         return start
 
     def objects(self) -> dict[int, Message]:
-        """The caller's SDK objects, by the identity of the plain messages they were read as."""
+        """Return the caller's SDK objects, by the identity of the plain messages they were read as."""
         return {id(plain): self._given[position] for position, plain in self._objects.items()}
 
     def is_current(self, newest: int = 0) -> bool:
-        """True if no message was edited in place since it was read, as agents do.
+        """True if no message was edited in place, as some agents do, since it was read.
 
         Checks the `newest` messages, by default all of them.
         """
@@ -216,11 +216,11 @@ class Reader:
 
     @property
     def understands(self) -> bool:
-        """Whether any message is of a kind that the format has. True for an empty list."""
+        """True if the list is empty or at least one message is of a kind that the format has."""
         return not self.messages or len(self._unknown) < len(self.messages)
 
     def unknown(self) -> str | None:
-        """What to say of messages that are of no kind the format has; None if there are none."""
+        """Return the warning about messages of kinds that the format does not have; None if there are none."""
         if not self._unknown:
             return None
         if not self.understands:
@@ -260,13 +260,13 @@ class Reader:
         )
 
     def _goal(self) -> str:
-        """The user's words before the first step, or else their first words."""
+        """Return the user's words before the first step, or else their first words."""
         return join([turn.text for turn in self._turns if turn.after == 0]) or (
             self._turns[0].text if self._turns else ""
         )
 
     def _place(self, part: Part, message: Message) -> int:
-        """Add a part to the span it belongs to, or begin one; return the span's index, 0 for none."""
+        """Add a part to its span, or begin one; return the span's index, 0 for none."""
         tokens = _tokens(part, self._count)
         if not part.static:
             self.tokens += tokens
@@ -276,7 +276,7 @@ class Reader:
             assert self._open is not None
             self._open.turn(part, message, tokens)
             if part.stored and not self._turns:
-                self._open.incomplete = True  # nothing was said yet: it may stand for the user's own words
+                self._open.incomplete = True  # no user message yet: the reference may be one
             return self._open.index
         if part.kind is Kind.RESULT or (part.kind is Kind.WORDS and self._is_observation(part, message)):
             if self._open is not None and self._open.awaits(part, self._owed):
@@ -284,7 +284,7 @@ class Reader:
                 return self._open.index
             if self._open is not None:
                 self._open.orphan()
-            return 0  # an orphan: whether that is legal is for the invariants to say
+            return 0  # an orphan; the invariants decide whether it is legal
         if part.static or not self._turns:
             self._text_actions = self._text_actions or react.asks_for_text_actions(part.text)
         if part.kind is Kind.WORDS:
@@ -331,14 +331,14 @@ def _add_values(value: object, found: list[object]) -> None:
         found.append(value)
         return
     for inner in inside:
-        if isinstance(inner, str):  # most of them, and spared a call
+        if isinstance(inner, str):  # the most common case, without a recursive call
             found.append(inner)
         else:
             _add_values(inner, found)
 
 
 def _by_block(parts: Sequence[Part], owners: Sequence[int]) -> Owner:
-    """One owner per content block, or the one that all of them share."""
+    """Return one owner per content block, or the single owner that all share."""
     if len(set(owners)) == 1:
         return owners[0]
     owner_of = {block: owner for part, owner in zip(parts, owners, strict=True) for block in part.blocks or ()}

@@ -1,6 +1,6 @@
-"""Replaying recorded runs: what each method would have left of the past, held against what the future used.
+"""Replay recorded runs: compare what each method would have kept of the past with what the future used.
 
-`runs` are read from message logs; `facts` and `evidence` say what their actions needed; a `walk` goes through one
-under a method, a `point` is one compression over the full history; both end in a `record`. `docs/replay.md` defines
+`runs` are read from message logs; `facts` and `evidence` find what their actions needed; a `walk` goes through a run
+under a method, a `point` is one compression of the full history; both produce a `record`. `docs/replay.md` defines
 every measure.
 """

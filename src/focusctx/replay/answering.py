@@ -1,4 +1,4 @@
-"""One question before a long run: a server that does not answer shows now, not as a run in which nothing happened."""
+"""Probe the models before a long run, so that a dead server is reported now and not as a run without events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..tokens import Counter
 from ..types import Message
 
 _RETRIES = 3
-"""Fewer than in a run: seconds, not minutes, until a server counts as down."""
+"""Fewer than in a run: a server counts as down within seconds, not minutes."""
 
 _HISTORY: list[Message] = [
     {"role": "user", "content": "Greet Ann, then greet Bob."},
@@ -26,9 +26,9 @@ _HISTORY: list[Message] = [
 
 
 async def check_answering(drafts: Iterable[str]) -> None:
-    """Ask each of them for one small sketch. Raises a `DraftError` with what the server, or the network, said.
+    """Ask each draft for one small sketch. Raises a `DraftError` with the server's or network's message.
 
-    Models in this process are not asked: they are loaded when they are needed, and only once.
+    Models in this process are not asked: they are loaded once, when needed.
     """
     config = FocusConfig()
     prompt = build_prompt(read_history(_HISTORY, config, Counter().count), config)

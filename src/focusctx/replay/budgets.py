@@ -1,4 +1,4 @@
-"""The budget δ where nobody names one: 4096, but 1024 for files of short dialogues, which would never reach it."""
+"""The default budget δ: 4096, or 1024 for files of short dialogues, which would never reach it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LONG, SHORT = 4096, 1024
 
 
 def budgets_for(runs: Sequence[Run], budget: int | None = None) -> dict[str, int]:
-    """For each file, δ: the given one, or 1024 where the user speaks again in most runs and the median run has fewer
+    """Return δ for each file: the given one, or 1024 if the user speaks again in most runs and the median run has fewer
     than 4096 tokens of spans, and 4096 otherwise."""
     files: defaultdict[str, list[Run]] = defaultdict(list)
     for run in runs:

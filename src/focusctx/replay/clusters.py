@@ -1,4 +1,4 @@
-"""Means over things that come in groups, with intervals by bootstrap over the groups."""
+"""Means over grouped values, with intervals by bootstrap over the groups."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .intervals import CONFIDENCE, RESAMPLES, SEED, Interval, bootstrap, percent
 
 
 def clustered(groups: Sequence[Sequence[float]]) -> Interval | None:
-    """The mean over all members; each resample draws whole groups. None where there is nothing."""
+    """Return the mean over all members; each resample draws whole groups. None if there are none."""
     some = [group for group in groups if group]
     if not some:
         return None

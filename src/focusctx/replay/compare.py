@@ -1,6 +1,6 @@
-"""The comparators' turn, after FOCUS: how much it left at each step or point stands in its records.
+"""Run the comparators after FOCUS: its records say how many tokens it left at each step or point.
 
-They need no model, so they are spread over the cores, whoever sketched.
+They need no model, so they are spread over the cores, whichever draft FOCUS used.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ R = TypeVar("R", RunRecord, PointRecord)
 
 
 def to_compare(setup: Setup, unit: Unit, records: Sequence[R]) -> Unit:
-    """The unit with what FOCUS left in this run, as far as comparators are still to be given as much.
+    """Add the tokens that FOCUS left in this run to the unit, for comparators that have not run with them yet.
 
-    `records` are all there are of the run. Comparators read chat only, and wait where the draft is to be asked again.
+    `records` are all records of the run. Comparators read chat only, and wait if the draft is to be asked again.
     """
     if unit.run.format != "chat_completions":
         return unit
@@ -70,7 +70,7 @@ def _room(setup: Setup, focus: RunRecord | PointRecord, done: Set[Key]) -> Room:
 
 
 def _told(setup: Setup, name: str, focus: RunRecord | PointRecord) -> dict[str, Any]:
-    """What a comparator's record has from the record of FOCUS: all that tells it from others, but for its method."""
+    """Return the fields that a comparator's record takes from the record of FOCUS: its key, except for the method."""
     own = {"embedder": setup.embedder} if name == "retrieval" else {}
     return {
         "method": f"{name}@{focus.method}",

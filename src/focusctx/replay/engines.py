@@ -1,5 +1,5 @@
-"""Where units are done: on this machine's cores, side by side on one event loop where a model is waited for, or on
-a Ray cluster. Each engine hands over what a unit came to as soon as it is there."""
+"""Engines that run units: on this machine's cores, concurrently on one event loop if they wait for a model, or on a Ray
+cluster. Each reports the outcome of a unit as soon as it is done."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .work import Unit
 
 R = TypeVar("R")
 Work: TypeAlias = Callable[[Unit], Coroutine[Any, Any, list[R]]]
-"""Does a unit. Where it goes to other processes: a function of a module, or a `partial` of one."""
+"""Runs a unit. To run in other processes it must be a module's function, or a `partial` of one."""
 
 SIDE_BY_SIDE = 64
-"""Units that wait for a model at once: a local model answers many prompts in one batch."""
+"""Units that wait for a model concurrently: a local model answers many prompts in one batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +30,17 @@ class Outcome(Generic[R]):
     unit: Unit
     records: list[R]
     problem: str | None = None
-    """Why there are none."""
+    """Why there are no records."""
 
 
 Report: TypeAlias = Callable[[Outcome[R]], None]
 
 
 def on_cores(work: Work[R], units: Sequence[Unit], report: Report[R], jobs: int | None = None) -> None:
-    """By several processes; by this one where only one is wanted or one unit is to do. They end with it, whatever ends
-    it: what they are at may take minutes, for nobody then."""
+    """Run units in several processes, or in this one for a single job or unit.
+
+    The processes end with this one, whatever ends it: their work may take minutes, and is no longer needed.
+    """
     jobs = min(jobs or os.cpu_count() or 1, len(units))
     if jobs <= 1:
         for unit in units:
@@ -57,7 +59,7 @@ def on_cores(work: Work[R], units: Sequence[Unit], report: Report[R], jobs: int 
 
 
 def side_by_side(work: Work[R], units: Sequence[Unit], report: Report[R], at_once: int | None = None) -> None:
-    """On one event loop in this process: units wait for their model together."""
+    """Run units on one event loop in this process; they wait for their model concurrently."""
 
     async def main() -> None:
         places = asyncio.Semaphore(at_once or SIDE_BY_SIDE)
@@ -77,7 +79,7 @@ def side_by_side(work: Work[R], units: Sequence[Unit], report: Report[R], at_onc
 
 
 def on_ray(work: Work[R], units: Sequence[Unit], report: Report[R]) -> None:
-    """On the cluster that RAY_ADDRESS names or that runs here; workers need this package and what the draft needs."""
+    """Run units on the Ray cluster at RAY_ADDRESS or here; workers need this package and the draft's dependencies."""
     try:
         ray: Any = import_module("ray")
     except ImportError as error:
@@ -109,7 +111,7 @@ def _do(work: Work[R], unit: Unit) -> Outcome[R]:
 
 
 async def _done(work: Work[R], unit: Unit) -> Outcome[R]:
-    """What a user has to put right is raised; whatever else goes wrong concerns this unit only."""
+    """Raise errors that the user must fix; report all others as this unit's problem."""
     try:
         return Outcome(unit, await work(unit))
     except (ConfigError, MissingExtraError):
@@ -119,13 +121,13 @@ async def _done(work: Work[R], unit: Unit) -> Outcome[R]:
 
 
 def _begin() -> None:
-    """In a worker process, before its first unit."""
-    logging.getLogger("focusctx").setLevel(logging.ERROR)  # why a history was passed on stands in the record
+    """Prepare a worker process before its first unit."""
+    logging.getLogger("focusctx").setLevel(logging.ERROR)  # the record says why a history was passed on
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
-    """A worker whose parent was killed would wait for its next unit for ever."""
+    """Exit when the parent was killed; a worker would otherwise wait for its next unit forever."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

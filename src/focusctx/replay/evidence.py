@@ -1,7 +1,7 @@
-"""What the actions of a recorded run needed of its past.
+"""The past facts that the actions of a recorded run needed.
 
-A *fact* that an action uses (see `facts.py`) is *evidence* when an earlier span gave it (its thought, action or
-observation holds it) and nothing that always stays does: no system prompt, no word the user had said by then.
+A *fact* that an action uses (see `facts.py`) is *evidence* if an earlier span provided it (its thought, action or
+observation contains it) and nothing that always stays does: no system prompt, and no earlier word of the user.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ class Action:
 
     span: int
     messages: int
-    """The leading messages of the run it was made on."""
+    """Number of leading messages of the run on which it was made."""
     uses: frozenset[str]
     """All facts in its arguments."""
     needs: frozenset[str]
     """Its evidence."""
     output_tokens: int
-    """Of the turn itself: `n_o`."""
+    """Tokens of the turn itself: `n_o`."""
     repeats: tuple[int, ...]
-    """Earlier spans with the very same call, all of which failed as this one will; mostly none."""
+    """Earlier spans with the identical call, all of which failed as this one will; mostly none."""
 
 
 class Evidence:
-    """One run, its spans, and what each action needed."""
+    """One run, its spans, and the facts that each action needed."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
         self.history: History = run.history()
-        """All of the run."""
+        """The whole run."""
         self._texts = [text_of(span) for span in self.history.spans]
         self._used = [facts_in(arguments(span)) for span in self.history.spans]
         self._starts = _starts(self.history)
@@ -52,7 +52,7 @@ class Evidence:
 
     @cached_property
     def actions(self) -> tuple[Action, ...]:
-        """The turns at which the agent was asked with a history: all but a greeting before anybody spoke."""
+        """The turns at which the agent was called with a history: all but a greeting before the user spoke."""
         repeats = repeated_failures(self.history.spans)
         opening = next((place for place, fixed in enumerate(self._fixed) if not fixed.is_static), 0)
         found = []
@@ -68,7 +68,7 @@ class Evidence:
         return tuple(found)
 
     def needed_after(self, messages: int) -> frozenset[str]:
-        """The facts that actions after the first so many messages use and that only spans among those gave."""
+        """Return the facts that only spans in the first `messages` messages provide and that later actions use."""
         past = sum(start < messages for start in self._starts)
         given = "\n".join(self._texts[:past])
         stays = self.always_there(messages)
@@ -76,20 +76,20 @@ class Evidence:
         return frozenset(fact for fact in later if fact in given and fact not in stays)
 
     def tokens_before(self, messages: int) -> int:
-        """The size of the history in the first so many messages, system prompt excluded."""
+        """Return the tokens of the history in the first `messages` messages, system prompt excluded."""
         return self._sizes[messages]
 
     def span_tokens_before(self, span: int) -> int:
-        """Tokens of the spans before this one."""
+        """Return the tokens of the spans before this one."""
         return sum(one.tokens for one in self.history.spans[: span - 1])
 
     def results_of(self, span: int) -> frozenset[str]:
-        """What came back in a span, text by text."""
+        """Return the texts of a span's results."""
         parts = self._parts(self.history.spans[span - 1])
         return frozenset(part.text for part in parts if part.kind is not Kind.TURN and part.text)
 
     def words(self, messages: int) -> list[str]:
-        """System prompts and the user's words among the first so many messages."""
+        """Return the system prompts and the user's words among the first `messages` messages."""
         return [fixed.text for fixed in self._fixed[:messages] if fixed.text]
 
     def always_there(self, messages: int) -> str:
@@ -125,7 +125,7 @@ class Evidence:
 class _Fixed:
     text: str
     is_static: bool
-    """A system prompt."""
+    """True for a system prompt."""
 
 
 def _size(part: Part) -> int:
@@ -133,7 +133,7 @@ def _size(part: Part) -> int:
 
 
 def _starts(history: History) -> list[int]:
-    """For each span, the place of its first message."""
+    """Return the position of each span's first message."""
     places: dict[int, int] = {}
     for place, owner in enumerate(history.owners):
         for index in (owner,) if isinstance(owner, int) else owner:

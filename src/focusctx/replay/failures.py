@@ -1,7 +1,7 @@
-"""Calls that failed and were made again, word for word.
+"""Calls that failed and were repeated, word for word.
 
-The pattern knows the common ways in which tools say that they failed. It is not the one that the offline draft
-looks for: a yardstick must not be made of what it measures.
+The pattern covers the common ways in which tools report failure. It differs from the offline draft's pattern on
+purpose: a measure must not be built from what it measures.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def has_failed(span: Span) -> bool:
 
 
 def repeated_failures(spans: Sequence[Span]) -> dict[int, tuple[int, ...]]:
-    """For each failing call that was not the first of its kind, the earlier spans with the same call that failed."""
+    """Return, for each repeated failing call, the earlier spans with the same call that failed."""
     failed: defaultdict[str, list[int]] = defaultdict(list)
     found: dict[int, tuple[int, ...]] = {}
     for span in spans:

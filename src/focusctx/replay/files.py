@@ -1,4 +1,4 @@
-"""What recorded files have in common: they may be packed, and they name a local model without its folder."""
+"""Helpers for recorded files: they may be packed, and they name a local model without its folder."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ PACKED = ".gz"
 
 
 def read_text(path: Path) -> str:
-    """The text of a file; of one that is packed (`.gz`), what is in it."""
+    """Return the text of a file, unpacked if it is a `.gz`."""
     return gzip.decompress(path.read_bytes()).decode() if path.suffix == PACKED else path.read_text(encoding="utf-8")
 
 
 def short_name(draft: str) -> str:
-    """The draft's name; that of a model on this machine without the folder it lies in."""
+    """Return the draft's name, without the folder of a model on this machine."""
     return re.sub(r"(^|:)(transformers|llama-cpp):[^?]*[/\\]", r"\1\2:", draft)

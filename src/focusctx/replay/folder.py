@@ -1,4 +1,4 @@
-"""The folder of a replay: its records, and in `replay.json` what they were made from: data, version, commands."""
+"""The folder of a replay: its records, and `replay.json` with the data, version and commands behind them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ReplayFolder:
         return point_records(self.path)
 
     def open(self, runs: Sequence[Run], command: Sequence[str]) -> None:
-        """Begin, or go on over the same data; data of the same name and another content is refused."""
+        """Begin, or continue over the same data; data of the same name but different content is refused."""
         about = self._about()
         data: dict[str, Any] = about.get("data", {})
         for file, now in _digests(runs).items():
@@ -59,7 +59,7 @@ class ReplayFolder:
 
 
 def _digests(runs: Iterable[Run]) -> dict[str, dict[str, str]]:
-    """For each file and run, a short checksum of its messages."""
+    """Return a short checksum of the messages, for each file and run."""
     found: dict[str, dict[str, str]] = {}
     for run in runs:
         text = json.dumps(run.messages, sort_keys=True, ensure_ascii=True)

@@ -1,4 +1,4 @@
-"""A mean over tasks and how far to trust it: bootstrap confidence intervals, and how numbers spread."""
+"""Means over tasks with bootstrap confidence intervals, and the distribution of numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SEED = 42
 
 
 class Interval(NamedTuple):
-    """A mean over tasks and where it lies with the given confidence."""
+    """A mean over tasks and its confidence interval."""
 
     mean: float
     low: float
@@ -21,7 +21,7 @@ class Interval(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """How a number is distributed over tasks."""
+    """Distribution of a number over tasks."""
 
     mean: float
     median: float
@@ -32,7 +32,7 @@ class Spread(NamedTuple):
 def bootstrap(
     numbers: Sequence[float], *, confidence: float = CONFIDENCE, resamples: int = RESAMPLES, seed: int = SEED
 ) -> Interval:
-    """The mean, and the percentile interval of the means of that many resamples; the same for the same seed."""
+    """Return the mean, and the percentile interval of the resamples' means; reproducible by its seed."""
     chance = random.Random(seed)
     means = [fmean(chance.choices(numbers, k=len(numbers))) for _ in range(resamples)]
     tail = (1 - confidence) / 2
@@ -44,7 +44,7 @@ def spread(numbers: Sequence[float]) -> Spread:
 
 
 def percentile(numbers: Sequence[float], share: float) -> float:
-    """Between the two nearest numbers, linearly."""
+    """Interpolate linearly between the two nearest numbers."""
     ordered = sorted(numbers)
     place = share * (len(ordered) - 1)
     below = int(place)

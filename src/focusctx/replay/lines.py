@@ -1,4 +1,4 @@
-"""Records of a replay, brought together into lines: one method with its settings, over the runs of a file.
+"""Lines of a report: the records of one method with its settings, over the runs of a file.
 
 Figures are means over records, of walks or of points, with intervals by bootstrap over *runs*: the points of one run
 are not independent, so a run is drawn with all of its points. Differences are paired, record by record.
@@ -21,7 +21,7 @@ from .record import PointRecord, RunRecord, settings_text
 
 R = TypeVar("R", RunRecord, PointRecord)
 Measure: TypeAlias = Callable[[R], float | None]
-"""A figure of one record; None where it has none."""
+"""A figure of one record, or None."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class Line(Generic[R]):
     budget: int
     settings: Mapping[str, Any]
     records: Mapping[tuple[str, ...], R]
-    """By file, run and place."""
+    """Records by file, run and position."""
     told: str
-    """What tells it from other lines of the same method; mostly empty."""
+    """The settings that distinguish it from other lines of the method; mostly empty."""
 
     @property
     def name(self) -> str:
@@ -45,7 +45,7 @@ class Line(Generic[R]):
 
     @property
     def whose(self) -> str:
-        """The method whose share of tokens it was given; "" where it has its own."""
+        """The method whose token count it was given; "" if it has its own."""
         return self.method.partition("@")[2]
 
     @cached_property
@@ -57,11 +57,11 @@ class Line(Generic[R]):
         return fmean(figures) if figures else None
 
     def mean(self, measure: Measure[R]) -> Interval | None:
-        """The average, and how far to trust it."""
+        """Return the average with its confidence interval."""
         return clustered(_by_run({place: measure(record) for place, record in self.records.items()}))
 
     def minus(self, other: Line[R], measure: Measure[R]) -> Interval | None:
-        """This line's figure minus the other's, over the records that both have."""
+        """Return this line's figure minus the other's, over the records that both have."""
         return clustered(
             _by_run(
                 {
@@ -80,7 +80,7 @@ class Line(Generic[R]):
 
 
 def lines_of(records: Iterable[R], *, budgets: bool = True) -> list[Line[R]]:
-    """A line for each method and setting; with `budgets` off, those that differ only in δ are one."""
+    """Return a line for each method and setting; without `budgets`, lines that differ only in δ are merged."""
     groups: defaultdict[Hashable, list[R]] = defaultdict(list)
     for record in records:
         key = record.method, record.draft, record.budget if budgets else 0, settings_text(record.settings)
@@ -125,7 +125,7 @@ def _minus(one: float | None, other: float | None) -> float | None:
 
 
 def _differences(firsts: Sequence[R], budgets: bool) -> Callable[[R], str]:
-    """From a record to those of its settings in which lines of its method differ."""
+    """Return a function that names the settings in which lines of a record's method differ."""
     seen: defaultdict[str, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for record in firsts:
         for name, value in _told(record, budgets).items():

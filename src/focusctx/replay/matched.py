@@ -1,9 +1,9 @@
-"""Comparators that are given, at every step, as many span tokens as another method left there.
+"""Comparators that get, at every step, as many span tokens as another method left there.
 
-Spans are lumps, so the line mostly falls within one. That span is kept as often as the part of it that fits says, by
-a draw that its own words decide: over many steps a comparator has as many tokens as the other method, not more, not
-less. Masking keeps every thought and action, so it has a least size; where that is above the line, it has its least
-size, and the step is noted in `floored`.
+Spans cannot be split, so the limit usually falls within one. That span is kept with the probability of its fitting
+part, by a draw that its own text decides: over many steps a comparator has as many tokens as the other method. Masking
+keeps every thought and action, so it has a minimum size; if that exceeds the limit, it is used, and the step is
+recorded in `floored`.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from ..wire import wire_named
 from .sizes import size
 
 Rooms: TypeAlias = Mapping[int, int]
-"""For the newest span of a step, how many tokens of spans it may have; a step that is not there keeps all."""
+"""Span tokens allowed at a step, by the index of its newest span; a step that is missing keeps all."""
 
 Order: TypeAlias = Callable[[History], Awaitable[tuple[Sequence[int], Usage]]]
-"""The spans of a history, the one to keep first, and what it took to know."""
+"""Returns a history's spans, the one to keep first at the front, and the usage of finding out."""
 
 COMPARATORS = ("fifo", "retrieval", "masking")
 
 
 class Matched(Turnwise):
-    """Takes spans in an order until its room is full."""
+    """Keeps spans in a given order until its room is full."""
 
     def __init__(self, name: str, rooms: Rooms, order: Order, *, skeletons: bool = False) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class Matched(Turnwise):
         self._order = order
         self._skeletons = skeletons
         self.floored: set[int] = set()
-        """The newest spans of the steps at which even the least was more than the room."""
+        """The newest spans of the steps at which even the minimum exceeded the room."""
 
     async def choose(self, history: History) -> Choice | None:
         room = self._rooms.get(history.newest)
@@ -63,7 +63,7 @@ class Matched(Turnwise):
 
 
 def comparator(name: str, whose: str, rooms: Rooms, embed: Embed) -> Matched:
-    """`fifo`, `retrieval` or `masking`, with the rooms that the method `whose` left."""
+    """Make `fifo`, `retrieval` or `masking`, with the rooms that the method `whose` left."""
     order: Order = _Alikeness(embed).order if name == "retrieval" else _newest_first
     return Matched(f"{name}@{whose}", rooms, order, skeletons=name == "masking")
 
@@ -73,7 +73,7 @@ async def _newest_first(history: History) -> tuple[Sequence[int], Usage]:
 
 
 class _Alikeness:
-    """Orders spans by how like the newest one they are, as the retrieval baseline does."""
+    """Orders spans by similarity to the newest one, as the retrieval baseline does."""
 
     def __init__(self, embed: Embed) -> None:
         self._embed = embed
@@ -92,19 +92,19 @@ class _Alikeness:
         try:
             embedded = await self._embed(texts)
             vectors = [_direction(vector) for vector in embedded.vectors]
-        except Exception as error:  # an embedder is anyone's code
+        except Exception as error:  # an embedder may raise anything
             raise NoChoice(problem_of(error)) from error
         self._vectors.update(zip(texts, vectors, strict=True))
         return embedded.usage
 
 
 def _draw(text: str) -> float:
-    """A number between 0 and 1, always the same for the same text."""
+    """Return a number between 0 and 1, always the same for the same text."""
     return zlib.crc32(text.encode("utf-8", "surrogatepass")) / 2**32
 
 
 def _direction(vector: Sequence[float]) -> Mapping[int, float]:
-    """The vector at length 1, without its zeros: counts of words are mostly zeros."""
+    """Scale the vector to length 1, without its zeros: word counts are mostly zeros."""
     length = math.sqrt(math.fsum(float(value) ** 2 for value in vector))
     return {place: float(value) / length for place, value in enumerate(vector) if value} if length else {}
 
@@ -116,7 +116,7 @@ def _product(one: Mapping[int, float], other: Mapping[int, float]) -> float:
 
 
 def _closed(history: History, kept: Collection[int]) -> set[int]:
-    """With what providers want to see beside them."""
+    """Add the spans that providers require beside the kept ones."""
     return {*kept, *leaders_of(history, kept)}
 
 

@@ -1,4 +1,4 @@
-"""The figures that tables and pictures are made of, as functions of one record."""
+"""The figures of tables and pictures, as functions of one record."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def recall(record: RunRecord | PointRecord) -> float | None:
 
 
 def whole(record: RunRecord | PointRecord) -> float | None:
-    """Of a walk the share of fully supported actions, of a point whether all is there."""
+    """Return the share of fully supported actions of a walk, or True for a point that kept everything needed."""
     return record.supported if isinstance(record, RunRecord) else record.complete
 
 
@@ -47,7 +47,7 @@ def draft_tokens(record: RunRecord) -> float:
 
 
 def at_its_least(record: RunRecord | PointRecord) -> float | None:
-    """Of the due steps, the share at which a comparator could not go as low as it should have."""
+    """Return the share of due steps at which a comparator could not go as low as required."""
     if isinstance(record, PointRecord):
         return float(record.floored)
     return record.floored / len(record.due) if record.due else None

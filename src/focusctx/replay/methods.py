@@ -1,4 +1,4 @@
-"""The methods that a replay walks through: those of the bench by their names, and `focus`, as it is shipped."""
+"""The methods of a replay: those of the bench by name, and `focus`, as it is shipped."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .sketches import Recorded, RecordedDraft
 SHIPPED = "focus"
 FOCUS = ("focus-o", "focus-d", SHIPPED)
 ANY_FORMAT = ("none", *FOCUS)
-"""The others read Chat Completions only."""
+"""Methods that read every format; the others read Chat Completions only."""
 
 _WRITERS = ("prompting", "acon-ut", "acon-utco")
 _NO_CHOICE = frozenset(
@@ -31,11 +31,11 @@ _NO_CHOICE = frozenset(
         *("temperature", "sketch_tokens", "seed", "confidence", "m_max"),
     }
 )
-"""Settings that a record names elsewhere, or that nobody varies."""
+"""Settings that a record names elsewhere, or that are never varied."""
 
 
 class FocusSession:
-    """FOCUS through a session."""
+    """FOCUS run through a session."""
 
     def __init__(self, name: str, draft: DraftModel, config: FocusConfig, format: str, options: SessionOptions) -> None:
         self.name = name
@@ -51,28 +51,28 @@ class FocusSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """What the methods are told; the same for all runs."""
+    """Settings of the methods, the same for all runs."""
 
     methods: tuple[str, ...]
     draft: str | None = "offline"
     recorded: str | None = None
-    """Who made the recorded sketches that are played where there are some. Elsewhere the draft is asked; where that is
-    None, such an event fails."""
+    """Name of the draft that made the recorded sketches, which are played where they exist. Elsewhere `draft` is asked;
+    if that is None, such an event fails."""
     rollouts: int = 3
     threshold: float = 0.3
     changes: tuple[tuple[str, Any], ...] = ()
-    """Settings of `FocusConfig` that `focus` has otherwise than shipped."""
+    """Settings of `FocusConfig` in which `focus` differs from the shipped ones."""
     compressor: str | None = None
     embedder: str = "words"
     deadline: float = 600.0
     """Seconds that all sketches of an event may take."""
     model: str = "gpt-4.1"
-    """Whose prices the agent's calls are reckoned at."""
+    """The model whose prices apply to the agent's calls."""
     matched: bool = True
-    """Whether the comparators walk too, with as much room as each FOCUS left."""
+    """True if the comparators walk too, with as much room as each FOCUS left."""
 
     def check(self, more: Sequence[str] = ()) -> None:
-        """What no replay could do is said before it begins; `more` are methods that are known too."""
+        """Refuse unknown methods and settings before the replay begins; `more` are additional known methods."""
         known = (*method_names(), SHIPPED, *more)
         for name in self.methods:
             if name not in known:
@@ -80,7 +80,7 @@ class Setup:
         self.config_of(SHIPPED, 0)
 
     def config_of(self, method: str, budget: int) -> FocusConfig:
-        """The settings of a FOCUS. A draft that failed is asked again at the next event: time is none of a replay."""
+        """Return the settings of a FOCUS. Replays ignore pauses: a failed draft is asked again at the next event."""
         told: Settings = {"budget": budget, "rollouts": self.rollouts, "threshold": self.threshold}
         told |= {"deadline": self.deadline, "breaker_pause": 0.0}
         if method == SHIPPED:
@@ -88,7 +88,7 @@ class Setup:
         return FocusConfig.paper(defensive=method == "focus-d", **told)
 
     def settings_of(self, method: str) -> dict[str, Any]:
-        """What a record says about how it was made: only what its method looks at."""
+        """Return the settings for a record: only those that its method reads."""
         name, _, whose = method.partition("@")
         own: dict[str, Any] = {"embedder": self.embedder} if name == "retrieval" else {}
         if name in _WRITERS:
@@ -102,17 +102,17 @@ class Setup:
         return own
 
     def model_of(self, method: str) -> str | None:
-        """Who is asked to plan or to write for a method, if anybody is."""
+        """Return the model that plans or writes for a method, or None."""
         if method in FOCUS:
             return None if self.draft == "offline" else self.draft
         return self.compressor or self.draft if method in _WRITERS else None
 
     def can_ask_again(self, method: str) -> bool:
-        """Whether somebody who gave no answer may give one another time; what was recorded stays as it is."""
+        """True if a model that gave no answer may answer another time; recorded sketches never change."""
         return method not in FOCUS or self.model_of(method) is not None
 
     def draft_of(self, method: str) -> str:
-        """The draft's name in records: that of a model on this machine without the folder it lies in."""
+        """Return the draft's name for records, without the folder of a model on this machine."""
         name, _, whose = method.partition("@")
         if (whose or name) not in FOCUS:
             return ""
@@ -120,7 +120,7 @@ class Setup:
 
 
 class Workshop:
-    """Makes methods for runs; drafts and embedders once for all of them."""
+    """Makes methods for runs; drafts and embedders are made once for all of them."""
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
@@ -128,14 +128,14 @@ class Workshop:
         self._draft: DraftModel | None = None
 
     def method(self, name: str, run: Run, budget: int, recorded: Sequence[Recorded] = ()) -> Method:
-        """A fresh one for this run; `recorded` are sketches to play."""
+        """Make a new method for this run; `recorded` are sketches to play."""
         if run.format != "chat_completions" and name not in ANY_FORMAT:
             others = f"--methods {' '.join(ANY_FORMAT)}"
             raise ConfigError(f"{name} reads Chat Completions only, {run} is {run.format}: {others}")
         setup = self.setup
         if name in FOCUS:
-            # No model, so money is not weighed: over budget is reason enough. For the paper it always is, and nothing
-            # is asked ahead of time; recorded sketches fit no earlier history either.
+            # No model is named, so money is not weighed: being over budget is enough. In the paper it always is,
+            # whatever the growth, and nothing is asked ahead of time; recorded sketches fit no earlier history either.
             options: SessionOptions = {}
             if recorded or name != SHIPPED:
                 options["ahead"] = 1.0

@@ -1,4 +1,4 @@
-"""What methods are called in reports, and in which order they stand."""
+"""The names and the order of methods in reports."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def method_name(method: str) -> str:
 
 
 def order_of(method: str) -> tuple[int, int]:
-    """Rules first, then each FOCUS with those that got its share of tokens behind it."""
+    """Return the sort key: rules first, then each FOCUS followed by the comparators with its token count."""
     name, _, whose = method.partition("@")
     lead = whose or name
     place = _PLACES.index(lead) if lead in _PLACES else len(_PLACES)

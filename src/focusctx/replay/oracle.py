@@ -1,6 +1,6 @@
-"""The oracle: knows the future, and keeps the fewest tokens it can find that hold all of what it needs.
+"""The oracle: knows the future, and keeps the fewest tokens it can find that hold all needed facts.
 
-A greedy choice, so an upper bound on the size of the smallest such set: again and again the span with most of the
+The choice is greedy, so it is an upper bound on the smallest such set: it repeatedly takes the span with the most
 missing facts per token.
 """
 

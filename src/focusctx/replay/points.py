@@ -1,4 +1,4 @@
-"""Points: places in a recorded run at which one compression over the full history is judged by all that came after.
+"""Points: places in a recorded run at which one compression of the full history is judged by everything after it.
 
 A run's own points are where its full history, before an assistant turn, first passes δ, 2δ and 4δ.
 """
@@ -24,9 +24,9 @@ class Point:
 
     evidence: Evidence
     messages: int
-    """How many leading messages of the run are the history."""
+    """Number of leading messages of the run that form the history."""
     budget: int
-    """δ, of the events that are judged here."""
+    """δ of the events that are judged here."""
 
     @property
     def file(self) -> str:
@@ -62,7 +62,7 @@ class Point:
         return sum(span.tokens for span in self.history.spans)
 
     def judge(self, view: Sequence[Message]) -> Judged:
-        """What a view of the history keeps."""
+        """Judge what a view of the history keeps."""
         seen = self.views.look(view)
         fixed = self.history.tokens - self.span_tokens
         return Judged(
@@ -76,19 +76,19 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What is left at a point."""
+    """The part of a history that is left at a point."""
 
     seen: Seen
     needed: int
     there: int
     left: int
-    """Tokens of spans."""
+    """Tokens left of the spans."""
     words_lost: int
-    """Texts of the user or of system prompts that are not there."""
+    """Number of texts of the user or of system prompts that are missing."""
 
 
 def points_of(evidence: Evidence, budget: int, multiples: Collection[int] = MULTIPLES) -> list[Point]:
-    """The run's points: one for each multiple of δ that its history passes, but only one at the same place."""
+    """Return the run's points: one for each multiple of δ that its history passes, but only one per place."""
     waiting = sorted(multiples)
     found: list[Point] = []
     for action in evidence.actions:
@@ -101,7 +101,7 @@ def points_of(evidence: Evidence, budget: int, multiples: Collection[int] = MULT
 
 
 def point_at(evidence: Evidence, messages: int, budget: int) -> Point:
-    """A point that somebody else chose."""
+    """Return a point at a given place; refuse a place that the run does not have."""
     if not 0 < messages <= len(evidence.run.messages):
         raise BenchError(
             f"{evidence.run} has {len(evidence.run.messages)} messages, not {messages}: is it another file?"

@@ -1,8 +1,8 @@
-"""What a replay found out, one JSON line per record: a run under a method, or one point under a method.
+"""Records of a replay, one JSON line each: a run under a method, or one point under a method.
 
-A folder holds `runs.jsonl` (walks) and `points.jsonl` (single events). Lines are only ever added, each whole: a
-replay that was killed goes on with what is missing. Where a model gave no answer, a later line with the same key
-counts instead. In a line, steps are plain arrays, to keep it short.
+A folder holds `runs.jsonl` (walks) and `points.jsonl` (single events). Lines are only appended, each whole: a replay
+that was killed continues with the missing ones. If a model gave no answer, a later line with the same key replaces the
+record. In a line, steps are plain arrays, to keep it short.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ class StepRecord:
     """One call of the agent."""
 
     step: int
-    """The span that it made, counted from 1."""
+    """The span that it produced, counted from 1."""
     due: bool
-    """The full history was over δ: the same steps for every method."""
+    """True if the full history was over δ: the same steps for every method."""
     event: bool
-    """Something that had been sent before was sent no more."""
+    """True if something sent before was no longer sent."""
     span_tokens: int
-    """Of all spans so far: what compression can touch."""
+    """Tokens of all spans so far, which compression can affect."""
     span_left: int
-    """Of those, in the view; what a method wrote itself counts too."""
+    """Span tokens in the view; text written by the method counts too."""
     history_tokens: int
-    """Of the whole history, system prompt excluded."""
+    """Tokens of the whole history, system prompt excluded."""
     sent_tokens: int
-    """Of the view, system prompt excluded: `n_i`."""
+    """Tokens of the view, system prompt excluded: `n_i`."""
     needed: int
-    """Facts of the action that only past spans gave."""
+    """Number of facts of the action that only past spans provided."""
     there: int
-    """Of those, in the view."""
+    """Number of those in the view."""
     repeated: bool = False
-    """The action is a call that had failed before, word for word, and fails again."""
+    """True if the action repeats, word for word, a call that failed before, and fails again."""
     forgotten: bool = False
-    """… and no view of that failure was left."""
+    """… and the view showed no such failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,36 +57,36 @@ class RunRecord:
     file: str
     run: str
     method: str
-    """`focus-d`; `fifo@focus-d` for newest spans that were given as many tokens as focus-d left."""
+    """The method, e.g. `focus-d`; `fifo@focus-d` for newest spans given as many tokens as focus-d left."""
     draft: str
-    """Who sketched; "" for methods without a draft."""
+    """The draft; "" for methods without one."""
     budget: int
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Whatever else the method was told."""
+    """All other settings of the method."""
     steps: tuple[StepRecord, ...]
     events: int
     failures: int
-    """Compressions that were due and failed …"""
+    """Number of compressions that were due and failed …"""
     failure: str | None = None
     """… the first of them for this reason …"""
     unanswered: int = 0
-    """… and those of them that failed because a model gave no answer: the run is to be walked again."""
+    """… and the number that failed because a model gave no answer: the run is to be walked again."""
     words_lost: int
-    """Texts of the user or of system prompts that some view lacked; must be 0."""
+    """Number of texts of the user or of system prompts that some view lacked; must be 0."""
     floored: int = 0
-    """Due steps at which a matched comparator could not go as low as it should have."""
+    """Number of due steps at which a matched comparator could not go as low as required."""
     peak: int
-    """`max n_i`."""
+    """Largest view: `max n_i`."""
     dependency: float
-    """`Σ (n_i + 2 n_o)·n_o / 2`."""
+    """Dependency: `Σ (n_i + 2 n_o)·n_o / 2`."""
     cost: float | None
     """USD of the agent's calls without a provider's cache, sketches not included; None without a price."""
     cost_cached: float | None
-    """The same where the provider caches prefixes."""
+    """USD of the agent's calls if the provider caches prefixes."""
     usage: Usage
-    """Of the draft, summariser or embedder."""
+    """Usage of the draft, summariser or embedder."""
     seconds: float
-    """That the method took, over all steps."""
+    """Seconds that the method took, over all steps."""
 
     @property
     def key(self) -> Key:
@@ -98,32 +98,32 @@ class RunRecord:
 
     @property
     def recall(self) -> float | None:
-        """Of the facts that actions at due steps needed, action by action, the share that stood in the view."""
+        """Share of the facts needed by actions at due steps that were in the view, counted action by action."""
         return _share((step.there, step.needed) for step in self.due)
 
     @property
     def supported(self) -> float | None:
-        """Of the actions at due steps that needed something, the share that had all of it."""
+        """Share of the actions at due steps with needs that had all their facts."""
         return _share((step.there == step.needed, 1) for step in self.due if step.needed)
 
     @property
     def span_share(self) -> float | None:
-        """Of the tokens of spans, over due steps, the share that was sent."""
+        """Share of the span tokens, over due steps, that was sent."""
         return _share((step.span_left, step.span_tokens) for step in self.due)
 
     @property
     def history_share(self) -> float | None:
-        """The same of the whole history, system prompt excluded."""
+        """Share of the history's tokens, system prompt excluded, over due steps, that was sent."""
         return _share((step.sent_tokens, step.history_tokens) for step in self.due)
 
     @property
     def repeated(self) -> int:
-        """Calls at due steps that had failed before, word for word, and failed again …"""
+        """Number of calls at due steps that failed before, word for word, and failed again …"""
         return sum(step.repeated for step in self.due)
 
     @property
     def forgotten(self) -> int:
-        """… and of which no failure was left in the view."""
+        """… and whose failure was not in the view."""
         return sum(step.forgotten for step in self.due)
 
     def to_json(self) -> dict[str, Any]:
@@ -142,7 +142,7 @@ class PointRecord:
     file: str
     run: str
     messages: int
-    """How many leading messages of the run were the history."""
+    """Number of leading messages of the run that formed the history."""
     method: str
     draft: str
     budget: int
@@ -150,13 +150,13 @@ class PointRecord:
     event: bool
     failure: str | None = None
     unanswered: bool = False
-    """It failed because a model gave no answer: the point is to be judged again."""
+    """True if a model gave no answer: the point is to be judged again."""
     span_tokens: int
     span_left: int
     history_tokens: int
     sent_tokens: int
     needed: int
-    """Distinct facts that later actions use and that only past spans gave."""
+    """Number of distinct facts that later actions use and that only past spans provided."""
     there: int
     words_lost: int
     floored: bool = False
@@ -169,12 +169,12 @@ class PointRecord:
 
     @property
     def recall(self) -> float | None:
-        """None where no later action needs anything."""
+        """Share of the needed facts in the view; None if no later action needs any."""
         return _share([(self.there, self.needed)])
 
     @property
     def complete(self) -> bool | None:
-        """Whether everything is there that later actions need."""
+        """True if the view has every needed fact; None if none is needed."""
         return self.there == self.needed if self.needed else None
 
     @property
@@ -194,20 +194,20 @@ class PointRecord:
 
 
 Key = tuple[str | int, ...]
-"""What tells a record from all others of its kind."""
+"""Identifies a record among all others of its kind."""
 
 R = TypeVar("R", RunRecord, PointRecord)
 
 
 class Records(Generic[R]):
-    """A file of records, read and added to."""
+    """A file of records that can be read and appended to."""
 
     def __init__(self, path: Path, kind: type[R]) -> None:
         self.path = path
         self._read: Callable[[dict[str, Any]], R] = kind.from_json
 
     def __iter__(self) -> Iterator[R]:
-        """All of them; of those that were made again the last. A last line that a kill cut short is left out."""
+        """Yield all records, only the last of those with the same key. An incomplete last line is skipped."""
         if not self.path.exists():
             return
         found: dict[Key, R] = {}
@@ -223,7 +223,7 @@ class Records(Generic[R]):
         yield from found.values()
 
     def done(self) -> set[Key]:
-        """Those that are not to be made again."""
+        """Return the keys of the records that need not be made again."""
         return {record.key for record in self if not record.unanswered}
 
     def add(self, records: Iterable[R]) -> None:
@@ -243,7 +243,7 @@ def point_records(folder: Path) -> Records[PointRecord]:
 
 
 def end_the_last_line(path: Path) -> None:
-    """Take away what a kill left of a line: the next one must not be lost with it."""
+    """Remove an incomplete last line, left by a kill: it would spoil the next one."""
     if path.suffix == PACKED:
         raise BenchError(f"{path} is packed, nothing can be added to it: unpack it with gunzip, or name another file")
     if not path.exists():
@@ -259,13 +259,13 @@ def end_the_last_line(path: Path) -> None:
 
 
 def _share(parts: Iterable[tuple[int, int]]) -> float | None:
-    """Of all parts together; None where there is nothing to have a share of."""
+    """Return the sum of parts over the sum of wholes; None if the latter is 0."""
     some, whole = map(sum, zip(*[(0, 0), *parts], strict=True))
     return some / whole if whole else None
 
 
 def settings_text(settings: Mapping[str, Any]) -> str:
-    """Settings as part of a key."""
+    """Return settings as text, for a key."""
     return json.dumps(settings, sort_keys=True)
 
 

@@ -1,4 +1,4 @@
-"""Does a replay: every unit that is not done yet, on an engine, into a file of records; then the comparators."""
+"""Run a replay: every unit that is not done yet, on an engine, into a file of records; then the comparators."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ Watch: TypeAlias = Callable[[Tally], None]
 R = TypeVar("R", RunRecord, PointRecord)
 
 _ASK_NOBODY = (None, "offline")
-"""Drafts that need no waiting: more cores make them faster, more at once does not."""
+"""Drafts that need no waiting: more cores make them faster, more concurrency does not."""
 
 
 @dataclass(slots=True)
 class ReplayTally(Tally):
-    """How far a replay is: units by file; and what became of the events of this sitting."""
+    """Progress of a replay: units by file, and the events since this command started."""
 
     events: int = 0
-    """Those that failed are among them …"""
+    """Number of events, failed ones included …"""
     events_failed: int = 0
     why: str = ""
-    """… the last of them for this reason …"""
+    """… the last failure's reason …"""
     unanswered: int = 0
-    """… and those of them at which a model gave no answer: the same plan asks it again."""
+    """… and the number at which a model gave no answer: the same plan asks it again."""
 
     def note(self, record: RunRecord | PointRecord) -> None:
-        """Events of rules, which ask nobody, do not count, unless they failed."""
+        """Count a record's events. Rules ask no model, so theirs count only if they failed."""
         failures = record.failures if isinstance(record, RunRecord) else int(record.failure is not None)
         if not failures and ("@" in record.method or not record.draft):
             return
@@ -52,19 +52,19 @@ class ReplayTally(Tally):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be replayed, and how many hands are to do it."""
+    """The runs to replay, with all settings, and the engine and number of jobs."""
 
     setup: Setup
     runs: Sequence[Run]
     budgets: Mapping[str, int]
-    """δ, for each file."""
+    """δ for each file."""
     recorded: Sequence[Recorded] = ()
     engine: EngineName = "local"
     jobs: int | None = None
-    """Processes; units at once, where a model is asked."""
+    """Number of processes, or of concurrent units if a model is asked."""
 
     def units(self, done: Iterable[Key] = ()) -> list[Unit]:
-        """One for every run, with what is known of it."""
+        """Return a unit for every run, with its sketches and finished records."""
         known: defaultdict[Key, set[Key]] = defaultdict(set)
         for key in done:
             known[key[:2]].add(key)
@@ -84,8 +84,8 @@ class Plan:
 
 
 def walk_all(plan: Plan, records: Records[RunRecord], watch: Watch) -> ReplayTally:
-    """Every run under every method; what the records hold already is not done again. Raises a `DraftError` where a
-    model that is to be asked gives no answer to begin with."""
+    """Walk every run under every method, except what the records hold already. Raises a `DraftError` if a model that is
+    needed does not answer at the start."""
     units = [without_what_is_walked(plan.setup, unit) for unit in plan.units(records.done())]
     job = _Job(plan, records, watch)
     job.check(name for unit in units for name in unit.methods)
@@ -95,7 +95,7 @@ def walk_all(plan: Plan, records: Records[RunRecord], watch: Watch) -> ReplayTal
 
 
 def point_all(plan: Plan, records: Records[PointRecord], watch: Watch) -> ReplayTally:
-    """One event at each point of every run; with recorded sketches, of the runs that have some. Raises as above."""
+    """Judge one event at each point of every run, or of those with recorded sketches. Raises like `walk_all`."""
     units = [unit for unit in plan.units(records.done()) if unit.recorded or not plan.recorded]
     job = _Job(plan, records, watch)
     if any(map(plan.setup.model_of, plan.setup.methods)):
@@ -106,7 +106,7 @@ def point_all(plan: Plan, records: Records[PointRecord], watch: Watch) -> Replay
 
 
 class _Job(Generic[R]):
-    """From units to records, with a tally of them."""
+    """Turns units into records, and counts them in a tally."""
 
     def __init__(self, plan: Plan, records: Records[R], watch: Watch) -> None:
         self._plan = plan
@@ -115,13 +115,13 @@ class _Job(Generic[R]):
         self.tally = ReplayTally()
 
     def check(self, methods: Iterable[str]) -> None:
-        """Ask once whom these methods will ask; not for a cluster, which may reach other servers than this machine."""
+        """Probe the models of these methods once, unless on a cluster, which may reach other servers."""
         if self._plan.engine == "local":
             models = filter(None, map(self._plan.setup.model_of, methods))
             asyncio.run(check_answering(dict.fromkeys(models)))
 
     def replay(self, work: Work[R], units: Sequence[Unit]) -> None:
-        """Under the methods that units name; those that name none are done."""
+        """Replay units under the methods that they name; those that name none are done."""
         todo = [unit for unit in units if unit.methods]
         report = self._begin("{}", units, todo)
         plan = self._plan
@@ -133,7 +133,7 @@ class _Job(Generic[R]):
             side_by_side(work, todo, report, plan.jobs)
 
     def compare(self, work: Work[R]) -> None:
-        """The comparators of whatever FOCUS left in these runs, if they are wanted."""
+        """Run the comparators for everything FOCUS left in these runs, if they are wanted."""
         plan = self._plan
         known: defaultdict[Key, list[R]] = defaultdict(list)
         for record in self._records if plan.setup.matched else ():
@@ -147,7 +147,7 @@ class _Job(Generic[R]):
             on_cores(work, todo, report, plan.jobs if plan.setup.draft in _ASK_NOBODY else None)
 
     def _begin(self, name: str, units: Sequence[Unit], todo: Sequence[Unit]) -> Report[R]:
-        """Adds the units to the tally; what is to be called for each outcome."""
+        """Add the units to the tally; return the function to call with each outcome."""
         tally = self.tally
         planned, left = (Counter(name.format(unit.run.file) for unit in some) for some in (units, todo))
         for part in planned:

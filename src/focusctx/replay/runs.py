@@ -1,4 +1,4 @@
-"""Recorded runs, read from JSONL: one message list a line, bare or as the `messages` (or `input`) of an object."""
+"""Recorded runs, read from JSONL: one message list per line, bare or as the `messages` (or `input`) of an object."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ class Run:
     """One recorded run of an agent."""
 
     file: str
-    """The name of the file it stands in."""
+    """The name of its file."""
     id: str
-    """Its own, or `line 7`; no two runs of a file share one."""
+    """Its own id, or `line 7`; unique within a file."""
     messages: tuple[Message, ...]
     format: str
-    """The wire format, by its name."""
+    """The name of the wire format."""
 
     def __str__(self) -> str:
         return f"{self.file}, {self.id}"
 
     def history(self, messages: int | None = None) -> History:
-        """The history in its first so many messages, in all of them by default."""
+        """Return the history in its first `messages` messages, by default in all of them."""
         return read_history(self.messages[:messages], FocusConfig(), count, format=self.format)
 
 
 def read_runs(paths: Iterable[Path], limit: int | None = None) -> list[Run]:
-    """All runs in these files, and in the `.jsonl` files of these folders; of each file the first `limit`."""
+    """Read all runs in these files, and in the `.jsonl` files of these folders; only the first `limit` of each file."""
     files = [file for path in paths for file in _files(path)]
     names = [file.name for file in files]
     if double := next((name for name in names if names.count(name) > 1), None):
@@ -54,7 +54,7 @@ def _counter() -> Counter:
 
 
 def count(text: str) -> int:
-    """cl100k tokens of a text, each counted once: the same texts come at every step and under every method."""
+    """Count the cl100k tokens of a text, cached: texts recur at every step and under every method."""
     return _counter().count(text)
 
 
@@ -103,5 +103,5 @@ def _run(file: str, number: int, value: Any) -> Run:
         messages=tuple(messages),
         format=recognise(messages).name,
     )
-    run.history()  # what cannot be read shows here, not in the middle of a replay
+    run.history()  # so that an unreadable run is reported here, not during a replay
     return run

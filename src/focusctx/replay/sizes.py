@@ -1,4 +1,4 @@
-"""How large messages are, as the paper counts: cl100k_base, without the system prompt, like what a budget limits."""
+"""Size of messages as the paper counts: cl100k_base, without the system prompt, like the tokens a budget limits."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _PLAIN = frozenset({"role", "content", "tool_calls", "tool_call_id"})
 
 
 def size(messages: Sequence[Message], *, with_system: bool = False) -> int:
-    """Tokens of Chat Completions messages."""
+    """Return the tokens of Chat Completions messages."""
     return sum(_size(message, with_system) for message in messages)
 
 
 def count(text: str) -> int:
-    """cl100k tokens of a text."""
+    """Return the cl100k tokens of a text."""
     return _counter().count(text)
 
 
@@ -26,7 +26,7 @@ def _size(message: Message, with_system: bool) -> int:
     content = message.get("content")
     if not message.keys() <= _PLAIN or not (content is None or isinstance(content, str)):
         return _count(message, with_system)
-    # The same messages come again at every step: what they are made of is remembered, not they themselves.
+    # The same messages recur at every step, so counts are cached by their contents; the messages are not hashable.
     calls = message.get("tool_calls") or ()
     functions = tuple((call["function"]["name"], call["function"]["arguments"]) for call in calls)
     return _count_plain(message["role"], content, functions, with_system)

@@ -1,8 +1,9 @@
-"""Recorded sketches: what a draft said at points of recorded runs, kept so that anyone can replay it with no model.
+"""Recorded sketches: a draft's replies at points of recorded runs, so that they can be replayed without a model.
 
-One JSON line per point: `file` and `id` name the run, `messages` is how many of its leading messages were the
-history, `spans` how many assistant turns that history has, `budget` the δ it passed, `replies` the sketches as they
-came; `draft` and `settings` say who was asked and how. The history at a point is the full one, nothing dropped.
+One JSON line per point: `file` and `id` name the run, `messages` is the number of its leading messages that formed the
+history, `spans` the number of assistant turns in that history, `budget` the δ it passed, `replies` the sketches as they
+came; `draft` and `settings` tell which draft was asked and how. The history at a point is the full one, nothing
+dropped.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from .record import end_the_last_line
 from .runs import Run
 
 Place: TypeAlias = tuple[str, str, int]
-"""A file, a run in it, and how many of the run's messages."""
+"""A file, a run in it, and a number of the run's messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +46,10 @@ class Recorded:
     truncated: tuple[int, ...] = ()
     """The places of replies that hit the draft's output limit."""
     input_tokens: int = 0
-    """What the draft counted, over all replies …"""
+    """Tokens that the draft reported, over all replies …"""
     output_tokens: int = 0
     seconds: float = 0.0
-    """… and took, together with whatever else was asked at the same time."""
+    """… and the seconds it took, while other requests ran at the same time."""
 
     @classmethod
     def at(cls, point: Point, replies: Iterable[str], **more: Any) -> Recorded:
@@ -67,15 +68,15 @@ class Recorded:
         return self.file, self.id, self.messages
 
     def as_replies(self) -> list[Reply]:
-        """In an order drawn by lot, always the same: short sketches are finished first, so that the first few of many
-        that were recorded together are no fair sample of them."""
+        """Return the replies in a random but reproducible order: short sketches finish first, so the first few of many
+        recorded together are not a fair sample."""
         replies = [Reply(text, truncated=number in self.truncated) for number, text in enumerate(self.replies)]
         random.Random(f"{self.file} {self.id} {self.messages}").shuffle(replies)
         return replies
 
 
 class Sketches:
-    """A file of recorded sketches, read and added to."""
+    """A file of recorded sketches that can be read and appended to."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -98,7 +99,7 @@ class Sketches:
         return {recorded.place: recorded for recorded in self}
 
     def open(self) -> dict[Place, Recorded]:
-        """What is there already, with the file ready to be added to."""
+        """Prepare the file for appending; return the sketches it has already."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         end_the_last_line(self.path)
         return self.by_place() if self.path.exists() else {}
@@ -109,10 +110,10 @@ class Sketches:
 
 
 class RecordedDraft:
-    """Says at each recorded point of one run what was said there.
+    """Repeats at each recorded point of one run the sketches recorded there.
 
-    Where nothing was recorded, `otherwise` is asked; without it such an event fails. A point is known by its number
-    of spans, and only a full history fits: once something was dropped, nothing matches.
+    If nothing was recorded, `otherwise` is asked; without it such an event fails. A point is identified by its number
+    of spans, and only a full history matches: once something was dropped, none does.
     """
 
     def __init__(self, run: Run, recorded: Iterable[Recorded], otherwise: DraftModel | None = None) -> None:
@@ -136,7 +137,7 @@ class RecordedDraft:
 
 
 def points_recorded(evidence: Evidence, recorded: Iterable[Recorded]) -> list[Point]:
-    """The recorded points of a run; an error where the run is not the one they were recorded for."""
+    """Return the recorded points of a run; an error if they were recorded for another run."""
     run = evidence.run
     found = []
     for one in recorded:
@@ -163,8 +164,8 @@ async def record(
 ) -> None:
     """Ask the draft for N sketches at every point that has none yet.
 
-    `config` gives N, temperature, window and deadline. `watch` hears of every point, by its file: what was recorded,
-    what went wrong, or neither where it was there already. Points that failed are asked again by the next call.
+    `config` gives N, temperature, window and deadline. `watch` is called for every point, with its file: what was
+    recorded, what went wrong, or neither if it was there already. Points that failed are asked again by the next call.
     """
     known = sketches.open()
     places = asyncio.Semaphore(at_once)

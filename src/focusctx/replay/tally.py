@@ -1,4 +1,4 @@
-"""How far a long command is: units by part of the work, and what it has cost."""
+"""Progress of a long command: units by part of the work, and the cost so far."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 
 class Spending:
-    """USD over the whole run, earlier sittings included."""
+    """USD spent over the whole run, earlier invocations included."""
 
     def __init__(self, limit: float | None = None, before: float = 0.0) -> None:
         self.limit = limit
@@ -26,19 +26,19 @@ class Tally:
 
     planned: dict[str, int] = field(default_factory=dict)
     before: dict[str, int] = field(default_factory=dict)
-    """Done in earlier sittings."""
+    """Units done by earlier invocations."""
     done: dict[str, int] = field(default_factory=dict)
-    """Done in this sitting."""
+    """Units done by this invocation."""
     failed: dict[str, int] = field(default_factory=dict)
     spending: Spending = field(default_factory=Spending)
     began: float = field(default_factory=time.monotonic)
     stopped: str | None = None
-    """Why the run stopped before all was done."""
+    """Why the run stopped before everything was done."""
     last_problem: str = ""
 
     @property
     def rate(self) -> float:
-        """Units per second, in this sitting."""
+        """Units per second of this invocation."""
         return sum(self.done.values()) / max(time.monotonic() - self.began, 1e-9)
 
     @property

@@ -1,4 +1,4 @@
-"""What stands in a view of a run: its tokens, its texts, and which facts they hold."""
+"""The contents of a view of a run: its tokens, its texts, and the facts they hold."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Seen:
     """One view."""
 
     tokens: int
-    """As the budget counts them: without system prompts."""
+    """Tokens as the budget counts them: without system prompts."""
     static: int
-    """Of system prompts."""
+    """Tokens of system prompts."""
     texts: Counter[str]
     """Every thought, action, observation and word in it."""
     facts: frozenset[str]
@@ -33,13 +33,13 @@ class _Read:
 
 
 class Views:
-    """Reads views of one history. Messages of the history are read once; others, made by a method, as they come."""
+    """Reads views of one history. Its own messages are read once; others, made by a method, each time."""
 
     def __init__(self, history: History, facts: Collection[str]) -> None:
         self._wire = wire_named(history.format)
         self._facts = facts
         self._held: dict[str, frozenset[str]] = {}
-        self._messages = history.messages  # held, so that their ids stay theirs
+        self._messages = history.messages  # kept alive, so that their ids stay unique
         self._known = {id(message): self._read(message) for message in history.messages}
 
     def look(self, view: Sequence[Message]) -> Seen:
@@ -52,13 +52,13 @@ class Views:
         )
 
     def held(self, text: str) -> frozenset[str]:
-        """The facts that a text holds."""
+        """Return the facts that a text holds."""
         if text not in self._held:
             self._held[text] = frozenset(fact for fact in self._facts if fact in text)
         return self._held[text]
 
     def size(self, message: Message) -> int:
-        """Tokens of a message, all of them."""
+        """Return all tokens of a message."""
         read = self._known.get(id(message)) or self._read(message)
         return read.tokens + read.static
 

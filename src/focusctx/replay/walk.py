@@ -1,7 +1,7 @@
-"""A walk: a recorded run, step by step, under a method, as the agent would have gone.
+"""A walk: go through a recorded run, step by step, under a method, as the agent would have gone.
 
-Before every recorded turn the method gets the history so far and says what to send. What the recorded action then
-needed is looked for in that view.
+Before every recorded turn the method gets the history so far and returns what to send. The facts that the recorded
+action then needed are looked up in that view.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .view import Seen, Views
 
 @dataclass(frozen=True, slots=True)
 class Walked:
-    """What a run would have been under a method."""
+    """The outcome of a run under a method."""
 
     steps: tuple[StepRecord, ...]
     events: int
@@ -91,11 +91,11 @@ class Walker:
         )
 
     def _lost(self, action: Action, seen: Seen) -> frozenset[str]:
-        """The user's words and system prompts that are not in the view."""
+        """Return the user's words and system prompts that are not in the view."""
         return frozenset(Counter(self._evidence.words(action.messages)) - seen.texts)
 
     def _costs(self, views: Sequence[Sequence[Message]]) -> tuple[float | None, float | None]:
-        """USD without a provider's cache, and with one."""
+        """Return the USD without a provider's cache, and with one."""
         price = self._price
         if price is None:
             return None, None

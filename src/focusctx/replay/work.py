@@ -1,4 +1,4 @@
-"""The smallest piece of a replay: one run, or the points of one run, under all methods that are still to do."""
+"""A unit, the smallest piece of a replay: one run, or the points of one run, under all methods not yet done."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .walk import Walked, Walker
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What FOCUS left, in one record, and the comparators that are still to be given as much."""
+    """A record of FOCUS, and the comparators that have not yet run with the tokens it left."""
 
     record: RunRecord | PointRecord
     lacking: tuple[str, ...]
@@ -28,7 +28,7 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A run, and the methods under which it is to be replayed."""
+    """A run, and the methods under which to replay it."""
 
     run: Run
     budget: int
@@ -36,19 +36,19 @@ class Unit:
     recorded: tuple[Recorded, ...] = ()
     """Sketches of this run."""
     done: frozenset[Key] = frozenset()
-    """Its records that are there already …"""
+    """Keys of its existing records …"""
     rooms: tuple[Room, ...] = ()
-    """… and what FOCUS left, where comparators are still to be given as much."""
+    """… and the records of FOCUS for which comparators are still missing."""
 
 
 @lru_cache(maxsize=1)
 def workshop_of(setup: Setup) -> Workshop:
-    """One for the process: drafts and embedders are loaded once."""
+    """Return the process's workshop: drafts and embedders are loaded once."""
     return Workshop(setup)
 
 
 async def walk_unit(setup: Setup, unit: Unit) -> list[RunRecord]:
-    """The run under each method."""
+    """Walk the run under each method."""
     workshop = workshop_of(setup)
     walker = Walker(Evidence(unit.run), unit.budget, price_of(setup.model))
     records: list[RunRecord] = []
@@ -60,7 +60,7 @@ async def walk_unit(setup: Setup, unit: Unit) -> list[RunRecord]:
 
 
 async def point_unit(setup: Setup, unit: Unit) -> list[PointRecord]:
-    """One event at each point of the run that is not done, under each method."""
+    """Judge one event at each point of the run that is not done, under each method."""
     workshop = workshop_of(setup)
     records: list[PointRecord] = []
     for point in points_for(unit):
@@ -74,18 +74,18 @@ async def point_unit(setup: Setup, unit: Unit) -> list[PointRecord]:
 
 
 def points_for(unit: Unit) -> list[Point]:
-    """The recorded points, where sketches were recorded; the run's own otherwise."""
+    """Return the recorded points if sketches were recorded, the run's own otherwise."""
     evidence = Evidence(unit.run)
     return points_recorded(evidence, unit.recorded) if unit.recorded else points_of(evidence, unit.budget)
 
 
 def without_what_is_walked(setup: Setup, unit: Unit) -> Unit:
-    """The unit with the methods that have no record of the run yet."""
+    """Return the unit with only the methods that have no record of the run yet."""
     return replace(unit, methods=tuple(name for name in unit.methods if _walk_key(setup, unit, name) not in unit.done))
 
 
 def methods_left(setup: Setup, unit: Unit) -> set[str]:
-    """The methods that some point of the run has no record of yet."""
+    """Return the methods for which some point of the run has no record yet."""
     points = points_for(unit)
     return {name for point in points for name in unit.methods if _point_key(setup, point, name) not in unit.done}
 

@@ -1,4 +1,4 @@
-"""What a view is without: spans that are gone, and spans of which only a skeleton is left."""
+"""The spans that a view leaves out, whole or down to a skeleton."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The spans that are not whole. Their originals are in the store."""
+    """The spans that are not shown whole. Their originals are in the store."""
 
     dropped: frozenset[int] = frozenset()
-    """All of them."""
+    """Every one of these spans, skeletons included."""
     skeletons: frozenset[int] = frozenset()
-    """Those of them whose thought and action stay."""
+    """The dropped spans whose thought and action stay."""
 
     def then(self, dropped: Collection[int], skeletons: Collection[int]) -> Cut:
-        """With more spans dropped, some of them to skeletons. What was a skeleton may go altogether."""
+        """Drop more spans, some of them to skeletons. An earlier skeleton may now be dropped altogether."""
         left = self.skeletons.difference(dropped).union(skeletons)
         return Cut(self.dropped.union(dropped), left)
 
     def without(self, kept: Collection[int]) -> Cut:
-        """With these spans back."""
+        """Bring these spans back."""
         return Cut(self.dropped.difference(kept), self.skeletons.difference(kept))
 
     def since(self, earlier: Cut) -> Cut:
-        """What one has to be told who knows an earlier one: `earlier.then(…)` of it is this one."""
+        """The changes that lead from `earlier` to this cut: `earlier.then(…)` of them gives this cut."""
         news = (self.dropped - earlier.dropped) | (earlier.skeletons - self.skeletons)
         return Cut(news & self.dropped, news & self.skeletons)

@@ -1,4 +1,4 @@
-"""Reading a conversation's decisions from the store, and the record of a new one."""
+"""Read a conversation's decisions from the store, and build the record of a new one."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from .store import Store, StoredEvent
 
 
 def look_up(store: Store, conversation: Conversation) -> Known:
-    """Read what was decided on this chain, by any process. Asks only about what is new, unless something changed.
+    """Read what any process decided on this chain. Asks only about new spans, unless something changed.
 
-    A decision was made for the future of one history: it holds where that history goes on, and not where a shorter
-    one, a fork or the same task begun again, may still go another way. So the chain is asked for its events first.
-    May run on a thread of its own, and be given up on: it changes nothing.
+    A decision was made for the future of one history. It holds where that history continues, and not in a shorter one
+    (a fork, or the same task started again) that may still go another way. So the chain is asked for its events first.
+    May run on its own thread and be abandoned: it changes nothing.
     """
     tenant = conversation.tenant
-    version = store.version(tenant, conversation.root)  # first: what comes meanwhile is found next time
+    version = store.version(tenant, conversation.root)  # read first: later changes are found next time
     is_same = version == conversation.version
     if is_same and (conversation.knows_all or not version):
         return Known(version, is_all=True)
@@ -30,9 +30,9 @@ def look_up(store: Store, conversation: Conversation) -> Known:
 
 
 def event_of(conversation: Conversation, proposal: Proposal | None, time: float, balance: float) -> StoredEvent:
-    """The record of an event; without a proposal, of sketches that were read and dropped nothing.
+    """Build the record of an event; without a proposal, of sketches that dropped nothing.
 
-    Its key is that of the newest span that can change no more: the newest of all may still get results.
+    Its key is that of the newest span that can no longer change: the newest of all may still get results.
     """
     return StoredEvent(
         key=conversation.keys[conversation.settled - 1],

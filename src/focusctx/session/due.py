@@ -1,7 +1,7 @@
-"""When an event is due: the view is over the budget and has really grown since the last event.
+"""Decide when an event is due: the view is over the budget and has grown enough since the last event.
 
-Where an event would not pay yet, it may wait, but only until the view is a quarter over the budget: the budget is a
-promise. Only with `only_if_it_pays` does money come first, and then an event that does not pay is never made.
+An event that would not pay yet may wait, but only until the view is a quarter over the budget: the budget is a promise.
+Only with `only_if_it_pays` does money come first; an event that does not pay is then never made.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from .proposal import Proposal
 Cause: TypeAlias = Literal[
     "compressed", "followed", "restored", "budget", "growth", "money", "needed", "pinned", "illegal", "draft", "store"
 ]
-"""Why something happened or did not: spans were dropped here, or by another session; some came back; within budget,
-too little growth, it does not pay, every span is needed, none may go, the provider would refuse it, the draft or the
-store failed."""
+"""Why something happened or did not: spans were dropped here, or by another session; some came back; the view is within
+budget, grew too little, or would not pay; every span is needed or none may be dropped; the provider would refuse the
+view; the draft or the store failed."""
 
 _LATEST = 1.25
-"""Times the budget: the longest view in which an event that does not pay may still wait."""
+"""Multiple of the budget up to which an event that does not pay may still wait."""
 _NEAR_THE_WINDOW = 0.9
 BYTES_PER_TOKEN = 3
-"""Fewer than there mostly are: whether it is time to ask for sketches may be a guess."""
+"""A low estimate, good enough to decide when to ask for sketches."""
 
 
 class Judgement(NamedTuple):
@@ -35,25 +35,24 @@ class Judgement(NamedTuple):
     cause: Cause
     why: str
     verdict: Verdict | None = None
-    """What an event would gain and cost; None where the model's price is unknown."""
+    """Estimated gain and cost of an event; None if the model's price is unknown."""
     has_sketches: bool = False
-    """The conversation's marked sketches are to be acted on: nobody needs to be asked."""
+    """True if the conversation's marked sketches are to be applied, so that no draft is needed."""
 
 
 class Growth(NamedTuple):
-    """What came behind a history since it was looked at."""
+    """Growth of a history since it was last read."""
 
     tokens: int = 0
-    """As far as it was counted."""
+    """Tokens counted so far."""
     most: int = 0
-    """How many tokens the rest can have: no token is shorter than a byte."""
+    """Most tokens that the uncounted rest can have: no token is shorter than a byte."""
     step: int = 0
-    """Tokens of the newest step, counted or guessed."""
+    """Tokens of the newest step, counted or estimated."""
 
 
 def further(config: FocusConfig, ahead: float, step: int) -> int:
-    """Tokens from here to where an event would be due, when it is time to ask for sketches: a share of the budget, or
-    one more step like the last."""
+    """Tokens ahead of an event at which sketches are requested: a share of the budget, or a step like the last."""
     return max(int((1 - ahead) * config.budget), step)
 
 
@@ -89,10 +88,10 @@ class Rule:
         return self._weighed(tokens, verdict, self._owed(conversation, tokens, verdict, calls))
 
     def is_stale(self, conversation: Conversation, proposal: Proposal, *, cold: bool) -> bool:
-        """True if fresh sketches, paid for once more, would do better than these, which lose money.
+        """True if these sketches lose money and fresh ones, paid for again, would do better.
 
-        Sketches judge only the steps they were shown. All that came later stays, and is read again behind what goes.
-        Where money comes first, none are bought while these have not paid for themselves.
+        Sketches judge only the steps they were shown. Everything later stays, and is read again behind the dropped
+        spans. If money comes first, no fresh ones are bought until the old ones have paid for themselves.
         """
         if proposal.result.failure is not None or proposal.moment.tokens == conversation.tokens:
             return False
@@ -106,8 +105,8 @@ class Rule:
         return fresh.net > theirs.net
 
     def is_quiet(self, conversation: Conversation | None, more: Growth, *, ahead: float) -> bool:
-        """Whether nothing can be due, now or soon, for a history that grew since it was looked at."""
-        if callable(self._config.tokens):  # whoever counts otherwise may find more tokens than bytes
+        """True if nothing can be due, now or soon, for a history that grew since it was read."""
+        if callable(self._config.tokens):  # a custom counter may find more tokens than bytes
             return False
         budget = self._config.budget
         tokens = more.tokens + (conversation.tokens if conversation else 0)
@@ -119,7 +118,7 @@ class Rule:
         return tokens + soon <= budget
 
     def obstacle(self, conversation: Conversation) -> Judgement | None:
-        """Why sketches would be of no use here, if so."""
+        """Return why sketches would be useless here, or None."""
         now = conversation.now()
         if illegal := objection(now.view, now.history.format):
             return Judgement(False, "illegal", illegal)
@@ -129,7 +128,7 @@ class Rule:
         return None
 
     def judge_proposal(self, conversation: Conversation, proposal: Proposal, *, cold: bool) -> Judgement:
-        """Whether to go through with what the sketches say."""
+        """Judge whether to apply the sketches' proposal."""
         change = proposal.change
         if change.cut == conversation.cut:
             return Judgement(False, "needed", "every step is needed")
@@ -155,10 +154,10 @@ class Rule:
         return Judgement(False, "money", f"over budget, may wait until {self._latest} tokens: {why}", verdict)
 
     def _owed(self, conversation: Conversation, tokens: int, verdict: Verdict | None, calls: int) -> float:
-        """Return what must come in before more is spent, so that no more than one event is ever outstanding.
+        """Return the debt to recover before more is spent, so that at most one event is ever unpaid.
 
-        Not where the history has grown so long that a single call would save more than is at stake: sketches that
-        once led to nothing must not switch compression off for good.
+        0 if the history has grown so long that a single call would save more than is at stake: sketches that once led
+        to nothing must not switch compression off for good.
         """
         owed = max(self._money.in_tokens(-self._money.balance(conversation)), 0.0)
         at_stake = owed + self._money.in_tokens(self._money.sketches(tokens))

@@ -1,4 +1,4 @@
-"""The record of a session: every change of a view, and why there was none although it was over budget."""
+"""The record of a session: every change of a view, and every reason why a view over budget was left as it is."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ _REMEMBERED = 1000
 
 @dataclass(frozen=True, slots=True)
 class SessionEvent:
-    """A moved prefix, or why there was none although the view was over budget."""
+    """A changed view, or the reason why a view over budget did not change."""
 
     happened: bool
-    """Whether the view changed: then and only then has its prefix moved."""
+    """True if the view changed; only then has its prefix moved."""
     cause: Cause
     why: str
     conversation: str
-    """Its key: the same in the log and on the dashboard."""
+    """The conversation's key, as in the log and on the dashboard."""
     span: int
-    """The newest span's number when it was considered."""
+    """The newest span's number at that time."""
     tokens_before: int
     tokens_after: int
     verdict: Verdict | None = None
-    """What it would have gained and cost; None where the price of the agent's model is unknown."""
+    """Estimated gain and cost; None if the price of the agent's model is unknown."""
     result: Result | None = None
-    """The evidence, where sketches were read."""
+    """The evidence, if sketches were read."""
     steps: int = 1
-    """For how many steps in a row this has been the reason."""
+    """Number of steps in a row with this reason."""
 
     def repeats(self, last: SessionEvent) -> bool:
-        """Whether nothing happened for the same reason as before, and nobody paid for sketches to find out."""
+        """True if again nothing happened for the same reason, and no sketches were read."""
         same = (self.happened, self.cause, self.conversation) == (last.happened, last.cause, last.conversation)
         return same and not self.happened and self.result is None and last.result is None
 
 
 class Log:
-    """The events of all conversations of a session, the newest at the end; each conversation has its own besides."""
+    """The latest events of all conversations of a session, newest last; each conversation also keeps its own."""
 
     def __init__(self) -> None:
         self.events: deque[SessionEvent] = deque(maxlen=_REMEMBERED)
@@ -58,9 +58,9 @@ class Log:
         *,
         moved_from: int | None = None,
     ) -> None:
-        """Record a judgement, with a line in the log; `moved_from` is the size before, where the view changed.
+        """Record a judgement and log it; `moved_from` is the previous size if the view changed.
 
-        A reason that goes on takes the place of its last entry, so that none floods the list or the log.
+        A repeated reason replaces its last entry, so that it does not flood the list or the log.
         """
         event = SessionEvent(
             happened=moved_from is not None,

@@ -1,10 +1,10 @@
-"""The money gate: does dropping pay? An event that does not may wait a little (see `due`).
+"""The money gate: does dropping pay? An event that does not pay may wait a little (see `due`).
 
-A provider's cache holds the prompt up to the first token that changed. Dropping spans therefore makes it read
-what follows the first drop again, at the write price `w`, once; from then on every call is cheaper by the read
-price `r` of what was dropped. With D dropped tokens, S kept tokens behind the first drop, C for the sketches (in
-input tokens of the agent's model) and k calls to come, dropping pays when `k·r·D > (w − r)·S + C`. When the cache
-has gone cold everything is read again anyway, and dropping always pays.
+A provider's cache holds the prompt up to the first token that changed. Dropping spans makes it read everything after
+the first drop again, once, at the write price `w`; from then on every call is cheaper by the read price `r` of the
+dropped tokens. With D dropped tokens, S kept tokens behind the first drop, C for the sketches (in input tokens of the
+agent's model) and k calls to come, dropping pays when `k·r·D > (w − r)·S + C`. When the cache has gone cold everything
+is read again anyway, and dropping always pays.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from ..prices import Price
 
 FREE = Price(input=0.0, output=0.0)
-"""A model of unknown price: nothing is cached, nothing costs, and the gate stays open."""
+"""The price of an unpriced model: nothing is cached, nothing costs, and the gate stays open."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What an event would gain and cost, in input tokens of the agent's model."""
+    """Gain and cost of an event, in input tokens of the agent's model."""
 
     pays: bool
     gain: float
@@ -32,7 +32,7 @@ class Verdict:
 
 
 def weigh(price: Price, *, dropped: int, suffix: int, calls: int, sketches: float, cold: bool) -> Verdict:
-    """Whether an event pays; see above for the letters."""
+    """Judge whether an event pays, by the formula above."""
     gain = calls * price.cache_read * dropped
     cost = (price.cache_write - price.cache_read) * suffix + sketches
     if cold:
@@ -48,5 +48,5 @@ def weigh(price: Price, *, dropped: int, suffix: int, calls: int, sketches: floa
 
 
 def calls_to_come(spans: int) -> int:
-    """How many calls the agent will still make: as many as it has made, for want of better knowledge."""
+    """Estimate the calls the agent will still make: as many as it has made so far."""
     return max(spans, 1)

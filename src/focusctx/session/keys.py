@@ -1,8 +1,8 @@
-"""Chain keys: each message is known by a hash of its content and of the key before it, a span by its last message.
+"""Chain keys: a message is identified by a hash of its content and of the key before it, a span by its last message.
 
-So the same history is recognised in any process and without a session id, forks share the keys of their common
-past, and an edited or reordered past has other keys from there on. What the user said between two spans counts
-to the second one. Cache marks do not count: agents move them at every step.
+So any process recognises the same history without a session id, forks share the keys of their common past, and an
+edited or reordered past has different keys from there on. User messages between two spans belong to the second one.
+Cache marks are ignored: agents move them at every step.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _BYTES = 16
 
 
 class Chain:
-    """The keys of a growing history; a message is hashed once."""
+    """The keys of a growing history; each message is hashed once."""
 
     def __init__(self) -> None:
         self.keys: list[str] = []
         """`keys[i - 1]` belongs to span `s_i`. The last one still changes while its span grows."""
         self.heads: list[str] = []
-        """`heads[n - 1]` stands for the first n messages."""
+        """`heads[n - 1]` identifies the first n messages."""
 
     @classmethod
     def of(cls, messages: Iterable[Message], owners: Iterable[Owner]) -> Chain:
@@ -45,13 +45,13 @@ class Chain:
 
 
 def digest(*parts: str, size: int = _BYTES) -> str:
-    """A hash of several texts that no other texts have."""
+    """Hash a list of texts; different lists have different hashes, also when they join to the same text."""
     joined = "".join(f"{len(part)}:{part}" for part in parts)
     return blake2b(joined.encode("utf-8", "surrogatepass"), digest_size=size).hexdigest()
 
 
 def canonical(message: Message) -> bytes:
-    """The message's content in one fixed spelling."""
+    """Encode the message's content in one canonical form."""
     text = _spell(message)
     if '"cache_control"' in text or '"content":[' in text:
         text = _spell(unmarked(message))

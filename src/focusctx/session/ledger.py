@@ -1,8 +1,8 @@
 """Savings and costs of a conversation, call by call, at the prices of the agent's model.
 
-Each call is held against the one with the full history. What was left out would have been read from the provider's
-cache, or written to it again once that had gone cold. What stands behind a change has to be written again too. Of
-a conversation's first call nothing is known of the cache; it is taken to be warm, which saves least.
+Each call is compared with one that sends the full history. The dropped tokens would have been read from the provider's
+cache, or written to it again once it had gone cold. Tokens behind a change must be written again too. The state of the
+cache is unknown at a conversation's first call; it is assumed to be warm, which saves least.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Ledger:
-    """Adds up, and passes on what is added: a conversation's to its session's, that one's to the store's."""
+    """Sums totals and passes each one on: from a conversation to its session, and from there to the store."""
 
     def __init__(self, price: Price, pass_on: Callable[[Totals], object]) -> None:
         self.totals = Totals()
@@ -28,7 +28,7 @@ class Ledger:
         self._lock = threading.Lock()
 
     def call(self, conversation: Conversation, *, cold: bool) -> None:
-        """One call of the agent with the conversation's view."""
+        """Record one call of the agent with the conversation's view."""
         read, write = self._price.cache_read, self._price.cache_write
         left_out = conversation.reader.tokens - conversation.tokens
         self.add(
@@ -41,11 +41,11 @@ class Ledger:
         )
 
     def drew(self, cost: float | None) -> None:
-        """Book sketches that were paid for, used or not; None: at an unknown price."""
+        """Record the cost of sketches, used or not; None for an unknown price."""
         self.add(Totals(unpriced=1) if cost is None else Totals(drafts=cost))
 
     def recalled(self, tokens: int) -> None:
-        """Spans that came back, written once."""
+        """Record the cost of recalled spans, written to the cache once."""
         self.add(Totals(recalls=self._dollars(self._price.cache_write * tokens)))
 
     def add(self, added: Totals) -> None:

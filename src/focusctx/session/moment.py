@@ -1,4 +1,4 @@
-"""A conversation at one moment: what sketches are drawn for and decided about, while the conversation goes on."""
+"""A snapshot of a conversation, for which sketches are sampled and decided while the conversation goes on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .store import Spelled
 
 
 class Place(NamedTuple):
-    """Where a conversation stands."""
+    """Position of a conversation: its length, its newest chain key and its cut."""
 
     messages: int
     head: str
@@ -28,51 +28,51 @@ class Place(NamedTuple):
 
 
 class Change(NamedTuple):
-    """Another view of the same history."""
+    """A new view of the same history."""
 
     cut: Cut
     view: list[Message]
     tokens: int
     unmoved: int
-    """Tokens at its beginning that stand where they stood."""
+    """Tokens at its beginning that stay where they were."""
     moves: bool
-    """Whether it is another view at all: a skeleton of a very short step is that step."""
+    """True if the view differs at all: the skeleton of a very short step is the step itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
     history: History
-    """All of it."""
+    """The full history."""
     sizes: Sequence[int]
-    """The tokens of its messages."""
+    """Tokens of each message."""
     keys: Sequence[str]
-    """The chain keys of its spans."""
+    """Chain keys of its spans."""
     place: Place
     decided: Cut
-    """What is dropped, as far as the store was heard; the cut at this place is as much of it as was possible."""
+    """Everything the store's events drop; the cut at `place` is the part that could be dropped here."""
     restored: Mapping[int, str]
-    """The spans that stay because somebody wanted them back."""
+    """Spans that stay because they were restored, with the reason."""
     view: Sequence[Message]
     tokens: int
-    """Of the view."""
+    """Tokens of the view."""
     config: FocusConfig
     count: Count
     noted: bool
-    """Whether a view says what was left out."""
+    """True if a view gets a note on what was left out."""
 
     def remaining(self) -> History:
-        """The history of the spans that are still there, as they are: what an event decides about."""
+        """Return the history of the remaining spans, as they are now; an event decides about these."""
         cut = self.place.cut
         spans = tuple(
             skeleton_of(span, self.history.format, self.count) if span.index in cut.skeletons else span
             for span in self.history.spans
             if span.index not in cut.dropped or span.index in cut.skeletons
         )
-        # The messages stay out: the view is always rebuilt from the full history.
+        # Without messages: the view is always rebuilt from the full history.
         return replace(self.history, spans=spans, messages=(), owners=(), tokens=self.tokens)
 
     def change_to(self, decided: Cut) -> Change:
-        """The view without these spans, as far as they may go."""
+        """Return the view without these spans, as far as they may be dropped."""
         cut = _possible(self.history, decided, self.config)
         view = view_of(self.history, cut, noted=self.noted)
         same = _common(self.view, view)
@@ -81,7 +81,7 @@ class Moment:
         return Change(cut, view, sum(sizes), sum(sizes[:same]), moves)
 
     def _sizes(self, view: Sequence[Message]) -> list[int]:
-        """The tokens of each message of a view; only what was made for it is counted afresh."""
+        """Return the tokens of each message of a view, counting only messages made for the view."""
         known = dict(zip(map(id, self.history.messages), self.sizes, strict=True))
         wire = wire_named(self.history.format)
         sizes = ((message, known.get(id(message))) for message in view)
@@ -89,22 +89,22 @@ class Moment:
 
 
 def view_of(history: History, cut: Cut, *, noted: bool) -> list[Message]:
-    """The messages that are left after a cut."""
+    """Return the messages that remain after a cut."""
     kept = [span.index for span in history.spans if span.index not in cut.dropped]
     view = rebuild(history, kept, cut.skeletons)
     if noted and cut.dropped:
         place = next(place for place, owner in enumerate(history.owners) if owner)
         while history.format == "anthropic" and place and view[place - 1].get("role") == "system":
-            place -= 1  # what the model answers to must stay before its answer
+            place -= 1  # what the model answers must stay before its answer
         view.insert(place, note(cut.dropped))
-    if view and isinstance(history.messages[0], Spelled):  # then all that came are
+    if view and isinstance(history.messages[0], Spelled):  # then all parsed messages are Spelled
         view = [message if isinstance(message, Spelled) else Spelled.made(message) for message in view]
     return view
 
 
 def _possible(history: History, decided: Cut, config: FocusConfig) -> Cut:
-    """As much of it as may go here. The chain it was decided on may have gone on in another way: in a fork one of
-    the spans may be the newest, or hold the reasoning that the newest goes on from."""
+    """Return the part of the cut that is possible here. The chain may have continued differently since: in a fork a
+    dropped span may be the newest, or hold the reasoning that the newest continues."""
     kept = {span.index for span in history.spans if span.index not in decided.dropped}
     kept |= pinned_spans(history, config.pin).keys()
     kept |= companions_of(history, kept | decided.skeletons, config).keys()
@@ -112,7 +112,7 @@ def _possible(history: History, decided: Cut, config: FocusConfig) -> Cut:
 
 
 def _common(before: Sequence[Message], after: Sequence[Message]) -> int:
-    """How many messages the two lists share at the beginning."""
+    """Return how many messages the two lists share at the beginning."""
     for place, (old, new) in enumerate(zip(before, after, strict=False)):
         if old is not new and old != new:
             return place

@@ -1,5 +1,8 @@
-"""What sketches come to. It is worked out when they arrive, about the conversation as it was when they were asked for,
-so that the call in which it is acted on has little left to do: what came since stays, and is put behind it."""
+"""A proposal: the change that a set of sketches leads to.
+
+It is computed when the sketches arrive, for the conversation as it was when they were requested, so that the call that
+applies it has little left to do: later messages stay, and are appended.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from .store import Archived
 from .stores.encoding import Originals, pack_all
 
 _AT_THE_BUDGET = 1.05
-"""Times the budget: the size of a view for which the room was reckoned ahead of time."""
+"""Multiple of the budget: the view size up to which a fill computed ahead of time still holds."""
 
 
 class Proposal(NamedTuple):
@@ -32,29 +35,29 @@ class Proposal(NamedTuple):
     result: Result
     change: Change
     illegal: str | None
-    """Why the provider would refuse the view, if it would."""
+    """Why the provider would refuse the view, or None."""
     originals: Originals
-    """Of the spans that would go, verbatim."""
+    """Originals of the spans to be dropped, verbatim."""
     news: Cut
-    """What the event would tell of: the spans that would go or be left as skeletons."""
+    """The spans newly dropped or left as skeletons, as the event will record them."""
     dropped: tuple[str, ...]
-    """The chain keys of these."""
+    """Chain keys of `news.dropped`."""
     skeletons: tuple[str, ...]
-    """Those of them of which a skeleton would be left."""
+    """Chain keys of `news.skeletons`."""
 
     @property
     def saves(self) -> int:
-        """Tokens of the view that would go."""
+        """Tokens that the view would lose."""
         return self.moment.tokens - self.change.tokens
 
     @property
     def behind(self) -> int:
-        """Tokens that would stay behind the first one to go."""
+        """Tokens that would stay behind the first dropped one."""
         return self.change.tokens - self.change.unmoved
 
 
 async def foresee(focus: Focus, moment: Moment) -> Proposal:
-    """Ask for sketches, and work out what they come to: all of an event that takes time."""
+    """Ask for sketches and compute their proposal: the slow part of an event."""
     drafted = await focus.sketch(moment.remaining())
     return await asyncio.to_thread(propose, focus, moment, drafted)
 
@@ -68,7 +71,7 @@ def propose(focus: Focus, moment: Moment, drafted: Drafted) -> Proposal:
     illegal = refusal(change.view, moment.history.messages, history.format)
     news = change.cut.since(moment.place.cut)
     originals = Originals(_originals(moment, result, news))
-    with suppress(StoreError):  # the store will say so again
+    with suppress(StoreError):  # the store will report the error again
         pack_all(originals)
     return Proposal(
         moment,
@@ -84,9 +87,9 @@ def propose(focus: Focus, moment: Moment, drafted: Drafted) -> Proposal:
 
 
 def up_to_date(proposal: Proposal, now: Moment, focus: Focus) -> Proposal:
-    """The same for a conversation that has gone on.
+    """Bring a proposal up to date with a conversation that has grown.
 
-    What came since follows a span that stays whole, as it does in the history: no provider finds more fault with it.
+    Newer messages follow a span that stays whole, as they do in the history, so no provider can newly object to them.
     """
     then, seen = proposal.moment, proposal.moment.place.messages
     if proposal.result.failure is not None:
@@ -104,7 +107,7 @@ def up_to_date(proposal: Proposal, now: Moment, focus: Focus) -> Proposal:
 
 
 def _holds(proposal: Proposal, now: Moment) -> bool:
-    """Whether what came since is behind it all, leaves the room that was filled, and needs nothing that would go."""
+    """True if the newer messages only append, leave the filled room valid, and need no span that would be dropped."""
     then, gone = proposal.moment.history, proposal.change.cut.dropped
     roomy = max(_AT_THE_BUDGET * now.config.budget, proposal.moment.tokens)
     since = now.history.owners[len(then.messages) :]
@@ -112,14 +115,14 @@ def _holds(proposal: Proposal, now: Moment) -> bool:
     return (
         (proposal.drafted.offers is None or now.tokens <= roomy)
         and now.decided == proposal.moment.decided
-        and all(map(is_, then.messages, now.history.messages))  # the caller's own objects go back
+        and all(map(is_, then.messages, now.history.messages))  # the view must hold the caller's own objects
         and all(owner == 0 or owner >= then.newest for owner in owners)
         and not any(span.needs in gone for span in now.history.spans[len(then.spans) :])
     )
 
 
 def _with_earlier(result: Result, skeletons: Collection[int]) -> Result:
-    """What an earlier event left of a span and this one keeps is no whole span."""
+    """Count spans that an earlier event left as skeletons, and this one keeps, as skeletons instead of whole spans."""
     kept = frozenset(skeletons).intersection(result.kept)
     if not kept:
         return result
@@ -133,7 +136,7 @@ def _with_earlier(result: Result, skeletons: Collection[int]) -> Result:
 
 
 def _grown(result: Result, spans: Sequence[Span], now: Moment, change: Change) -> Result:
-    """With what was the newest span then, as it is now, and with those that came after it."""
+    """Extend a result to the newer spans; the first of `spans` replaces the span that was newest then."""
     history = result.history
     assert history is not None
     newer = [span.index for span in spans[1:]]
@@ -155,7 +158,7 @@ def _keys(moment: Moment, spans: Collection[int]) -> tuple[str, ...]:
 
 
 def _originals(moment: Moment, result: Result, news: Cut) -> list[Archived]:
-    """The spans that would go, verbatim; those of which a skeleton was left went before."""
+    """Return the originals of the spans to be dropped; those of earlier skeletons are stored already."""
     going = news.dropped - moment.place.cut.skeletons
     spans = [span for span in moment.history.spans if span.index in going]
     said = reasons(result.sketches, going)

@@ -1,4 +1,4 @@
-"""The recall tool: how an agent gets back a step that was left out of its view."""
+"""The recall tool, with which an agent gets back a step that was left out of its view."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _SCHEMA = {
     "additionalProperties": False,
 }
 _HOLD = 5
-"""How many further steps a recalled one is pinned for."""
+"""Number of further steps for which a recalled one is pinned."""
 _MOST = 3
-"""How many steps one search brings back."""
+"""Most steps that one search brings back."""
 _IDS = re.compile(r"\bs[_\s-]?(\d{1,9})\b|^\W*(\d{1,9})\W*$", re.IGNORECASE)
 
 
 def recall_tool(format: str = "chat_completions") -> dict[str, Any]:
-    """The tool's definition, to put beside the agent's own tools."""
+    """Return the tool's definition, to put beside the agent's own tools."""
     schema = copy.deepcopy(_SCHEMA)
     if format == "chat_completions":
         return {"type": "function", "function": {"name": TOOL, "description": _DESCRIPTION, "parameters": schema}}
@@ -43,7 +43,7 @@ def recall_tool(format: str = "chat_completions") -> dict[str, Any]:
 
 
 def query_of(arguments: object) -> str:
-    """What the model asked for; models write arguments in many ways, and none of them is an error."""
+    """Return the query from the model's arguments; models write them in many ways, and all are accepted."""
     parsed = arguments
     if isinstance(arguments, str | bytes | bytearray):
         try:
@@ -51,7 +51,7 @@ def query_of(arguments: object) -> str:
         except (ValueError, RecursionError):
             return arguments if isinstance(arguments, str) else arguments.decode("utf-8", "replace")
     if isinstance(parsed, Mapping):
-        # Some name the argument after what they look for.
+        # Some models name the argument after what they look for.
         parsed = parsed.get("query", next(iter(parsed.values()), None))
     if isinstance(parsed, list | tuple):
         return " ".join(str(part) for part in parsed)
@@ -59,7 +59,7 @@ def query_of(arguments: object) -> str:
 
 
 def span_number(span: int | str) -> int:
-    """7 for 7, for "7" and for "s_7"."""
+    """Return the number of a step given as 7, "7" or "s_7"."""
     match = _IDS.fullmatch(span) if isinstance(span, str) else None
     if match is None and not isinstance(span, int):
         raise ConfigError(f"no step has the id {span!r}: give its number, or an id such as s_7")
@@ -67,7 +67,7 @@ def span_number(span: int | str) -> int:
 
 
 def find(query: str, archived: Sequence[Archived]) -> list[Archived]:
-    """The steps with the ids in the query, or those in which most of its words occur, the newest first among equals."""
+    """Return the steps with the ids in the query, or those that share most words with it, newest first among equals."""
     ids = {int(number) for match in _IDS.findall(query) for number in match if number}
     if named := [span for span in archived if span.index in ids]:
         return named
@@ -82,21 +82,21 @@ def _words(text: str) -> set[str]:
 
 
 def answer(query: str, found: Sequence[Archived], archived: Sequence[Archived]) -> str:
-    """The tool's result."""
+    """Return the tool's result."""
     if found:
         return "\n\n".join(f"[s_{span.index}]\n{span.text}" for span in found)
     return f"Nothing left out matches {query!r}. Left out: {ranges([span.index for span in archived]) or 'nothing'}."
 
 
 def unavailable(query: str) -> str:
-    """The tool's result when the store cannot be read."""
+    """Return the tool's result for a store that cannot be read."""
     return (
         f"Steps that were left out cannot be read at the moment, so nothing was found for {query!r}. Try again later."
     )
 
 
 def note(dropped: Collection[int]) -> Message:
-    """The one line that says what is missing; only shown where the tool is offered."""
+    """Return the one-line message that lists the missing steps; only shown where the tool is offered."""
     return {
         "role": "user",
         "content": f"[Left out to save space: steps {ranges(dropped)}. Call {TOOL} to get one back.]",
@@ -104,7 +104,7 @@ def note(dropped: Collection[int]) -> Message:
 
 
 def ranges(indices: Collection[int]) -> str:
-    """`s_1–s_4, s_7`."""
+    """Format step numbers as `s_1–s_4, s_7`."""
     runs: list[list[int]] = []
     for index in sorted(indices):
         if runs and index == runs[-1][-1] + 1:
@@ -115,7 +115,7 @@ def ranges(indices: Collection[int]) -> str:
 
 
 def pinned_recalls(history: History) -> dict[int, str]:
-    """Steps that just called the tool: what they brought back must not go again at once."""
+    """Pin the steps that called the tool recently, so that what they brought back is not dropped at once."""
     return {
         span.index: "recalled a moment ago"
         for span in history.spans

@@ -1,8 +1,8 @@
-"""Where decisions last: the seam between a session and memory, SQLite or Redis.
+"""The store interface between a session and memory, SQLite or Redis, where decisions persist.
 
-Everything is scoped by tenant: what one stored no other can see. A span is known by its chain key, a
-conversation by its root, the chain key of its first span. A store keeps three things: the events, each with the
-originals of the spans it dropped; which of those somebody wanted back; and totals of what was saved and spent.
+All data is scoped by tenant: no tenant sees another's. A span is identified by its chain key, a conversation by its
+root, the chain key of its first span. A store keeps three things: events, each with the originals of the spans it
+dropped; the spans that were restored on request; and totals of savings and costs.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ..wire import Kind, recognise
 
 
 class Spelled(dict[str, Any]):
-    """A message that came as JSON and still knows the bytes, so that nobody has to spell it again.
+    """A message parsed from JSON that keeps its original bytes, so that it need not be encoded again.
 
-    For callers that never edit a message; a copy of one is a plain dict.
+    For callers that never edit a message. A copy is a plain dict.
     """
 
     __slots__ = ("json",)
@@ -30,7 +30,7 @@ class Spelled(dict[str, Any]):
 
     @classmethod
     def made(cls, content: Message) -> Spelled:
-        """One that did not come, but stands among those that did."""
+        """Encode a message that was made here, to use it among parsed ones."""
         return cls(content, _spell(content).encode())
 
     def __reduce__(self) -> tuple[type[dict[str, Any]], tuple[dict[str, Any]]]:
@@ -38,12 +38,12 @@ class Spelled(dict[str, Any]):
 
 
 _spell = JSONEncoder(separators=(",", ":")).encode
-"""In ASCII: half a surrogate pair has no other spelling that everybody can read."""
+"""Encodes to ASCII, the only encoding of half a surrogate pair that every parser accepts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """A dropped span, verbatim, with what was known when it went."""
+    """A dropped span, verbatim, with the data known when it was dropped."""
 
     key: str
     index: int
@@ -53,11 +53,11 @@ class Archived:
     utility: float
     reason: str
     event: str = ""
-    """The key of the event that dropped it, once it comes from a store."""
+    """The key of the event that dropped it; set when it is read from a store."""
 
     @property
     def text(self) -> str:
-        """Thought, action and observation in one text."""
+        """Thoughts, actions and observations joined into one text."""
         wire = recognise(self.messages)
         parts = [part for place, message in enumerate(self.messages) for part in wire.read(message, place)]
         turns = [part for part in parts if part.kind is Kind.TURN]
@@ -67,51 +67,51 @@ class Archived:
 
 @dataclass(frozen=True, slots=True)
 class StoredEvent:
-    """One compression, as every process that shares the store sees it."""
+    """One compression, shared by every process that uses the store."""
 
     key: str
-    """The chain key of the newest span it could decide about: the one before the newest of all."""
+    """The chain key of the newest span the event could decide about: the last but one."""
     index: int
-    """The number of the newest span when it happened."""
+    """The number of the newest span at that time."""
     tokens_before: int
     tokens_after: int
     dropped: tuple[str, ...]
-    """Chain keys of the spans it dropped; none when it found all of them needed."""
+    """Chain keys of the spans it dropped; empty if all were needed."""
     time: float
     """Seconds since the epoch."""
     skeletons: tuple[str, ...] = ()
-    """Those of the dropped spans of which it left a skeleton."""
+    """Chain keys of the dropped spans that were left as skeletons."""
     balance: float = 0.0
-    """USD that this conversation had saved by then, less what was spent on it: below zero it still owes something."""
+    """USD saved on this conversation so far, less its costs; negative while they are not yet recovered."""
     conversation: str = ""
     """The caller's id of the conversation that it happened in, or its key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """A tenant's savings and spending, in tokens and USD. Adds up."""
+    """A tenant's savings and costs, in tokens and USD. Instances can be added."""
 
     events: int = 0
     tokens_saved: int = 0
-    """Input tokens the agent's calls did not have to carry, summed over calls."""
+    """Input tokens left out of the agent's calls, summed over calls."""
     saved: float = 0.0
     drafts: float = 0.0
-    """Paid for sketches, as far as their price is known; `draft_cost` says whether all of it is."""
+    """USD paid for sketches of known price; `draft_cost` is None if some have none."""
     rereads: float = 0.0
-    """Lost because a moved prefix had to be read uncached."""
+    """USD lost because a changed prefix had to be read uncached."""
     recalls: float = 0.0
-    """Paid for spans that came back."""
+    """USD paid for recalled spans."""
     unpriced: int = 0
-    """How often sketches were drawn at a price that is not known."""
+    """Number of times that sketches were sampled at an unknown price."""
 
     @property
     def draft_cost(self) -> float | None:
-        """USD paid for sketches; None where some had no known price."""
+        """USD paid for sketches; None if some had no known price."""
         return None if self.unpriced else self.drafts
 
     @property
     def net(self) -> float | None:
-        """USD saved less all that was paid; None where the price of some sketches is not known."""
+        """USD saved less all costs; None if some sketches had no known price."""
         return None if self.unpriced else self.saved - self.drafts - self.rereads - self.recalls
 
     def __add__(self, other: Totals) -> Totals:
@@ -127,43 +127,43 @@ class Totals:
 
 
 class Store(Protocol):
-    """All methods may be called from any thread. Those that write have written when they return.
+    """Storage for sessions. All methods may be called from any thread; writes are complete when they return.
 
-    A store whose answers take microseconds may say so with an attribute `quick = True`: async programs then ask it
-    on their event loop. Writing, and all other stores, get a thread; one that has its own may have a method
-    `on_a_thread(function)`, which returns an `asyncio.Future`. `lasting = False` says that it ends with the program:
-    then nothing needs to be written to it at that point.
+    A store that answers within microseconds may set `quick = True`: async programs then read from it on their event
+    loop. Writes, and all calls to other stores, run on a thread; a store with its own thread may offer a method
+    `on_a_thread(function)`, which returns an `asyncio.Future`. `lasting = False` means that the data ends with the
+    program, so nothing needs to be written at exit.
     """
 
     def version(self, tenant: str, root: str) -> int:
-        """A number that grows with every change to this conversation; 0 before the first. Cheap."""
+        """Return a number that grows with every change to this conversation; 0 before the first. Must be cheap."""
 
     def events(self, tenant: str, keys: Sequence[str]) -> dict[str, StoredEvent]:
-        """The events that happened at these chain keys."""
+        """Return the events stored under these chain keys."""
 
     def recent(self, tenant: str, most: int) -> list[StoredEvent]:
-        """The tenant's newest events, in all its conversations, the newest first."""
+        """Return the tenant's newest events across all conversations, newest first."""
 
     def commit(self, tenant: str, root: str, event: StoredEvent, archived: Sequence[Archived]) -> StoredEvent:
-        """Store the event with the originals of what it drops, all or nothing.
+        """Store the event and the originals of the spans it drops, all or nothing.
 
-        The first event stored under a key stands: a later one changes nothing and gets the first one back.
+        The first event stored under a key wins: a later one changes nothing, and the first is returned.
         """
 
     def archived(self, tenant: str, events: Sequence[str]) -> list[Archived]:
-        """The originals that were stored with the events of these keys, event by event."""
+        """Return the originals stored with the events of these keys, event by event."""
 
     def restore(self, tenant: str, root: str, key: str) -> None:
-        """Have this span back, for good: no event drops it any more. Its original stays."""
+        """Keep this span for good: no event drops it any more. Its original stays in the store."""
 
     def restored(self, tenant: str, keys: Sequence[str]) -> frozenset[str]:
-        """Those of the chain keys whose spans somebody wanted back."""
+        """Return the given chain keys whose spans were restored."""
 
     def add(self, tenant: str, totals: Totals) -> None:
         """Add to the tenant's totals."""
 
     def totals(self, tenant: str) -> Totals:
-        """All that was added."""
+        """Return the sum of all totals added for the tenant."""
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""

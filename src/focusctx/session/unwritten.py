@@ -1,7 +1,7 @@
-"""Totals on their way to the store, gathered over all sessions of the process that share it.
+"""Totals not yet written to the store, collected over all sessions of the process that share it.
 
-They are written together and not at every call: a file or a server takes longer for them than a view takes. What is
-left is written when a conversation is let go of, when a session is closed and when the program ends.
+They are written in batches, not at every call: writing to a file or server takes longer than making a view. The rest is
+written when a conversation is released, a session is closed or the program ends.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from .stores.fork import ForkSafe
 
 _log = logging.getLogger("focusctx")
 _BETWEEN = 5.0
-"""Seconds from one time to the next."""
+"""Seconds between writes."""
 _NOTHING = Totals()
 
 
 class Unwritten(ForkSafe):
-    """Savings and costs since they were last written, by tenant."""
+    """Savings and costs since the last write, by tenant."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class Unwritten(ForkSafe):
         return bool(self._totals) and time.monotonic() - self._written_at > _BETWEEN
 
     def hurry(self) -> None:
-        """Have them written at the next chance."""
+        """Make the next write due at once."""
         self._written_at = float("-inf")
 
     def add(self, store: Store, tenant: str, added: Totals) -> None:
@@ -58,14 +58,14 @@ class Unwritten(ForkSafe):
 
 _shared: WeakKeyDictionary[Store, Unwritten] = WeakKeyDictionary()
 _waiting: dict[Unwritten, Store] = {}
-"""Stores that have something to be written, held until it is."""
+"""Stores with unwritten totals, kept alive until they are written."""
 
 
 def unwritten(store: Store) -> Unwritten:
-    """The one of all sessions that share this object."""
+    """Return the instance shared by all sessions that use this store object."""
     try:
         return _shared.setdefault(store, Unwritten())
-    except TypeError:  # a store of the caller's own that cannot be a key
+    except TypeError:  # a custom store that is not hashable or weakly referenceable
         return Unwritten()
 
 
@@ -74,7 +74,7 @@ def _write_all() -> None:
     for waiting, store in list(_waiting.items()):
         try:
             waiting.write(store)
-        except Exception as error:  # the program ends all the same
+        except Exception as error:  # the program must still end
             _log.warning("totals not stored: %s", error)
 
 
@@ -83,5 +83,5 @@ def _forget_all() -> None:
     _waiting.clear()
 
 
-if hasattr(os, "register_at_fork"):  # what the parent has not written, it will
+if hasattr(os, "register_at_fork"):  # the parent writes its own totals
     os.register_at_fork(after_in_child=_forget_all)

@@ -1,4 +1,4 @@
-"""The wire formats, and how a message list is recognised as one of them."""
+"""The wire formats, and how the format of a message list is recognised."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .responses import Responses
 
 WIRES: dict[str, Wire] = {wire.name: wire for wire in (ChatCompletions(), Responses(), AnthropicMessages())}
 _DEFAULT = "chat_completions"
-"""For lists that read the same in every format: plain text from system, user and assistant."""
+"""Format of lists that read the same in every format: plain text from system, user and assistant."""
 
 
 def wire_named(name: str) -> Wire:
@@ -24,13 +24,13 @@ def wire_named(name: str) -> Wire:
 
 
 def recognise(messages: Iterable[Message]) -> Wire:
-    """The format of the first message that only one format can have."""
+    """Return the format of the first message that only one format can have."""
     return shown_by(messages)[0] or WIRES[_DEFAULT]
 
 
 def shown_by(messages: Iterable[Message]) -> tuple[Wire | None, bool]:
-    """The format that messages show, and whether it is certain: `"type": "message"` is Responses' spelling, but answers
-    of Anthropic's that were dumped have it too."""
+    """Return the format that the messages show, and True if it is certain: `"type": "message"` belongs to Responses,
+    but dumps of Anthropic's answers have it too."""
     likely = None
     for message in messages:
         if wire := claimed(message):
@@ -41,12 +41,12 @@ def shown_by(messages: Iterable[Message]) -> tuple[Wire | None, bool]:
 
 
 def claimed(message: Message) -> Wire | None:
-    """The format that alone can have produced this message, if there is one."""
+    """Return the only format that can have produced this message, or None."""
     return next((wire for wire in WIRES.values() if wire.claims(message)), None)
 
 
 def claimants(messages: Iterable[Message]) -> set[str]:
-    """The names of all formats that claim some message. More than one: the list is a mixture."""
+    """Return the names of all formats that claim some message. More than one means a mixed list."""
     messages = list(messages)
     return {name for name, wire in WIRES.items() if any(map(wire.claims, messages))}
 

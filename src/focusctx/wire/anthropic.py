@@ -1,4 +1,4 @@
-"""Anthropic Messages: content blocks, with tool results and the user's words possibly in one message."""
+"""Anthropic Messages: content blocks; one message may hold both tool results and the user's words."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ONLY_HERE = THINKING | {
     "search_result",
 }
 _ONLY_IN_DUMPS = frozenset({"stop_reason", "stop_sequence"})
-"""Fields of an answer that was put into the history as the SDK dumps it, with `"type": "message"`."""
+"""Fields of an answer that was put into the history as dumped by the SDK, with `"type": "message"`."""
 
 
 class AnthropicMessages:
@@ -72,7 +72,7 @@ class AnthropicMessages:
         content = message["content"]
         if not any(kind == "tool_result" for kind, _ in typed_blocks(message)):
             return {**message, "content": omitted(content)}  # an observation in plain text
-        # `is_error` and cache marks stay: that a call failed is worth more than what it printed.
+        # `is_error` and cache marks stay: the fact that a call failed is worth more than its output.
         return {
             **message,
             "content": [
@@ -116,7 +116,7 @@ def _turn(blocks: Sequence[Mapping[str, Any]], position: int) -> Part:
         answers=tuple(answered),
         counted=tuple(text for text in (*thoughts, *actions) if text),
         extra_tokens=extra,
-        # Mostly the server answers in the same message; code it runs may call the agent's tools first.
+        # The server usually answers in the same message, but code it runs may call the agent's tools first.
         holds=tuple(served),
         reasons=any(block["type"] in THINKING for block in blocks),
     )

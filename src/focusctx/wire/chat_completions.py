@@ -1,4 +1,4 @@
-"""OpenAI Chat Completions, and everything that imitates it (DeepSeek's `reasoning_content` included)."""
+"""OpenAI Chat Completions, and all APIs that imitate it (including DeepSeek's `reasoning_content`)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SYSTEM_ROLES = ("system", "developer")
 _ROLES = (*SYSTEM_ROLES, "user", "assistant", "tool", "function")
 _ONLY_HERE = frozenset({"image_url", "file"})
 _REASONING = ("thinking_blocks", "reasoning_content", "reasoning_details")
-"""What gateways call the thinking of models that want to see how a turn began."""
+"""Fields in which gateways put a model's thinking, for models that must see how a turn began."""
 
 
 class ChatCompletions:
@@ -77,7 +77,7 @@ def _turn(message: Message, position: int, texts: list[str], media: int) -> Part
 
 
 def _calls(message: Message, position: int) -> tuple[tuple[str, ...], list[str]]:
-    """The ids of the message's tool calls and what each one does."""
+    """Return the ids of the message's tool calls, and the text of each call."""
     ids, actions = [], []
     legacy = message.get("function_call")
     if legacy is not None:
@@ -113,5 +113,5 @@ def _answered(message: Message, role: str, position: int) -> str:
 
 
 def _legacy_id(name: object) -> str:
-    """Legacy function calls have no id: the function's name is what call and result share."""
+    """Return an id for a legacy function call, which has none: call and result share only the function's name."""
     return f"function:{text_of(name)}"

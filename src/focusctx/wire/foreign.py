@@ -1,4 +1,4 @@
-"""Formats that are not read here: which one a message looks like, and how to get to one that is."""
+"""Recognise formats that are not supported, and say how to convert them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _ROLES = {"human": "user", "ai": "assistant", "bot": "assistant", "model": "assi
 
 
 def advice_for(message: Message) -> str | None:
-    """The foreign format that a message looks like, and what to do about it; None where it looks like none."""
+    """Name the foreign format that a message looks like and what to do about it; None if it looks like none."""
     return next((advice for looks, advice in _FORMATS if looks(message)), None)
 
 
 def not_understood(messages: Iterable[Message]) -> str:
-    """The error for a list in which no message is understood."""
+    """Return the error text for a list in which no message is understood."""
     messages = [message for message in messages if isinstance(message, Mapping)] or [{}]
     found = next((advice for message in messages if (advice := advice_for(message))), None)
     first = messages[0]
@@ -99,4 +99,4 @@ _FORMATS = (
         "their roles are not OpenAI's or Anthropic's; rename human to user, ai, bot or model to assistant",
     ),
 )
-"""How each format is told, and the advice. The first that fits counts."""
+"""A test and the advice for each format. The first that fits is used."""

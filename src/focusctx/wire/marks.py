@@ -1,4 +1,4 @@
-"""Cache marks: agents move them at every step, and a message is the same message with and without."""
+"""Cache marks: agents move them at every step, and a message stays the same with or without them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 
 
 def unmarked(holder: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Without cache marks, and with a lone text block as plain text: agents make the one of the other to mark it.
+    """Return the message without cache marks, and with a lone text block as plain text.
 
-    Only places where marks may stand are looked at: a tool may well have an argument of that name.
+    Agents wrap text in a block to mark it. Only places where marks are allowed are changed: a tool may have an argument
+    of that name.
     """
     content = holder.get("content")
     if isinstance(content, list | tuple):

@@ -1,4 +1,4 @@
-"""What a wire format says about one message: the only language between the formats and the splitter."""
+"""The parts of a message: the common form in which all wire formats pass messages to the splitter."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ..errors import MessageError
 from ..types import Message
 
 MEDIA_TOKENS = 1000
-"""What an image, a sound or a file counts for: providers differ, and its base64 text is not what is billed."""
+"""Tokens counted for an image, a sound or a file: providers differ, and none bills its base64 text."""
 
 PLACEHOLDER = "[output omitted]"
-"""Stands where an observation was, in a skeleton."""
+"""Replaces the observation in a skeleton."""
 
 
 _CARRIERS = frozenset(
@@ -28,14 +28,14 @@ _CARRIERS = frozenset(
         "reasoning_details",
     }
 )
-"""The fields of a message that say something, beside its content."""
+"""Fields of a message, besides its content, that carry information."""
 
 
 class Kind(Enum):
     FRAME = "frame"
-    """Belongs to no step and is never dropped: system prompts, and whatever we do not know."""
+    """Belongs to no step and is never dropped: system prompts, and messages of unknown kind."""
     WORDS = "words"
-    """The user speaks (unless the reading of user messages says it is an observation)."""
+    """The user speaks (unless the `observations` rule reads the message as an observation)."""
     TURN = "turn"
     """The model speaks or acts."""
     RESULT = "result"
@@ -43,39 +43,39 @@ class Kind(Enum):
 
 
 class Part(NamedTuple):
-    """A message, or some of its content blocks, with the same owner."""
+    """A message, or some of its content blocks, with one owner."""
 
     kind: Kind
     text: str = ""
-    """The words, or the observation."""
+    """The user's words, or the observation."""
     thought: str = ""
     action: str = ""
     calls: tuple[str, ...] = ()
-    """Ids of tool calls that wait for a result from outside."""
+    """Ids of tool calls that wait for a result from the agent."""
     answers: tuple[str, ...] = ()
-    """Ids of the calls this is the result of."""
+    """Ids of the calls that this part answers."""
     counted: tuple[str, ...] = ()
     """The texts whose tokens make up its size."""
     extra_tokens: int = 0
-    """Estimated size of what is no text."""
+    """Estimated tokens of content that is not text."""
     holds: tuple[str, ...] = ()
-    """Ids of calls the provider itself goes on with: until it answers them, all that comes is one step."""
+    """Ids of calls that the provider itself continues: until it answers them, everything that follows is one step."""
     goes_on: bool = False
-    """A result after which the provider goes on with the same turn."""
+    """True for a result after which the provider continues the same turn."""
     reasons: bool = False
-    """Holds hidden reasoning that later calls of the same turn may rest on."""
+    """True if it holds hidden reasoning that later calls of the turn may depend on."""
     leads: bool = False
-    """Hidden reasoning alone: what it led to comes next and may not be parted from it."""
+    """True for hidden reasoning alone: the item it led to comes next and must stay with it."""
     stored: bool = False
-    """Only a reference: the provider holds the item, and its text is not seen."""
+    """True for a reference: the provider stores the item, and its text is not visible."""
     unseen_calls: int = 0
-    """Calls in it whose ids are not seen: the outputs that answer them name calls that nothing shows."""
+    """Number of calls in it whose ids are hidden: their outputs name calls that appear nowhere."""
     program: str | None = None
-    """The program, run by the provider, that makes this call: its calls stay with it."""
+    """The program, run by the provider, that makes this call; its calls stay with it."""
     static: bool = False
-    """A system prompt: not held against the budget."""
+    """True for a system prompt, which does not count against the budget."""
     blocks: tuple[int, ...] | None = None
-    """Which content blocks of the message it is; None for all of it."""
+    """Numbers of the message's content blocks that it covers; None for the whole message."""
 
 
 class Wire(Protocol):
@@ -83,23 +83,23 @@ class Wire(Protocol):
 
     name: str
     turns_run_on: bool
-    """Consecutive model messages are one turn."""
+    """True if consecutive model messages are one turn."""
 
     def claims(self, message: Message) -> bool:
-        """Whether only this format can have produced the message."""
+        """True if only this format can have produced the message."""
 
     def knows(self, message: Message) -> bool:
-        """Whether the message is of a kind that this format has; one it does not know stays where it is."""
+        """True if the format has messages of this kind; unknown ones stay where they are."""
 
     def read(self, message: Message, position: int) -> tuple[Part, ...]:
-        """The message in parts; MessageError with its position when it is malformed."""
+        """Split the message into parts; raise MessageError with its position if it is malformed."""
 
     def blank(self, message: Message, blocks: frozenset[int] | None) -> Message:
-        """A copy whose tool results (those blocks, or all) are placeholders; anything else stays."""
+        """Return a copy with placeholders for its tool results (those blocks, or all); everything else stays."""
 
 
 def kind_of(value: object) -> str:
-    """A JSON value's type in the words of JSON, for error messages."""
+    """Return the JSON name of a value's type, for error messages."""
     names = {dict: "object", list: "array", str: "string", int: "number", float: "number", bool: "boolean"}
     return "null" if value is None else names.get(type(value), type(value).__name__)
 
@@ -112,12 +112,12 @@ def role_of(message: Message, position: int) -> str:
 
 
 def has_content(message: Message, roles: Collection[str]) -> bool:
-    """Whether the message is of one of these roles and holds something that is read."""
+    """True if the message has one of these roles and holds something that is read."""
     return message.get("role") in roles and ("content" in message or not _CARRIERS.isdisjoint(message))
 
 
 def blocks_of(message: Message, position: int) -> str | Sequence[Mapping[str, Any]]:
-    """The content: text, or a checked list of blocks; null reads as no text."""
+    """Return the content: text, or a checked list of blocks; null counts as empty text."""
     content = message.get("content")
     if content is None:
         return ""
@@ -135,7 +135,7 @@ def blocks_of(message: Message, position: int) -> str | Sequence[Mapping[str, An
 
 
 def typed_blocks(message: Message) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The content blocks that have a type, unchecked: for telling formats apart before anything is read."""
+    """Yield the content blocks that have a type, unchecked: used to tell formats apart before reading."""
     content = message.get("content")
     for block in content if isinstance(content, list | tuple) else ():
         if isinstance(block, Mapping) and isinstance(kind := block.get("type"), str):
@@ -143,18 +143,18 @@ def typed_blocks(message: Message) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def text_of(value: object) -> str:
-    """A text field that servers may leave out or set to null."""
+    """Return a text field, or "" if a server left it out or set it to null."""
     return value if isinstance(value, str) else ""
 
 
 def join(pieces: Sequence[str]) -> str:
-    """The pieces as one text; a single piece stays the same object, so its remembered count is found."""
+    """Join the pieces into one text; a single piece stays the same object, so that its cached count is found."""
     present = list(filter(None, pieces))
     return present[0] if len(present) == 1 else "\n".join(present)
 
 
 def texts_of(content: str | Sequence[Mapping[str, Any]]) -> tuple[list[str], int]:
-    """The texts of a message's content, and how many of its blocks hold none (images, sounds, files)."""
+    """Return the texts of a message's content, and the number of blocks without text (images, sounds, files)."""
     if isinstance(content, str):
         return ([content] if content else []), 0
     texts = [text_of(block.get("text", block.get("refusal"))) for block in content]
@@ -167,6 +167,6 @@ def as_json(value: object) -> str:
 
 
 def omitted(content: object) -> object:
-    """The placeholder for an observation, unless the observation is shorter than it."""
+    """Return the placeholder for an observation, or the observation itself if it is shorter."""
     short = not content or (isinstance(content, str) and len(content) <= len(PLACEHOLDER))
     return content if short else PLACEHOLDER

@@ -1,10 +1,10 @@
 """Text ReAct: agents that act in plain text and get the environment's answer as the next `user` message.
 
-A `user` message then has two readings: the user's own words, which may never be lost, or an observation, which
-goes with its span. `auto` takes it for an observation only when three things hold, each of which a person's
-words would rarely meet: the task (system prompt or first user message) asks for actions written as text, the
-assistant turn before it wrote one, and the whole message has the form of tool output. Anything less is words.
-None of this looks at later messages, so the reading of a message never changes as the history grows.
+A `user` message then has two readings: the user's own words, which must never be lost, or an observation, which belongs
+to its span. `auto` reads it as an observation only if three conditions hold, which a person's words rarely meet: the
+task (system prompt or first user message) asks for actions written as text, the assistant turn before it wrote one, and
+the whole message has the form of tool output. Otherwise it is the user's words. Later messages are never considered, so
+the reading of a message does not change as the history grows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 
 _TEXT_ACTION = re.compile(
     r"```[\w+-]*[ \t]*\n.*?```"  # a fenced block
-    r"|^[ \t>*]*Action(?:[ \t]*Input)?[ \t]*:"  # ReAct's own
+    r"|^[ \t>*]*Action(?:[ \t]*Input)?[ \t]*:"  # ReAct's own form
     r"|<(?:tool_call|function=|execute_\w+|invoke|action|command|code)\b[^<>]*>",  # tags
     re.DOTALL | re.MULTILINE | re.IGNORECASE,
 )
@@ -38,7 +38,7 @@ _TASK = 1_000_000
 def asks_for_text_actions(task: str) -> bool:
     """True if a system prompt or task shows the agent how to write an action as text.
 
-    It does so near its beginning: a search through many megabytes would keep all other threads waiting.
+    Only its beginning is searched: scanning many megabytes would block all other threads.
     """
     return _TEXT_ACTION.search(task, 0, _TASK) is not None
 
@@ -48,7 +48,7 @@ def looks_like_tool_output(text: str) -> bool:
 
 
 def split_turn(text: str) -> tuple[str, str]:
-    """A text turn as (thought, action): the action starts where the first one is written."""
+    """Split a text turn into (thought, action): the action starts where the first one is written."""
     found = _TEXT_ACTION.search(text)
     if found is None:
         return text, ""

@@ -1,7 +1,7 @@
-"""References: Responses items that the provider stores, sent by their id alone.
+"""References: Responses items that the provider stores and that are sent by id alone.
 
-Agents that leave storage on (the AI SDK's OpenAI provider by default) send `{"type": "item_reference", "id": "rs_…"}`
-for what the model made earlier. The content is not seen; the prefix of the id says what kind of item it is.
+Agents that leave storage on (by default the AI SDK's OpenAI provider) send `{"type": "item_reference", "id": "rs_…"}`
+for items the model made earlier. Their content is not visible; the prefix of the id tells the kind of item.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ class Stored(Enum):
     REASONING = "reasoning"
     MESSAGE = "message"
     HOSTED = "hosted call"
-    """The provider ran it and holds its result."""
+    """A call that the provider ran, and whose result it stores."""
     APPROVAL = "approval request"
-    """Answered under its own id."""
+    """A request that is answered under its own id."""
     CALL = "call"
-    """Answered by an output whose `call_id` the reference does not show."""
+    """A call answered by an output whose `call_id` the reference does not show."""
     COMPACTION = "compaction"
     UNKNOWN = "unknown"
-    """May be a call, an output or something new: nothing is assumed that could part it from its step."""
+    """A call, an output or something new: no assumption is made that could separate it from its step."""
 
 
 _PREFIXES = {
@@ -51,6 +51,6 @@ def is_reference(item: Message) -> bool:
 
 
 def stored_kind(reference: Message) -> Stored:
-    """The kind of item that a reference stands for, as far as its id tells."""
+    """Return the kind of item that a reference points to, as far as its id tells."""
     prefix, separator, _ = str(reference.get("id")).partition("_")
     return _PREFIXES.get(prefix, Stored.UNKNOWN) if separator else Stored.UNKNOWN

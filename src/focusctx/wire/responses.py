@@ -1,4 +1,4 @@
-"""OpenAI Responses input items: flat, paired by `call_id`, reasoning bound to what follows it."""
+"""OpenAI Responses input items: flat, paired by `call_id`, with reasoning bound to the item after it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PIXEL = (
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAA"
     "AABJRU5ErkJggg=="
 )
-"""One clear pixel: a computer call's output must be a screenshot, so its placeholder is the smallest one."""
+"""One transparent pixel: a computer call's output must be a screenshot, so its placeholder is the smallest one."""
 
 
 _ONLY_HERE = frozenset({"input_text", "output_text", "input_image", "input_file"})
@@ -37,7 +37,7 @@ _OTHER_ITEMS = frozenset(
     {*_MADE_BY_PROVIDER, "mcp_approval_response", "reasoning", "compaction", "compaction_trigger", "additional_tools"}
 )
 _BODIES = ("arguments", "input", "action", "actions", "operation", "queries", "query", "code")
-"""Where the different calls say what is to be done."""
+"""Fields in which the different kinds of calls keep their arguments."""
 
 
 class Responses:
@@ -48,7 +48,7 @@ class Responses:
         if is_reference(message):
             return True
         if isinstance(kind := message.get("type"), str) and kind != "message":
-            return True  # Anthropic's dumps have type "message" as well
+            return True  # Anthropic's dumps have type "message" too
         return any(kind in _ONLY_HERE for kind, _ in typed_blocks(message))
 
     def knows(self, message: Message) -> bool:
@@ -75,7 +75,7 @@ class Responses:
             return (_output(message, kind, position),)
         if kind.endswith("_call") or kind in _MADE_BY_PROVIDER:
             return (_call(message, kind, position),)
-        # Compaction items and item types that are not known here stay where they are.
+        # Compaction items and unknown item types stay where they are.
         return (Part(Kind.FRAME, extra_tokens=len(text_of(message.get("encrypted_content"))) // 4),)
 
     def blank(self, message: Message, blocks: frozenset[int] | None) -> Message:
@@ -92,13 +92,13 @@ class Responses:
 
 
 def _program(item: Message) -> str | None:
-    """The id of the program that made a call; None where the model made it itself."""
+    """Return the id of the program that made a call; None if the model made it itself."""
     caller = item.get("caller")
     return text_of(caller.get("caller_id")) if isinstance(caller, Mapping) and caller.get("type") == "program" else None
 
 
 def _reference(item: Message) -> Part:
-    """A part of the model's turn whose content is not seen. It `leads`: what it belongs to comes next."""
+    """Return a part of the model's turn with hidden content. It `leads`: the item it belongs to comes next."""
     kind = stored_kind(item)
     if kind is Stored.COMPACTION or not isinstance(item.get("id"), str):
         return Part(Kind.FRAME)
@@ -132,7 +132,7 @@ def _reasoning(item: Message) -> Part:
         for block in blocks
         if isinstance(block, Mapping)
     ]
-    # The encrypted text is billed as the reasoning it hides: about a token per four characters.
+    # The encrypted text is billed as the reasoning it hides: about one token per four characters.
     hidden = len(text_of(item.get("encrypted_content"))) // 4
     thought = join(texts)
     return Part(
@@ -148,7 +148,7 @@ def _reasoning(item: Message) -> Part:
 def _call(item: Message, kind: str, position: int) -> Part:
     field = "id" if kind == "mcp_approval_request" else "call_id"
     identity = item.get(field)
-    # Calls of hosted tools have no call id: they carry their result inside.
+    # Calls of hosted tools have no call id: they contain their result.
     waits = identity is not None or kind in ("function_call", "custom_tool_call", "mcp_approval_request", "program")
     if waits and not isinstance(identity, str):
         raise MessageError(f"a '{kind}' item must have a '{field}'", position)
@@ -182,12 +182,12 @@ def _output(item: Message, kind: str, position: int) -> Part:
     if kind == "program_output" or (kind == "tool_search_output" and not answers):
         return part._replace(kind=Kind.TURN, action=part.text, text="")  # the provider ran it
     if not answers:
-        return part._replace(kind=Kind.FRAME)  # nobody says what it answers: it stays
+        return part._replace(kind=Kind.FRAME)  # it does not say which call it answers, so it stays
     return part._replace(goes_on=kind == "mcp_approval_response")
 
 
 def _printed(item: Message, kind: str) -> tuple[list[str], int]:
-    """The texts of a tool's output, and the estimated size of what is no text."""
+    """Return the texts of a tool's output, and the estimated tokens of its other content."""
     output = next((item[key] for key in ("output", "result", "tools", "approve") if key in item), "")
     if kind == "computer_call_output":
         return [], MEDIA_TOKENS

@@ -1,4 +1,4 @@
-"""The numbers first: what it saved, what it cost, and what went wrong."""
+"""The headline: savings, costs and problems."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def headline(result: Result, setup: Setup | None) -> Markup:
 
 
 def saved(result: Result) -> float:
-    """The share of tokens that are gone."""
+    """Return the share of tokens that were removed."""
     return 1 - result.tokens_after / result.tokens_before if result.tokens_before else 0.0
 
 
@@ -22,7 +22,7 @@ def percent(share: float) -> str:
 
 def _verdict(result: Result, setup: Setup | None) -> Markup | None:
     if result.compressed or result.failure is not None or (result.warnings and not result.sketches):
-        return None  # the notices say it
+        return None  # the notices already say it
     if result.sketches:
         return tag("p", "Compression was due, and every span is needed: nothing was dropped.", class_="verdict")
     limit = f" of {setup.budget:,}" if setup else ""
@@ -82,6 +82,6 @@ def _setup(setup: Setup) -> list[tuple[str, str]]:
 def _usage(usage: Usage) -> str:
     requests = "1 request" if usage.requests == 1 else f"{usage.requests} requests"
     cost = "price not known" if usage.cost is None else f"${usage.cost:.4f}"
-    if not usage.input_tokens and not usage.output_tokens:  # a draft that is no model, or a server that does not count
+    if not usage.input_tokens and not usage.output_tokens:  # a draft without a model, or a server that does not count
         return requests if usage.cost == 0 else f"{requests}, {cost}"
     return f"{requests}, {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out, {cost}"

@@ -12,16 +12,16 @@ class Markup(str):
 
 
 def tag(name: str, *children: object, **attributes: object) -> Markup:
-    """An element. Children that are no Markup are escaped; `class_`, `aria_label` and such name attributes.
+    """Make an element. Children that are not Markup are escaped; `class_`, `aria_label` and so on name attributes.
 
-    An attribute that is None or False is left out, one that is True stands without a value.
+    An attribute that is None or False is left out; one that is True has no value.
     """
     written = "".join(_attribute(key, value) for key, value in attributes.items())
     return Markup(f"<{name}{written}>{together(*children)}</{name}>")
 
 
 def together(*children: object) -> Markup:
-    """Pieces one after the other; None is nothing."""
+    """Join pieces; None adds nothing."""
     return Markup("".join(_piece(child) for child in children if child is not None))
 
 

@@ -1,4 +1,4 @@
-"""The page as a whole: one event, or several with a table to find them by."""
+"""The whole page: one event, or several with a table of contents."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .spans import spans
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One event and where it came from. A saved Result does not say how it was made: then no setup."""
+    """One event and its source. A saved Result does not record its settings, so it has no setup."""
 
     name: str
     result: Result
@@ -29,7 +29,7 @@ class Entry:
 
 
 def page(entries: Sequence[Entry]) -> str:
-    """The whole document."""
+    """Return the whole document."""
     style, script = _asset("look.css", "focusctx"), _asset("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     several = len(entries) > 1
@@ -51,7 +51,7 @@ def _asset(name: str, package: str = __package__) -> str:
 
 
 def _contents(entries: Sequence[Entry]) -> Markup:
-    """Links to the conversations on the page."""
+    """Make a table of links to the conversations on the page."""
     names = ("conversation", "tokens before", "after", "saved", "spans kept", "dropped")
     rows = [
         tag(

@@ -1,4 +1,4 @@
-"""The history as a bar: spans in order, as wide as they are long, coloured by their outcome."""
+"""The history as a bar: spans in order, as wide as their tokens, coloured by their outcome."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FATES = {
     "dropped": "too few plans need it",
 }
 _LABELLED = 0.035
-"""Segments below this share of the bar have no room for their name."""
+"""Smallest share of the bar at which a segment has room for its name."""
 
 
 class _Segment(NamedTuple):
@@ -30,7 +30,7 @@ class _Segment(NamedTuple):
 
 
 def picture(result: Result, key: str) -> Markup | None:
-    """Two bars on one scale, before and after, and the legend. The list of spans says the same in words."""
+    """Draw two bars on one scale, before and after, and the legend. The list of spans gives the same in words."""
     if not result.decisions:
         return None
     before = [_frame(result)]
@@ -51,27 +51,27 @@ def picture(result: Result, key: str) -> Markup | None:
 
 
 def _frame(result: Result) -> _Segment:
-    """Tokens that belong to no span: the task and the user's words."""
+    """Return the tokens that belong to no span: the task and the user's words."""
     tokens = result.tokens_before - sum(decision.tokens for decision in result.decisions)
     return _Segment("user", "user", max(tokens, 0), None)
 
 
 def _left(result: Result) -> dict[str, int]:
-    """Tokens left of each span that did not stay whole: none, or those of its skeleton."""
+    """Return the tokens left of each span that did not stay whole: 0, or those of its skeleton."""
     left = {f"s_{index}": 0 for index in result.dropped}
     if not result.skeletons or result.history is None:
         return left
     history, count = result.history, Counter(FocusConfig().tokens).count
     outlined = [span for span in history.spans if span.index in result.skeletons]
     sizes = {span.label: skeleton_of(span, history.format, count).tokens for span in outlined}
-    # Whoever made the result may have counted otherwise; what all of them come to is known.
+    # The result may have been counted with another tokenizer, so scale to its known total.
     gone = sum(span.tokens for span in history.spans if span.index in result.dropped)
     share = (result.tokens_after - result.tokens_before + gone) / (sum(sizes.values()) or 1)
     return left | {label: round(share * tokens) for label, tokens in sizes.items()}
 
 
 def _bar(name: str, segments: Sequence[_Segment], tokens: int, scale: int) -> Markup:
-    # For the eye and the mouse only: sixty links in a row would be a maze for a keyboard.
+    # For eye and mouse only: sixty links in a row would trap keyboard users.
     width = 100 * tokens / scale if scale else 0
     drawn = [_drawn(segment, scale) for segment in segments if segment.tokens]
     return tag(

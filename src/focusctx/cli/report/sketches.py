@@ -1,4 +1,4 @@
-"""The evidence itself: the sketches word for word, and the certificate with what it rests on."""
+"""The evidence: the sketches word for word, and the certificate with its assumptions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def sketches(result: Result, key: str) -> Markup | None:
 
 
 def certificate(result: Result) -> Markup | None:
-    """The bound in words; it is only worth as much as its assumptions, so they stand beside it."""
+    """Describe the bound with its assumptions beside it: it is worth no more than they are."""
     found = result.certificate
     if found is None:
         return None

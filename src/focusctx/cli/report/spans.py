@@ -1,4 +1,4 @@
-"""Every span in its place: its outcome, the evidence for it, and its full text."""
+"""The list of spans in order: the outcome, the evidence for it, and the full text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .picture import FATES
 
 
 def spans(result: Result, key: str) -> Markup | None:
-    """The list, with the user's words in between."""
+    """Make the list, with the user's words in between."""
     history = result.history
     if history is None:
         return None
@@ -30,7 +30,7 @@ def spans(result: Result, key: str) -> Markup | None:
 
 
 def _controls(decided: Mapping[int, Decision], key: str) -> Markup:
-    """Buttons for the script; hidden where there is none."""
+    """Make the buttons for the script; they are hidden without it."""
     counts: Counter[str] = Counter(decision.fate for decision in decided.values())
     filters = [tag("button", "all", type="button", aria_pressed="true", data_fate="")] + [
         tag("button", f"{word} ({counts[word]})", type="button", aria_pressed="false", data_fate=word)
@@ -103,7 +103,7 @@ def _why(decision: Decision, sketches: Sequence[Sketch]) -> Markup:
 
 
 def _steps(decision: Decision, sketches: Sequence[Sketch]) -> dict[str, set[int]]:
-    """The steps that cite the span, each with the sketches that say it in these words."""
+    """Return the steps that cite the span, each with the sketches that use these words."""
     said: dict[str, set[int]] = {}
     for number, sketch in _plans(sketches):
         for step in sketch.steps:
@@ -126,7 +126,7 @@ def _plans(sketches: Sequence[Sketch]) -> Iterator[tuple[int, Sketch]]:
 
 
 def _texts(span: Span) -> Markup:
-    """The span's full text."""
+    """Make the folded box with the span's full text."""
     named = (("thought", span.thought), ("action", span.action), ("observation", span.observation))
     present = [(name, text) for name, text in named if text]
     about = ", ".join(f"{name} ({len(text):,})" for name, text in present) or "no text"
@@ -135,5 +135,5 @@ def _texts(span: Span) -> Markup:
 
 
 def _text(text: str, name: str) -> Markup:
-    """Long texts scroll in a box of their own, which the keyboard must be able to reach."""
+    """Make a scrollable box for a text, reachable by keyboard."""
     return tag("pre", text, tabindex="0", role="region", aria_label=name)

@@ -1,4 +1,4 @@
-"""The stores a session can use, by URL. Each is one file, imported when it is asked for."""
+"""The stores a session can use, by URL. Each is one file, imported on demand."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ or an object with the methods of focusctx.session.store.Store"""
 
 
 def store_from(url: str | Store = "memory") -> Store:
-    """The store a URL names; a store itself is returned as it is."""
+    """Return the store for a URL; a store object is returned as it is."""
     if not isinstance(url, str):
         if hasattr(url, "commit"):
             return url
@@ -39,7 +39,7 @@ def store_from(url: str | Store = "memory") -> Store:
         from .redis import RedisStore
 
         return RedisStore.from_url(url)
-    # Only the scheme is repeated: the rest may hold a password.
+    # Quote only the scheme: the rest may hold a password.
     raise ConfigError(f"unknown store URL, it begins with {scheme!r}: {_FORMS}")
 
 
@@ -48,10 +48,10 @@ _sharing = threading.Lock()
 
 
 def shared_store(url: str) -> Store:
-    """The store a URL names, one object for all who ask in this process, so that it is opened once.
+    """Return the store for a URL, one object per process, so that it is opened once.
 
-    Closing it lets go of files and connections until it is used again: nobody loses it to another one's `close`.
-    A store in memory is the caller's own.
+    Closing it releases files and connections until the next use, so one user's `close` does not break another. A store
+    in memory is never shared.
     """
     place, _, query = url.partition("?")
     if place == "memory":

@@ -1,7 +1,7 @@
-"""How records become bytes and come back the same: JSON that keeps every character and every kind of number.
+"""Encode records as JSON and back, without losing any character or kind of number.
 
-All stores use it, the one in memory too: what is archived is a copy, so an agent that edits its messages later
-does not edit the archive. A message that came as JSON is stored in the very bytes it came in.
+All stores use it, also the one in memory: the archive holds copies, so an agent that edits its messages later does not
+edit the archive. A message parsed from JSON is stored in its original bytes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def pack(event: StoredEvent) -> bytes:
 
 
 def unpack(data: bytes) -> StoredEvent:
-    """Fields that only another version knows are left out."""
+    """Decode an event, ignoring fields that only another version has."""
     try:
         values = {name: value for name, value in _decode(data).items() if name in _EVENT}
         lists = {name: tuple(values.get(name, ())) for name in ("dropped", "skeletons")}
@@ -36,7 +36,7 @@ def unpack(data: bytes) -> StoredEvent:
 
 
 class Originals(tuple[Archived, ...]):
-    """The originals of an event, which can be packed before it is known whether there will be that event."""
+    """The originals of an event, which can be packed before it is certain that the event will happen."""
 
     @cached_property
     def packed(self) -> bytes:
@@ -44,9 +44,9 @@ class Originals(tuple[Archived, ...]):
 
 
 def pack_all(spans: Sequence[Archived]) -> bytes:
-    """The originals of an event: of all its spans the keys, then the numbers and so on, and the messages at the end.
+    """Encode the originals of an event by column: the keys of all spans, their numbers and so on, then the messages.
 
-    An event may drop a hundred spans at once, and to spell each by itself takes longer.
+    An event may drop a hundred spans at once; encoding each by itself takes longer.
     """
     return spans.packed if isinstance(spans, Originals) else _pack_all(spans)
 
@@ -58,7 +58,7 @@ def _pack_all(spans: Sequence[Archived]) -> bytes:
 
 
 def unpack_all(data: bytes, event: str) -> list[Archived]:
-    """The originals that were stored with the event of that key."""
+    """Decode the originals stored with the event of that key."""
     try:
         columns = _decode(data)
         messages = columns["messages"]
@@ -72,7 +72,7 @@ def unpack_all(data: bytes, event: str) -> list[Archived]:
 
 @lru_cache(maxsize=1024)
 def scope(tenant: str) -> str:
-    """What stands for the tenant in files and on servers: always short, and it gives no name or key away."""
+    """Return the tenant's hash, used in files and on servers: always short, and reveals no name or key."""
     return hashlib.blake2b(tenant.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 

@@ -1,8 +1,8 @@
-"""What must not be copied half-way: things that are brought to rest before their process forks.
+"""Make objects safe to fork: each is brought to rest before its process forks.
 
-A fork copies a lock as it is, though the thread that holds it stays behind; and an SQLite connection copied into
-a child loses its file locks there without noticing, which loses commits later. So just before a fork every
-such thing is locked and put to rest, and both processes unlock it afterwards.
+A fork copies a lock as it is, but not the thread that holds it; and an SQLite connection copied into a child silently
+loses its file locks there, which loses commits later. So just before a fork every such object is locked and put to
+rest, and both processes unlock it afterwards.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from weakref import WeakSet
 
 
 class ForkSafe:
-    """Does its work under `_lock`, and gives up in `_rest` what a child must not inherit."""
+    """Base class of objects that work under `_lock` and release in `_rest` what a child must not inherit."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -21,7 +21,7 @@ class ForkSafe:
             _alive.add(self)
 
     def _rest(self) -> None:
-        """Called under the lock, before the fork."""
+        """Release such resources; called under the lock before a fork."""
 
 
 _registry = threading.Lock()

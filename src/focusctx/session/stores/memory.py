@@ -1,4 +1,4 @@
-"""The default store: dictionaries, gone with the process. The other stores do what this one does."""
+"""The default store: dictionaries that end with the process. It defines how the other stores behave."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .retention import DAY, IN_USE, Limits
 
 DEFAULTS = Limits(max_age=30 * DAY, max_size=512 * 1024**2)
 _OVERHEAD = 1000
-"""Bytes that an event takes besides the originals, roughly."""
+"""Approximate bytes of an event besides its originals."""
 _REMEMBERED = 10_000
-"""Versions of removed conversations that are still known, so that none is counted from 1 again."""
+"""Removed conversations whose version is remembered, so that counting does not restart at 1."""
 
 _Name: TypeAlias = tuple[str, str]
 
@@ -33,7 +33,7 @@ class _Conversation:
 
 
 class MemoryStore(ForkSafe):
-    """Everything is keyed by tenant and root, or by tenant and chain key."""
+    """Stores everything by tenant and root, or by tenant and chain key."""
 
     quick = True
     lasting = False
@@ -44,7 +44,7 @@ class MemoryStore(ForkSafe):
         self._clock = clock
         self._size = 0
         self._conversations: OrderedDict[_Name, _Conversation] = OrderedDict()
-        """The least recently used first."""
+        """Least recently used first."""
         self._removed: OrderedDict[_Name, int] = OrderedDict()
         self._events: dict[_Name, StoredEvent] = {}
         self._originals: dict[_Name, bytes] = {}
@@ -106,7 +106,7 @@ class MemoryStore(ForkSafe):
             return self._totals.get(tenant, Totals())
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there is nothing to close."""
 
     def _grow(self, tenant: str, root: str) -> _Conversation:
         name = tenant, root
@@ -119,7 +119,7 @@ class MemoryStore(ForkSafe):
         return conversation
 
     def _make_room(self) -> None:
-        """Remove what is too old or too much; each conversation once, so that it costs little per event."""
+        """Remove conversations over the age or size limit. Each is removed once, so the cost per event is small."""
         now, limits = self._clock(), self._limits
         while self._conversations:
             name, oldest = next(iter(self._conversations.items()))
@@ -137,6 +137,6 @@ class MemoryStore(ForkSafe):
             del self._events[tenant, key], self._originals[tenant, key]
         self._restored -= {(tenant, key) for key in conversation.restored}
         self._size -= conversation.size
-        self._removed[name] = conversation.version + 1  # whoever knows the old one has to look again
+        self._removed[name] = conversation.version + 1  # sessions that know the old version must look again
         if len(self._removed) > _REMEMBERED:
             self._removed.popitem(last=False)

@@ -1,11 +1,11 @@
 """A store on a Redis server (6.2 or newer, or Valkey) that many machines share.
 
-All keys of a tenant carry its hash in braces, so that a cluster keeps them on one node and scripts can change
-them together.
+All keys of a tenant contain its hash in braces, so that a cluster keeps them on one node and scripts can change them
+together.
 
-What nobody asks for expires after `ttl` seconds. Asking `events` renews the events together with their originals, so
-that an event never outlives an original. All that share a server give the same `ttl`, and the server must not evict
-earlier: `maxmemory-policy noeviction`. How durable a commit is, is the server's setting (`appendfsync`).
+Unused data expires after `ttl` seconds. `events` renews events together with their originals, so an event never
+outlives an original. All users of a server must give the same `ttl`, and the server must not evict earlier:
+`maxmemory-policy noeviction`. The server's `appendfsync` decides how durable a commit is.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ for _, key in ipairs(KEYS) do redis.call('EXPIRE', key, ARGV[1]) end
 
 
 class RedisStore(ForkSafe):
-    """`client` must answer in bytes (redis-py's default), and may be one for a cluster."""
+    """A store over a redis-py client, which may be a cluster's; it must return bytes (the default)."""
 
     def __init__(self, client: Redis | RedisCluster, ttl: int = _TTL) -> None:
         if ttl <= 0:
             raise ConfigError(f"ttl must be positive, not {ttl}")
         super().__init__()
-        self._client: Any = client  # redis-py types each answer as one or a promise of one
+        self._client: Any = client  # redis-py types each answer as a value or an awaitable
         self._ttl = ttl
         self._calls = 0
         self._idle = threading.Condition()
@@ -82,7 +82,7 @@ class RedisStore(ForkSafe):
 
     @classmethod
     def from_url(cls, url: str) -> RedisStore:
-        """`ttl` in the query is ours; all else is redis-py's (`socket_timeout`, `ssl_ca_certs`, …)."""
+        """Connect to a URL. `ttl` in its query is ours; the rest goes to redis-py, such as `socket_timeout`."""
         try:
             from redis import Redis
             from redis.backoff import ExponentialBackoff
@@ -99,7 +99,7 @@ class RedisStore(ForkSafe):
                 urlunsplit(parts._replace(query=urlencode(options))),
                 socket_connect_timeout=5,
                 socket_timeout=10,
-                # An agent waits for this: redis-py would try for many seconds.
+                # The agent waits for this, and redis-py's default would retry for many seconds.
                 retry=Retry(ExponentialBackoff(cap=0.5, base=0.025), 2),
             )
             client.connection_pool.connection_class(**client.connection_pool.connection_kwargs)
@@ -173,7 +173,7 @@ class RedisStore(ForkSafe):
         return Totals(**{name: type(zero)(found.get(name.encode(), zero)) for name, zero in asdict(Totals()).items()})
 
     def close(self) -> None:
-        """Connections are let go of until the store is used again."""
+        """Close the connections; the next use opens new ones."""
         with self._calling():
             self._client.close()
 
@@ -193,7 +193,7 @@ class RedisStore(ForkSafe):
                 self._idle.notify_all()
 
     def _rest(self) -> None:
-        """Let the calls of other threads end: redis-py's locks, copied while held, would block the child."""
+        """Wait for the calls of other threads: redis-py's locks, copied while held, would block the child."""
         with self._idle:
             self._idle.wait_for(lambda: self._calls == 0)
 

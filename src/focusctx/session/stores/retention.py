@@ -1,7 +1,7 @@
-"""How long and how much a store keeps: limits by age and by size, as a store URL gives them.
+"""Limits on the age and size of a store, as given in a store URL.
 
-What goes, goes by whole conversations, the least recently used first. A conversation that was used a moment ago is
-never removed, even where the store is too large: its agent would have to send the whole history again.
+Whole conversations are removed, least recently used first. One that was used recently is never removed, even if the
+store is too large: its agent would have to send the whole history again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 from ...errors import ConfigError
 
 IN_USE = 600.0
-"""Seconds after its last use in which a conversation is in use."""
+"""Seconds after its last use during which a conversation counts as in use."""
 DAY = 24 * 3600.0
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": DAY, "w": 7 * DAY}
 _BYTES = {"b": 1, "kb": 1024, "mb": 1024**2, "gb": 1024**3, "tb": 1024**4}
@@ -24,12 +24,12 @@ _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When stored conversations are removed. None: never."""
+    """Limits after which stored conversations are removed. None means no limit."""
 
     max_age: float | None
     """Seconds since the conversation was last used."""
     max_size: int | None
-    """Bytes of all that is stored."""
+    """Bytes of all stored data."""
 
     def with_query(self, query: str) -> Limits:
         """Apply `max_age=30d&max_size=2GB` from a URL."""
@@ -44,14 +44,14 @@ class Limits:
 
 
 class Kept(NamedTuple):
-    """A stored conversation, for those who look after the store."""
+    """A stored conversation, as listed by `focusctx store`."""
 
     tenant: str
-    """The hash that stands for the tenant."""
+    """The tenant's hash."""
     root: str
     events: int
     size: int
-    """Bytes."""
+    """Bytes of its events and originals."""
     used: float
     """Seconds since the epoch, to within a minute or two."""
 
@@ -73,7 +73,7 @@ def _quantity(text: str, units: dict[str, float] | dict[str, int], problem: str)
 
 
 def spelled_size(size: float) -> str:
-    """Spell a number of bytes for people: `3.4 MB`."""
+    """Format a number of bytes for people: `3.4 MB`."""
     for unit in ("B", "KB", "MB", "GB"):
         if size < 1024:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

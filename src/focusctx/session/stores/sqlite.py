@@ -1,8 +1,8 @@
 """A store in one file that many processes and threads share.
 
-In WAL mode readers never wait for a writer, and a process that dies in the middle of a commit leaves nothing of
-it behind. What was committed outlives the process, but is not forced onto the disk at once: the last commits before
-a power failure may be lost, each of them whole.
+In WAL mode readers never wait for a writer, and a process that dies during a commit leaves nothing of it behind.
+Committed data outlives the process, but is not forced to disk at once: a power failure may lose the last commits, each
+as a whole.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ _GROW = (
 )
 _TOUCH = "UPDATE conversations SET used = max(used, ?) WHERE tenant = ? AND root = ?"
 _TOUCHES = 60.0
-"""Seconds in which a conversation that is in use is noted as used once."""
+"""Seconds between two records of a conversation's use."""
 _NOTED = 10_000
-"""Conversations whose last note is remembered."""
+"""Most conversations whose last recorded use is remembered."""
 _ADD = "INSERT INTO totals VALUES (?, ?, ?) ON CONFLICT (tenant, name) DO UPDATE SET value = value + excluded.value"
 _AMONG = "tenant = ? AND key IN (SELECT value FROM json_each(?))"
 """One parameter for any number of keys: SQLite limits how many parameters a statement takes."""
 
 
 class SQLiteStore:
-    """The file is made at the first use; its folder must exist.
+    """A store in an SQLite file, created at the first use; its folder must exist.
 
-    Reading a conversation counts as using it. That is noted in memory, and written with the next write.
+    Reading a conversation counts as using it. The use is noted in memory and written with the next write.
     """
 
     quick = True
@@ -56,7 +56,7 @@ class SQLiteStore:
             raise ConfigError(f"the folder for the store does not exist: {self.path.parent}")
         if self.path.is_dir():
             raise ConfigError(f"the store must be a file, and this is a folder: {self.path}")
-        # Two, so that a thread that reads does not wait while another one writes.
+        # Two connections, so that a reading thread does not wait for a writing one.
         self._reader = Connection(self.path)
         self._writer = Connection(self.path)
         self._clock = clock
@@ -98,7 +98,7 @@ class SQLiteStore:
         return self._write(write)
 
     def together(self) -> AbstractContextManager[None]:
-        """What this thread commits within it is written at once, as a whole or not at all."""
+        """Write everything this thread commits within the context in one transaction, all or nothing."""
         return self._writer.together()
 
     def archived(self, tenant: str, events: Sequence[str]) -> list[Archived]:
@@ -133,28 +133,28 @@ class SQLiteStore:
         return Totals(**{name: found.get(name, zero) for name, zero in asdict(Totals()).items()})
 
     def kept(self, tenant: str | None = None) -> list[Kept]:
-        """List the stored conversations, of one tenant or of all, the least recently used first."""
+        """List the stored conversations of one tenant or of all, least recently used first."""
         where, values = _of(tenant)
         return [Kept(*row) for row in self._reader.rows(CONVERSATIONS.format(where=where), *values)]
 
     def purge(self, *, tenant: str | None = None, before: float | None = None) -> list[Kept]:
-        """Remove conversations last used before that time, or all of them; return those that went."""
+        """Remove the conversations last used before that time, or all, and return them."""
         going = [each for each in self.kept(tenant) if before is None or each.used < before]
         self._write(lambda db: remove(db, [(each.tenant, each.root) for each in going]))
         return going
 
     @property
     def file_size(self) -> int:
-        """Bytes on the disk, with what is not yet merged into the file."""
+        """Bytes on disk, including the write-ahead log."""
         files = (self.path, self.path.with_name(f"{self.path.name}-wal"))
         return sum(file.stat().st_size for file in files if file.exists())
 
     def vacuum(self) -> None:
-        """Give the space of what was removed back to the disk. Others that use the file have to wait."""
+        """Return the space of removed data to the disk. Other users of the file have to wait."""
         self._writer.vacuum()
 
     def close(self) -> None:
-        """The file is let go of until the store is used again."""
+        """Close the file; the next use opens it again."""
         self._reader.close()
         self._writer.close()
 
@@ -178,7 +178,7 @@ class SQLiteStore:
 
 
 def _of(tenant: str | None) -> tuple[str, tuple[str, ...]]:
-    """Name a tenant in a query: by its name, or by the hash that stands for it in the file."""
+    """Build the condition for a tenant, given by its name or by its hash in the file."""
     return ("", ()) if tenant is None else ("WHERE tenant IN (?, ?)", (scope(tenant), tenant))
 
 

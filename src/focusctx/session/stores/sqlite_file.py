@@ -1,7 +1,7 @@
 """The file of the SQLite store: its tables, and connections to it.
 
-An event is one row, with the originals of all spans that it dropped and the root of its conversation. A file of another
-layout is refused.
+An event is one row, with the originals of all spans that it dropped and the root of its conversation. A file with
+another layout is refused.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TABLES = {
     " PRIMARY KEY (tenant, key))",
     "restored": "CREATE TABLE restored"
     " (tenant TEXT, key TEXT, root TEXT NOT NULL DEFAULT '', PRIMARY KEY (tenant, key)) WITHOUT ROWID",
-    # One row per total: a total that is added later needs no new layout.
+    # One row per total: a new total needs no new layout.
     "totals": "CREATE TABLE totals (tenant TEXT, name TEXT, value NOT NULL, PRIMARY KEY (tenant, name)) WITHOUT ROWID",
 }
 _INDEXES = (
@@ -46,14 +46,14 @@ _MARKS = (f"PRAGMA application_id = {_APPLICATION}", f"PRAGMA user_version = {_V
 
 
 class Connection(ForkSafe):
-    """A connection for one thread at a time, opened when it is needed."""
+    """A connection used by one thread at a time, opened on demand."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
         self._path = path
         self._db: sqlite3.Connection | None = None
         self._together: int | None = None
-        """The thread whose writes are one transaction."""
+        """The thread whose writes form one transaction."""
         self._has_failed = False
 
     def rows(self, query: str, *values: str | int) -> list[Any]:
@@ -61,7 +61,7 @@ class Connection(ForkSafe):
             return self._try(lambda db: db.execute(query, values).fetchall())
 
     def transaction(self, write: Callable[[sqlite3.Connection], T]) -> T:
-        """All or nothing. The write lock is taken at the start, so that no other writer can come between."""
+        """Run `write` in a transaction. The write lock is taken at the start, so that no other writer can interfere."""
 
         def whole(db: sqlite3.Connection) -> T:
             if not db.in_transaction:
@@ -79,7 +79,7 @@ class Connection(ForkSafe):
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """What this thread writes within it is one transaction, there as a whole or not at all; much cheaper, too."""
+        """Run this thread's writes within the context as one transaction, all or nothing; also much cheaper."""
         with self._lock:
             self._together, self._has_failed = threading.get_ident(), False
             try:
@@ -94,7 +94,7 @@ class Connection(ForkSafe):
                 self._together = None
 
     def vacuum(self) -> None:
-        """Rewrite the file without the pages that hold nothing."""
+        """Rewrite the file without its empty pages."""
         with self._lock:
             self._try(lambda db: db.execute("VACUUM"))
             self._try(lambda db: db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall())
@@ -110,7 +110,7 @@ class Connection(ForkSafe):
         try:
             return self._try(work)
         except BaseException:
-            self._has_failed = True  # whoever asked may not mind, but what others wrote before is undone
+            self._has_failed = True  # the caller may ignore the error, but earlier writes are undone
             raise
 
     def _try(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -119,7 +119,7 @@ class Connection(ForkSafe):
                 self._db = _connect(self._path)
             return work(self._db)
         except sqlite3.Error as error:
-            self._rest()  # the next use starts afresh, in case the trouble has passed
+            self._rest()  # the next use reconnects, in case the trouble has passed
             raise StoreError(f"{self._path}: {error}") from error
 
     def _rest(self) -> None:
@@ -130,18 +130,18 @@ class Connection(ForkSafe):
 
 
 def _create(path: Path) -> None:
-    """Create the file, for its owner only. SQLite gives the files that it puts beside it the same permissions."""
-    with suppress(OSError):  # it is there already, or SQLite will say what is wrong
+    """Create the file, readable by its owner only. SQLite gives the files beside it the same permissions."""
+    with suppress(OSError):  # it exists already, or SQLite will report the error
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 def _connect(path: Path) -> sqlite3.Connection:
     _create(path)
-    # Transactions are begun by hand, and `Connection` lets only one thread in at a time.
+    # Transactions are begun explicitly, and `Connection` admits one thread at a time.
     db = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
     try:
-        db.execute("PRAGMA page_size = 8192")  # of a new file: the originals of an event fill many pages
-        _prepare(db, path)  # first: another program's file must stay as it is
+        db.execute("PRAGMA page_size = 8192")  # only affects a new file: an event's originals fill many pages
+        _prepare(db, path)  # before WAL: another program's file must stay unchanged
         _switch_to_wal(db)
         db.execute("PRAGMA synchronous = NORMAL")
     except BaseException:
@@ -151,7 +151,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _switch_to_wal(db: sqlite3.Connection) -> None:
-    """SQLite does not wait by itself where two connections switch at once: one is told that the file is locked."""
+    """Switch to WAL mode. SQLite does not wait when two connections switch at once, but reports a locked file."""
     end = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -166,7 +166,7 @@ def _switch_to_wal(db: sqlite3.Connection) -> None:
 def _prepare(db: sqlite3.Connection, path: Path) -> None:
     if _layout_of(db) == (_APPLICATION, _VERSION):
         return
-    db.execute("BEGIN IMMEDIATE")  # of several processes that find the file so, one prepares it
+    db.execute("BEGIN IMMEDIATE")  # of several processes that find a new file, one prepares it
     application, version = _layout_of(db)
     if application == _APPLICATION and version != _VERSION:
         raise ConfigError(

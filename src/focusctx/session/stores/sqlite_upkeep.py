@@ -1,8 +1,8 @@
-"""Keeping an SQLite store within its limits: whole conversations go, the least recently used first.
+"""Keep an SQLite store within its limits: remove whole conversations, least recently used first.
 
-This happens within the commit that made the store grow, but only now and then and for a bounded number of
-conversations at a time, so that an event costs what it did. The file does not shrink: SQLite writes what comes next
-where the removed events were. `VACUUM` gives the space back.
+This happens within the commit that made the store grow, but only occasionally and for a bounded number of
+conversations, so that events stay cheap. The file does not shrink: SQLite reuses the space of removed events. `VACUUM`
+gives it back.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _OLDEST = (
     " ORDER BY used LIMIT ?"
 )
 _MOST = 200
-"""Conversations removed at a time."""
+"""Most conversations removed at a time by age, or by size."""
 _BETWEEN = 600.0
-"""Seconds between two looks …"""
+"""Seconds between two checks …"""
 _SHARE = 64
-"""… unless the store has grown by one part in so many of its limit."""
+"""… unless the store has grown by 1/64 of its size limit."""
 
 
 class Upkeep:
-    """One per store object; several processes that share a file each do their part."""
+    """Enforces the limits for one store object; processes that share a file each do their part."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -38,7 +38,7 @@ class Upkeep:
         self._grown = 0
 
     def after_growth(self, db: sqlite3.Connection, now: float, size: int) -> None:
-        """Remove what is over the limits, where it is time to look; `size` bytes have been added."""
+        """Remove what exceeds the limits, if a check is due; `size` bytes were just added."""
         limits = self._limits
         self._grown += size
         has_grown = limits.max_size is not None and self._grown * _SHARE >= limits.max_size
@@ -47,7 +47,7 @@ class Upkeep:
         self._looked, self._grown = now, 0
         if limits.max_age is not None:
             remove(db, db.execute(_OLDEST, (now - limits.max_age, _MOST)).fetchall())
-            # A removed conversation's version outlives it, for those who still remember the old one.
+            # The version of a removed conversation stays longer, for sessions that remember the old one.
             db.execute("DELETE FROM conversations WHERE used < ?", (now - 2 * limits.max_age,))
         if limits.max_size is None:
             return
@@ -59,19 +59,19 @@ class Upkeep:
             if size_of(db) <= limits.max_size:
                 return
         if len(oldest) == _MOST:
-            self._looked = -float("inf")  # there is more to remove with the next event
+            self._looked = -float("inf")  # more is left to remove with the next event
 
 
 def remove(db: sqlite3.Connection, conversations: Sequence[tuple[str, str]]) -> None:
     """Remove the events of these conversations, by tenant and root."""
     for table in ("events", "restored"):
         db.executemany(f"DELETE FROM {table} WHERE tenant = ? AND root = ?", conversations)
-    # Sessions that know the old version have to look again, and find nothing.
+    # Sessions that know the old version must look again, and find nothing.
     db.executemany("UPDATE conversations SET version = version + 1 WHERE tenant = ? AND root = ?", conversations)
 
 
 def size_of(db: sqlite3.Connection) -> int:
-    """Bytes of the file that hold something."""
+    """Return the bytes of the file that are in use."""
     pages, free, size = (
         int(db.execute(f"PRAGMA {name}").fetchone()[0]) for name in ("page_count", "freelist_count", "page_size")
     )
