@@ -8,8 +8,8 @@ import pytest
 
 import task
 from focusctx import Focus
-from focusctx.integrations.plug import Source
-from integrations.conformance import Conformance, failing
+from focusctx.integrations.plug import Plug, Source
+from integrations.conformance import Conformance, compressing, failing
 from provider import Provider, Say
 
 anthropic = pytest.importorskip("anthropic", reason="scripts/test-integrations anthropic")
@@ -106,3 +106,8 @@ def test_beta_messages_carry_views_and_counts_do_not() -> None:
         beta, count = provider.received
     assert len(beta.messages) < len(long)
     assert count.messages == long
+
+
+def test_it_can_be_looked_at() -> None:
+    plug = Plug(compressing())
+    assert FocusMiddleware(plug).focusctx is plug

@@ -26,7 +26,7 @@ from google.adk.tools.agent_tool import AgentTool
 from google.genai.types import Content, FunctionCall, Part
 
 from focusctx.integrations.google_adk import FocusPlugin
-from focusctx.integrations.plug import Source
+from focusctx.integrations.plug import Plug, Source
 from provider import Call, Provider, Received, Say
 
 DIFFERENT = {"id", "timestamp", "invocation_id", "usage_metadata", "custom_metadata"}
@@ -149,3 +149,8 @@ async def transferred(plugins: list[Any]) -> tuple[list[Received], list[Any]]:
         )
         assert (answer, provider.rejected) == (task.FINAL, [])
         return list(provider.received), stored
+
+
+def test_it_can_be_looked_at() -> None:
+    plug = Plug(compressing())
+    assert FocusPlugin(plug).focusctx is plug
