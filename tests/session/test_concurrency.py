@@ -98,7 +98,7 @@ async def test_rollouts_of_one_prompt_do_not_wait_for_each_other(ids: bool) -> N
         return time.perf_counter() - started
 
     alone = await rollouts(1)
-    assert await rollouts(16) < 2 * alone + 1.0
+    assert await rollouts(16) < 4 * alone + 1.0, "on a busy machine; one after the other they take 16 times as long"
 
 
 @pytest.mark.parametrize("ahead", [0.8, 1.0])

@@ -18,13 +18,11 @@ class RecentHistories:
     """Knows a conversation by its messages: comparing those is nearly free where they are the same objects.
 
     Not for several threads at once: a reader that is handed out goes on growing. Its owner holds a lock.
-    Without `watched`, nobody may ask what is `current`.
     """
 
-    def __init__(self, config: FocusConfig, count: Count, *, watched: bool = True) -> None:
+    def __init__(self, config: FocusConfig, count: Count) -> None:
         self._config = config
         self._count = count
-        self._watched = watched
         self._readers: list[tuple[str | None, Reader]] = []  # with the format each was asked to read
 
     def read(self, messages: Sequence[Message], format: str | None) -> Reader:
@@ -36,7 +34,7 @@ class RecentHistories:
         if reader is None or not (format or reader.fits(new)):
             check_list(messages)
             wire = wire_named(format) if format else recognise(map(plain_message, messages))
-            reader, new = Reader(wire, self._config, self._count, watched=self._watched), messages
+            reader, new = Reader(wire, self._config, self._count, watched=True), messages
         else:
             self._forget(reader)  # put back below, unless it meets a bad message
         reader.extend(new)

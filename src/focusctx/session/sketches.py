@@ -162,7 +162,7 @@ class Draws(ForkSafe):
         with self._lock:
             draw.users -= 1
             ends = not draw.done and (not draw.users or (is_new and not draw.started))
-            if not draw.users and draw.done:
+            if not draw.users and draw.done and not draw.failed:
                 draw.lighten()
             unused = [known for known in self._draws if not known.users]
             useless = {known for known in unused if not known.done or known.failed}
