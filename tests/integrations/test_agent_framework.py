@@ -16,7 +16,7 @@ from agent_framework import Agent, FunctionTool
 from agent_framework.openai import OpenAIChatClient, OpenAIChatCompletionClient
 
 from focusctx.integrations.agent_framework import FocusMiddleware
-from focusctx.integrations.plug import Source
+from focusctx.integrations.plug import Plug, Source
 
 TOOLS = [FunctionTool(name=one.__name__, description=str(one.__doc__), func=one) for one in FUNCTIONS]
 
@@ -60,3 +60,8 @@ def test_a_history_that_the_service_holds_is_left_alone() -> None:
         answer, _ = asyncio.run(agent_run("responses", provider.url, [FocusMiddleware(compressing())], store=True))
         assert answer == task.FINAL
         assert all(request.body["previous_response_id"] for request in provider.received[1:])
+
+
+def test_it_can_be_looked_at() -> None:
+    plug = Plug(compressing())
+    assert FocusMiddleware(plug).focusctx is plug

@@ -8,8 +8,8 @@ import pytest
 
 import task
 from focusctx import Focus
-from focusctx.integrations.plug import Source
-from integrations.conformance import Conformance, failing
+from focusctx.integrations.plug import Plug, Source
+from integrations.conformance import Conformance, compressing, failing
 from provider import Provider, Say
 
 anthropic = pytest.importorskip("anthropic", reason="scripts/test-integrations anthropic")
@@ -124,3 +124,8 @@ def test_a_thread_that_the_server_holds_goes_through() -> None:
     assert held.body["thread"] == {"type": "create"}
     assert held.messages == long
     assert len(whole.messages) < len(long)
+
+
+def test_it_can_be_looked_at() -> None:
+    plug = Plug(compressing())
+    assert FocusMiddleware(plug).focusctx is plug

@@ -145,3 +145,8 @@ def page_model(received: Received, calls: int) -> Say:
     done = max([0, *map(int, re.findall(r"Part (\d+):", received.raw.decode()))])
     name, arguments = ("finish", {}) if done == calls else ("read_part", {"number": done + 1})
     return fields(next_thought="On.", next_tool_name=name, next_tool_args=json.dumps(arguments))
+
+
+def test_it_can_be_looked_at() -> None:
+    plug = Plug(compressing())
+    assert FocusedReAct("task -> report", tools=FUNCTIONS, focus=plug).focusctx is plug

@@ -26,7 +26,7 @@ from google.adk.tools.agent_tool import AgentTool
 from google.genai.types import Content, FunctionCall, Part
 
 from focusctx.integrations.google_adk import FocusPlugin
-from focusctx.integrations.plug import Source
+from focusctx.integrations.plug import Plug, Source
 from provider import Call, Provider, Received, Say
 
 DIFFERENT = {"id", "timestamp", "invocation_id", "usage_metadata", "custom_metadata"}
@@ -126,7 +126,7 @@ async def test_after_a_transfer_the_other_agents_steps_can_be_left_out(dropped: 
     retold = [json.dumps([one for one in request.messages if one["role"] == "user"]) for request in own]
     for text in retold:
         assert text.count(" called tool `") == text.count("` tool returned result:") + text.count("[output omitted]")
-        assert text.count("For context: I like grey paper.") == text.count("[clerk] said: yes") == 1
+        assert text.count("For context: I like grey paper.") == text.count("[clerk] said: Audit the warehouse") == 1
     assert any("` tool returned result:" in text for text in retold)
     assert ("[output omitted]" in retold[-1]) == (dropped == "skeleton")
 
@@ -145,7 +145,12 @@ async def transferred(plugins: list[Any]) -> tuple[list[Received], list[Any]]:
         second = LlmAgent(name="second", instruction="You are the second.", disallow_transfer_to_parent=True, **more)
         first = LlmAgent(name="first", instruction="You are the first.", sub_agents=[second], **more)
         answer, stored = await done(
-            first, plugins, words=["For context: I like grey paper.", "[clerk] said: yes", task.TASK]
+            first, plugins, words=["For context: I like grey paper.", f"[clerk] said: {task.TASK}"]
         )
         assert (answer, provider.rejected) == (task.FINAL, [])
         return list(provider.received), stored
+
+
+def test_it_can_be_looked_at() -> None:
+    plug = Plug(compressing())
+    assert FocusPlugin(plug).focusctx is plug

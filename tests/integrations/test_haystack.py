@@ -20,7 +20,7 @@ from haystack.tools import Tool
 from haystack.utils import Secret
 
 from focusctx.integrations.haystack import FocusChatGenerator
-from focusctx.integrations.plug import Source
+from focusctx.integrations.plug import Plug, Source
 
 
 def tool(one: task.Tool) -> Tool:
@@ -70,3 +70,8 @@ def test_pictures_in_results_are_no_obstacle() -> None:
     history = [ChatMessage.from_user("Look."), *[turn, result] * 20]
     FocusChatGenerator(MockChatGenerator(response_fn=answer), compressing()).run(history)
     assert len(seen) < len(history)
+
+
+def test_it_can_be_looked_at() -> None:
+    plug = Plug(compressing())
+    assert FocusChatGenerator(MockChatGenerator(), plug).focusctx is plug

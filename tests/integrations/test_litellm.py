@@ -152,8 +152,9 @@ def proxy(folder: Path, provider: Provider) -> Iterator[str]:
 def wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
     until = time.monotonic() + 120
     while time.monotonic() < until and process.poll() is None:
-        with suppress(OSError), urllib.request.urlopen(url):
-            return
+        with suppress(OSError), urllib.request.urlopen(url) as answer:
+            if b"alive" in answer.read():  # and not another server, which was given the same port meanwhile
+                return
         time.sleep(0.2)
     pytest.fail("LiteLLM's proxy did not start")
 

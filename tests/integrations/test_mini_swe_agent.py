@@ -24,7 +24,7 @@ from minisweagent.models.litellm_response_model import LitellmResponseModel
 from minisweagent.models.litellm_textbased_model import LitellmTextbasedModel
 
 from focusctx.integrations.mini_swe_agent import FocusModel
-from focusctx.integrations.plug import Source
+from focusctx.integrations.plug import Plug, Source
 
 SETTINGS: dict[str, Any] = {"model_name": "openai/scripted", "cost_tracking": "ignore_errors"}
 
@@ -110,3 +110,8 @@ def test_in_everything_else_it_is_the_model_it_was_made_of() -> None:
     focused = FocusModel(model, compressing())
     assert focused.config is model.config
     assert focused.serialize() == model.serialize()
+
+
+def test_it_can_be_looked_at() -> None:
+    plug = Plug(compressing())
+    assert FocusModel(object(), plug).focusctx is plug

@@ -24,7 +24,7 @@ from openhands.sdk.tool import ToolExecutor
 from pydantic import Field
 
 from focusctx.integrations.openhands import FocusCondenser
-from focusctx.integrations.plug import Source
+from focusctx.integrations.plug import Plug, Source
 
 
 class ReadPageAction(Action):
@@ -152,3 +152,8 @@ def test_a_fork_goes_on(condenser: FocusCondenser, compressed: bool) -> None:
         fork.run()
         assert said(fork)[-1]["content"][0]["text"] == task.FINAL
         assert bool(moved(provider.received)) is compressed
+
+
+def test_it_can_be_looked_at() -> None:
+    plug = Plug(compressing())
+    assert FocusCondenser(focus=plug).focusctx is plug

@@ -16,7 +16,7 @@ pytest.importorskip("smolagents", reason="scripts/test-integrations smolagents")
 from smolagents import LogLevel, OpenAIModel, ToolCallingAgent, tool
 from smolagents.models import ChatMessageToolCall, ChatMessageToolCallFunction
 
-from focusctx.integrations.plug import Source
+from focusctx.integrations.plug import Plug, Source
 from focusctx.integrations.smolagents import FocusedCodeAgent, FocusedToolCallingAgent
 
 
@@ -72,3 +72,8 @@ def test_a_code_agent_loses_whole_steps_and_no_plan_is_left_without_its_end() ->
         sizes = [len(request.raw) for request in plans[1:]]  # the first is made before there is any history
         assert max(sizes) < 2 * sizes[0]
         assert len(agent.memory.steps) == 1 + 21 + 7
+
+
+def test_it_can_be_looked_at() -> None:
+    plug = Plug(compressing())
+    assert FocusedCodeAgent(**settings("http://127.0.0.1"), focus=plug).focusctx is plug

@@ -10,7 +10,7 @@ import pytest
 
 import task
 from focusctx import Focus
-from integrations.conformance import Conformance
+from integrations.conformance import Conformance, compressing
 from integrations.functions import FUNCTIONS
 
 pytest.importorskip("strands", reason="scripts/test-integrations strands")
@@ -22,7 +22,7 @@ from strands.models.anthropic import AnthropicModel
 from strands.models.openai import OpenAIModel
 from strands.models.openai_responses import OpenAIResponsesModel
 
-from focusctx.integrations.plug import Source
+from focusctx.integrations.plug import Plug, Source
 from focusctx.integrations.strands import FocusPlugin
 
 
@@ -120,3 +120,8 @@ def test_messages_of_all_kinds() -> None:
     texts = [block["text"] for block in words if "text" in block]
     assert texts[1].startswith("[Left out to save space")
     assert [texts[0], *texts[2:]] == ["Look.", "And behind.", "Go on."]
+
+
+def test_it_can_be_looked_at() -> None:
+    plug = Plug(compressing())
+    assert FocusPlugin(plug).focusctx is plug

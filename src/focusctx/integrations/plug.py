@@ -41,7 +41,7 @@ _log = logging.getLogger("focusctx")
 _once = Once(_log)
 DEFAULT_TENANT = "default"
 """The tenant of calls for which neither the framework nor `tenant=` names one."""
-_LAST_VIEWS = 256
+_LAST_VIEWS = 128
 """Views kept for calls that a framework retries."""
 
 
