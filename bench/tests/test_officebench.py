@@ -25,7 +25,7 @@ from focusctx_bench.benchmarks.officebench.sandbox import Sandbox
 from focusctx_bench.benchmarks.officebench.tools import actions_of
 from focusctx_bench.benchmarks.registry import benchmark_from
 from focusctx_bench.models.scripted import FunctionModel, Say
-from focusctx_bench.seams import Options, Task, ToolCall
+from focusctx_bench.protocols import Options, Task, ToolCall
 from ledger import Untouched
 
 

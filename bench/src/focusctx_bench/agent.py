@@ -16,9 +16,9 @@ from focusctx.baselines.method import Factory
 from focusctx.errors import ModelError
 from focusctx.types import Message
 
+from .protocols import Benchmark, ContextTooLong, Environment, Model, Task, ToolCall, Turn
 from .record import Ended, Record, Step
 from .recorder import Recorder
-from .seams import Benchmark, ContextTooLong, Environment, Model, Task, ToolCall, Turn
 
 TEMPERATURE = 0.0
 SEED = 42

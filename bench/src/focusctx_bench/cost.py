@@ -5,7 +5,7 @@ from __future__ import annotations
 from focusctx.prices import price_of
 from focusctx.types import Message, Usage
 
-from .seams import Turn
+from .protocols import Turn
 
 
 def priced_turn(

@@ -7,11 +7,12 @@ agent and draft tokens are what the provider counted and bills.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import NamedTuple
 
-from focusctx.replay.intervals import CONFIDENCE, SEED, Interval, Spread, bootstrap, spread
+from focusctx.replay.intervals import CONFIDENCE, SEED, Interval, bootstrap, percentile
 from focusctx.types import Usage
 
 from .record import Ended, Record
@@ -79,6 +80,19 @@ def of_task(record: Record) -> TaskMetrics:
         failures=len(events) - len(well),
         event_seconds=sum(event.seconds for event in well),
     )
+
+
+class Spread(NamedTuple):
+    """How a number is distributed over tasks."""
+
+    mean: float
+    median: float
+    p90: float
+    max: float
+
+
+def spread(numbers: Sequence[float]) -> Spread:
+    return Spread(fmean(numbers), percentile(numbers, 0.5), percentile(numbers, 0.9), max(numbers))
 
 
 @dataclass(frozen=True, slots=True)

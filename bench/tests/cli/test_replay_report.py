@@ -5,7 +5,7 @@ import json
 import pytest
 
 import task as ledger
-from focusctx_bench.replay.agreement.answers import Answers
+from focusctx_bench.replay.agreement.answers import answer_file
 from provider import Provider
 from replay.logs import long_run, write
 
@@ -51,7 +51,7 @@ def test_a_model_behind_a_server_is_asked_with_the_tools_of_the_log(focusctx, lo
     for received in provider.received:
         assert [tool["function"]["name"] for tool in received.body["tools"]] == ["do"]
     asked = len(provider.received)
-    answers = list(Answers(out))
+    answers = list(answer_file(out))
     assert len({answer.place for answer in answers}) == 3
     assert all(json.dumps(answer.turn) for answer in answers)
     assert focusctx(*command, "--points", 3)[0] == 0

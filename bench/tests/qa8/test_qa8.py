@@ -25,7 +25,7 @@ from focusctx_bench.benchmarks.qa8.environment import EightQuestions
 from focusctx_bench.benchmarks.qa8.search import K1, B, Bm25, SearchServer, terms
 from focusctx_bench.metrics import of_task, summarise
 from focusctx_bench.models.scripted import FunctionModel, Say
-from focusctx_bench.seams import Options, ToolCall
+from focusctx_bench.protocols import Options, ToolCall
 from ledger import Untouched
 
 SHARED = Path(__file__).parents[4] / "shared" / "qa" / "nq-open-oracle.jsonl.gz"

@@ -14,7 +14,7 @@ from ..types import History, Span
 from ..wire import Kind, Part, wire_named
 from .facts import arguments, facts_in, text_of
 from .failures import repeated_failures
-from .runs import Run, count
+from .runs import Run, part_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Evidence:
             if start > opening:
                 stays = self.always_there(start)
                 needs = frozenset(fact for fact in uses & given if fact not in stays)
-                output = sum(_size(part) for part in self._parts(span) if part.kind is Kind.TURN)
+                output = sum(part_tokens(part) for part in self._parts(span) if part.kind is Kind.TURN)
                 found.append(Action(span.index, start, uses, needs, output, repeats.get(span.index, ())))
             given |= {fact for fact in self.facts - given if fact in self._texts[number]}
         return tuple(found)
@@ -103,7 +103,7 @@ class Evidence:
     def _sizes(self) -> list[int]:
         wire = wire_named(self.history.format)
         parts = [wire.read(message, position) for position, message in enumerate(self.history.messages)]
-        sizes = [sum(_size(part) for part in some if not part.static) for some in parts]
+        sizes = [sum(part_tokens(part) for part in some if not part.static) for some in parts]
         return [0, *accumulate(sizes)]
 
     @cached_property
@@ -126,10 +126,6 @@ class _Fixed:
     text: str
     is_static: bool
     """A system prompt."""
-
-
-def _size(part: Part) -> int:
-    return sum(map(count, part.counted)) + part.extra_tokens
 
 
 def _starts(history: History) -> list[int]:

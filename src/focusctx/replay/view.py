@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ..types import History, Message
 from ..wire import wire_named
-from .runs import count
+from .runs import part_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Views:
 
     def _read(self, message: Message) -> _Read:
         parts = self._wire.read(message, 0)
-        sizes = [(part.static, sum(map(count, part.counted)) + part.extra_tokens) for part in parts]
+        sizes = [(part.static, part_tokens(part)) for part in parts]
         texts = tuple(text for part in parts for text in (part.thought, part.action, part.text) if text)
         return _Read(
             tokens=sum(size for static, size in sizes if not static),

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from focusctx.replay.sizes import size
 from focusctx.types import Message, Usage
 
-from ..seams import Turn
+from ..protocols import Turn
+from ..sizes import size
 
 _NUMBERED = re.compile(r"call_(\d+)$")
 

@@ -1,4 +1,4 @@
-"""A table before it has a form: what Markdown, LaTeX, HTML and the terminal are made from."""
+"""A table before it has a form: Markdown, LaTeX, HTML, CSV and the terminal are made from it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Better: TypeAlias = Literal["more", "less"]
 class Column:
     name: str
     better: Better | None = None
-    """Which way is good, where one is: the best of such a column is marked."""
+    """Whether more or less is good; the best of such a column is marked."""
     group: str = ""
     """A heading over several columns."""
     optional: bool = False
-    """Whether it is left out when it would hold nothing, or nothing but zeros."""
+    """True to leave it out when it would hold nothing, or nothing but zeros."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,14 @@ class Row:
     name: str
     cells: Sequence[Cell]
     ours: bool = False
-    """Whether this is FOCUS."""
+    """True for FOCUS."""
     baseline: bool = False
-    """Whether this is what the others are measured against; it is never the best."""
+    """True for what the others are measured against; it is never the best."""
+
+    @property
+    def has_paper(self) -> bool:
+        """True if the paper has a figure for some cell."""
+        return any(isinstance(cell, Number) and cell.in_paper is not None for cell in self.cells)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,7 @@ class Table:
     """What the first column names."""
 
     def best(self) -> set[tuple[int, int]]:
-        """Row and column of the best number of each column that has one, ties included."""
+        """Return row and column of the best number of each column that has one, ties included."""
         found = set()
         for place, column in enumerate(self.columns):
             numbers = {

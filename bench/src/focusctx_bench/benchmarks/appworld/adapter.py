@@ -11,7 +11,7 @@ from typing import Any
 
 from focusctx.errors import BenchError
 
-from ...seams import Options, Score, Task, ToolCall
+from ...protocols import Options, Score, Task, ToolCall
 from ..foreign.settings import check_settings
 from ..foreign.worker import Worker
 from .installation import Installation

@@ -12,7 +12,7 @@ from typing import Any
 from focusctx.errors import BenchError
 
 from ...models.registry import model_from
-from ...seams import Model, Options, Score, Task, ToolCall
+from ...protocols import Model, Options, Score, Task, ToolCall
 from ..foreign.settings import check_settings
 from ..foreign.worker import SERVING, Worker
 from .checkout import Checkout, Place

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from ...seams import Score, Task, ToolCall
+from ...protocols import Score, Task, ToolCall
 from .answers import exact_match, f1, read_answers
 from .data import Group
 from .search import Search

@@ -9,7 +9,7 @@ from typing import Any
 from focusctx.errors import BenchError, ConfigError
 
 from ...models.registry import model_from
-from ...seams import Model, Options, Score, Task, ToolCall
+from ...protocols import Model, Options, Score, Task, ToolCall
 from ..foreign.settings import check_settings
 from .browser import SharedBrowser, host_of
 from .judge import judge

@@ -15,10 +15,10 @@ from focusctx.baselines.embedders import Embed
 from focusctx.compressor import Focus
 from focusctx.drafts.scripted import ScriptedDraft
 from focusctx.replay.matched import comparator
-from focusctx.replay.points import Judged, Point
-from focusctx.replay.sketches import Place, Recorded
 from focusctx.types import Reply
 
+from ..points import Judged, Place, Point
+from ..sketches import PointSketches
 from .variants import Variant
 
 _GROUPS = 4
@@ -49,7 +49,7 @@ class Outcome:
     masking_left: float
 
 
-async def judge(variant: Variant, point: Point, recorded: Recorded, embed: Embed) -> Outcome | None:
+async def judge(variant: Variant, point: Point, recorded: PointSketches, embed: Embed) -> Outcome | None:
     """None where fewer sketches were recorded than the variant samples."""
     config = variant.at(point)
     groups = list(_groups(recorded.as_replies(), config.rollouts))
@@ -57,7 +57,7 @@ async def judge(variant: Variant, point: Point, recorded: Recorded, embed: Embed
         return None
     found = [await _once(Focus(ScriptedDraft(replies), config=config), point, embed) for replies in groups]
     return Outcome(
-        place=(point.file, point.run, point.messages),
+        place=point.place,
         needed=len(point.needed),
         recall=fmean(_recall(once.ours) for once in found),
         complete=fmean(once.ours.there == once.ours.needed for once in found),
@@ -84,9 +84,9 @@ class _Once(NamedTuple):
 async def _once(focus: Focus, point: Point, embed: Embed) -> _Once:
     result = await focus.acompress(point.history)
     ours = point.judge(result.messages)
-    rooms = {point.history.newest: ours.left}
+    quotas = {point.history.newest: ours.left}
     newest, masking = [
-        point.judge((await comparator(name, "focus", rooms, embed).compress(point.sent)).messages)
+        point.judge((await comparator(name, "focus", quotas, embed).compress(point.sent)).messages)
         for name in ("fifo", "masking")
     ]
     return _Once(ours, newest, masking, len(result.sketches), result.failure is not None)

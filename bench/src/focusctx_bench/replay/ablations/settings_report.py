@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from focusctx.replay.intervals import Interval, bootstrap
 
-from ...report.figures import Figure, Theme
+from ...report.drawing import MARKERS, Figure, Theme
 from ...report.table import Cell, Column, Number, Row, Table
 from .outcomes import Outcome
 from .variants import GROUPS, Variant
@@ -113,7 +113,7 @@ def _front(found: Found) -> Figure:
             shown = {name: [one for one in outcomes if one.needed] for name, outcomes in rows.items()}
             x = [100 * fmean(one.left for one in outcomes) for outcomes in shown.values()]
             y = [100 * fmean(one.recall for one in outcomes) for outcomes in shown.values()]
-            axes.scatter(x, y, color=theme.colours[number], marker="oDs^vP"[number], s=34, label=group, zorder=3)
+            axes.scatter(x, y, color=theme.colours[number], marker=MARKERS[number], s=34, label=group, zorder=3)
         every = [outcomes for rows in found.values() for outcomes in rows.values()]
         for name, marker in (("newest", "x"), ("masking", "+")):
             points = sorted(

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from focusctx.config import FocusConfig
-from focusctx.replay.points import Point
+
+from ..points import Point
 
 ROLLOUTS = (1, 3, 5, 10)
 THRESHOLDS = (0.1, 0.2, 0.3, 0.5, 0.7, 0.9)

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from focusctx.errors import DraftError, ModelError
-from focusctx.replay.files import short_name
+from focusctx.replay.methods import short_name
 from focusctx.types import DraftModel, History, Message, Prompt
 from focusctx.wire.chat_completions import SYSTEM_ROLES
 
-from ...seams import Turn
+from ...protocols import Turn
 
 _TOOLS = """
 # Tools

@@ -9,7 +9,7 @@ from focusctx.replay.intervals import Interval
 from focusctx.replay.methods import FOCUS
 from focusctx.replay.names import method_name, order_of
 
-from ...report.figures import Figure, Theme
+from ...report.drawing import Figure, Theme, bars
 from ...report.table import Cell, Column, Number, Row, Table
 from ..agreement.answers import AGAIN, FULL, Answer
 from ..agreement.compare import MEASURES, Agreed, compare
@@ -91,7 +91,7 @@ def agreement_figure(answers: Sequence[Answer]) -> Figure | None:
                 figure = one.full(measure)
                 axes.errorbar(
                     100 * figure.mean, place + 0.22 * (number - 1),
-                    xerr=[[100 * (figure.mean - figure.low)], [100 * (figure.high - figure.mean)]],
+                    xerr=bars([figure], 100),
                     color=theme.colours[(0, 2, 4)[number]], marker=marker, markersize=6, capsize=2, elinewidth=1.2,
                     linestyle="none", label=measure if not place else None,
                 )  # fmt: skip

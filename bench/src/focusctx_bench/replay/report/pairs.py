@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Generic
+from typing import Any, Generic
 
-from focusctx.replay import measures
 from focusctx.replay.intervals import Interval
 from focusctx.replay.lines import Line, R
-from focusctx.replay.record import PointRecord, RunRecord
+from focusctx.replay.record import ReplayRecord, RunRecord
+
+from ..point_record import PointRecord
 
 FEW = 5
 """Runs below which an interval by bootstrap says nothing."""
@@ -44,16 +45,16 @@ class Pair(Generic[R]):
     @cached_property
     def recall(self) -> Interval | None:
         """FOCUS minus the comparator."""
-        return self.focus.minus(self.other, measures.recall)
+        return self.focus.minus(self.other, "recall")
 
     @cached_property
     def whole(self) -> Interval | None:
-        return self.focus.minus(self.other, measures.whole)
+        return self.focus.minus(self.other, "whole")
 
     @property
     def more_tokens(self) -> float:
         """What the comparator has beyond FOCUS, as a share of the tokens of spans."""
-        ours, theirs = (line.average(measures.span_share) for line in (self.focus, self.other))
+        ours, theirs = (line.average("span_share") for line in (self.focus, self.other))
         return (theirs or 0.0) - (ours or 0.0)
 
     @property
@@ -70,7 +71,7 @@ def pairs(lines: Sequence[Line[R]]) -> list[Pair[R]]:
     found = []
     for focus in lines:
         for other in lines:
-            if focus.is_focus and other.is_given_the_room_of(focus):
+            if focus.is_focus and other.is_matched_to(focus):
                 name = other.name.partition(" @")[0]
                 found.append(Pair(focus, other, name))
                 if other.method.startswith("masking"):
@@ -87,11 +88,10 @@ def _within_reach(focus: Line[R], other: Line[R], name: str) -> Iterator[Pair[R]
         yield Pair(replace(focus, records=ours), replace(other, records=theirs), name, share)
 
 
-def _near(focus: R, other: R) -> tuple[R, R] | None:
-    """Both with only those steps due at which the second is within reach; None for a point where it is not."""
+def _near(focus: Any, other: Any) -> tuple[Any, Any] | None:
+    """Return both with only those steps due at which the second is within reach; None for a point where it is not."""
     if isinstance(focus, PointRecord):
         return (focus, other) if _fits(focus.span_left, other.span_left) else None
-    assert isinstance(other, RunRecord)
     near = [_fits(ours.span_left, theirs.span_left) for ours, theirs in zip(focus.steps, other.steps, strict=True)]
     return _only(focus, near), _only(other, near)
 
@@ -105,5 +105,5 @@ def _fits(ours: int, theirs: int) -> bool:
     return theirs <= _REACH * ours
 
 
-def _size(record: RunRecord | PointRecord) -> int:
+def _size(record: ReplayRecord) -> int:
     return len(record.due) if isinstance(record, RunRecord) else 1

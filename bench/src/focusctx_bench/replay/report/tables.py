@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from focusctx.replay import measures
 from focusctx.replay.intervals import Interval
 from focusctx.replay.lines import Line, R
-from focusctx.replay.record import PointRecord, RunRecord
+from focusctx.replay.record import RunRecord
 
 from ...report.table import Cell, Column, Number, Row, Table
+from ..point_record import PointRecord
 from .pairs import FEW, Pair, pairs
 
 _INTERVALS = "In brackets: where the mean lies with 95 % confidence, by bootstrap over runs."
@@ -24,7 +24,7 @@ _LEFT = "Left: the share of the tokens of spans, and of the whole history, that 
 
 
 def walks_table(lines: Sequence[Line[RunRecord]]) -> Table:
-    repeats = any(record.repeated for line in lines for record in line.records.values())
+    repeats = any(line.total("repeated") for line in lines)
     columns = [
         Column("Recall %", "more"),
         Column("Supported %", "more"),
@@ -51,18 +51,17 @@ def walks_table(lines: Sequence[Line[RunRecord]]) -> Table:
 
 
 def _walk_cells(line: Line[RunRecord]) -> list[Cell]:
-    records = line.records.values()
     return [
-        _percent(line.mean(measures.recall)),
-        _percent(line.mean(measures.whole)),
-        _bare(line.average(measures.span_share), 1, 100),
-        _bare(line.average(measures.history_share), 1, 100),
-        _bare(line.average(measures.events), 1),
-        Number(sum(record.forgotten for record in records), 0),
-        Number(sum(record.repeated for record in records), 0),
-        Number(sum(record.words_lost for record in records), 0),
-        Number(sum(record.failures for record in records), 0),
-        _bare(line.average(measures.at_its_least), 1, 100),
+        _percent(line.mean("recall")),
+        _percent(line.mean("whole")),
+        _bare(line.average("span_share"), 1, 100),
+        _bare(line.average("history_share"), 1, 100),
+        _bare(line.average("events"), 1),
+        Number(line.total("forgotten"), 0),
+        Number(line.total("repeated"), 0),
+        Number(line.total("words_lost"), 0),
+        Number(line.total("failures"), 0),
+        _bare(line.average("floored_share"), 1, 100),
         f"{line.runs:,}",
     ]
 
@@ -81,13 +80,13 @@ def sizes_table(lines: Sequence[Line[RunRecord]]) -> Table:
     rows = []
     for line in lines:
         cells: list[Cell] = [
-            _bare(line.average(measures.peak), 0),
+            _bare(line.average("peak"), 0),
             _change(line, base, "peak"),
-            _bare(line.average(measures.dependency), 2, 1e-6),
+            _bare(line.average("dependency"), 2, 1e-6),
             _change(line, base, "dependency"),
-            _bare(line.average(measures.cost), 4),
-            _bare(line.average(measures.cost_cached), 4),
-            _bare(line.average(measures.draft_tokens), 0),
+            _bare(line.average("cost"), 4),
+            _bare(line.average("cost_cached"), 4),
+            _bare(line.average("draft_tokens"), 0),
         ]
         rows.append(_row(line, cells))
     note = (
@@ -122,16 +121,15 @@ def points_table(lines: Sequence[Line[PointRecord]]) -> Table:
     ]
     rows = []
     for line in lines:
-        records = line.records.values()
         cells: list[Cell] = [
-            _percent(line.mean(measures.recall)),
-            _percent(line.mean(measures.whole)),
-            _bare(line.average(measures.span_share), 1, 100),
-            _bare(line.average(measures.history_share), 1, 100),
-            Number(sum(record.words_lost for record in records), 0),
-            Number(sum(record.failure is not None for record in records), 0),
-            _bare(line.average(measures.at_its_least), 1, 100),
-            f"{len(records):,}",
+            _percent(line.mean("recall")),
+            _percent(line.mean("whole")),
+            _bare(line.average("span_share"), 1, 100),
+            _bare(line.average("history_share"), 1, 100),
+            Number(line.total("words_lost"), 0),
+            Number(line.total("failures"), 0),
+            _bare(line.average("floored_share"), 1, 100),
+            f"{len(line.records):,}",
             f"{line.runs:,}",
         ]
         rows.append(_row(line, cells))
@@ -149,7 +147,7 @@ def _explained(table: Table, lines: Sequence[Line[R]], columns: Mapping[str, str
     """With a word on those of the optional columns that are there, and on comparators where there are some."""
     there = {column.name for column in table.columns}
     more: list[str] = [said for name, said in columns.items() if name in there]
-    more += [_MATCHED] if any(line.whose for line in lines) else []
+    more += [_MATCHED] if any(line.matched for line in lines) else []
     return replace(table, note=" ".join([table.note, *more, _INTERVALS]))
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import NamedTuple
 
-from focusctx.replay.intervals import RESAMPLES, SEED, Interval, bootstrap, percentile
+from focusctx.replay.intervals import RESAMPLES, SEED, Interval, bootstrap, interval_of
 
 from .ranks import jaccard, log_log_slope
 from .votes import Votes
@@ -63,7 +63,7 @@ class Curve:
         chance = random.Random(SEED)
         again = [self._slope(chance.choices(self.error, k=len(self.error))) for _ in range(RESAMPLES)]
         found = [slope for slope in again if slope is not None]
-        return Interval(whole, percentile(found, 0.025), percentile(found, 0.975))
+        return interval_of(whole, found)
 
     def _slope(self, rows: Sequence[Sequence[float]]) -> float | None:
         return log_log_slope(self.sizes, [fmean(row[place] for row in rows) for place in range(len(self.sizes))])

@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from focusctx.pipeline.cite import read_sketch
-from focusctx.replay.sketches import Place
 from focusctx.theory import set_utility
 from focusctx.types import Reply
+
+from ..points import Place
 
 
 @dataclass(frozen=True, slots=True)
