@@ -9,9 +9,9 @@ import pytest
 from focusctx_bench.baselines.registry import ALL
 from focusctx_bench.job import Job
 from focusctx_bench.protocols import Options
-from focusctx_bench.report.document import document
 from focusctx_bench.report.render import render
 from focusctx_bench.results.collect import Line, Study, collect
+from focusctx_bench.results.document import document
 from focusctx_bench.results.paper import _tables, paper_figures, plain_name
 from reported import plain, write_run
 

@@ -46,7 +46,7 @@ def test_a_model_behind_a_server_is_asked_with_the_tools_of_the_log(focusctx, lo
     assert code == 0, err
     for name in ("No compression, asked again", "FOCUS", "Newest spans @ FOCUS", "Masking @ FOCUS"):
         assert name in told
-    assert "3 points; answers go to" in err
+    assert "\n3 points\n" in err
     assert provider.received
     for received in provider.received:
         assert [tool["function"]["name"] for tool in received.body["tools"]] == ["do"]

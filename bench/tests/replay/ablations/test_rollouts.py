@@ -33,7 +33,7 @@ class Metered:
         self.asked.append((n, prompt.seed))
         self.running += 1
         self.most = max(self.most, self.running)
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
         self.running -= 1
         for k in range(n):
             yield Reply("Step: x | Depends on: []", Usage(1, 1000, 0) + Usage(0, 0, 9) if k == 0 else Usage(0, 0, 9))
