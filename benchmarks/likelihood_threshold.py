@@ -31,8 +31,8 @@ from focusctx.drafts.likelihood import ScoringDraft
 from focusctx.pipeline.draft import build_prompt
 from focusctx.replay.evidence import Evidence
 from focusctx.replay.runs import read_runs
-from focusctx_bench.replay.ablations.outcomes import Outcome
-from focusctx_bench.replay.ablations.outcomes import judge as judge_variant
+from focusctx_bench.replay.ablations.settings import Outcome
+from focusctx_bench.replay.ablations.settings import judge as judge_variant
 from focusctx_bench.replay.ablations.variants import Variant
 from focusctx_bench.replay.points import Place, Point
 from focusctx_bench.replay.sketches import PointSketches, points_recorded, read_sketches, sketch_file

@@ -20,7 +20,7 @@ from focusctx.config import FocusConfig
 from focusctx.pipeline.cite import read_sketch
 from focusctx.replay.evidence import Evidence
 from focusctx.replay.runs import read_runs
-from focusctx_bench.replay.ablations.outcomes import Outcome, judge
+from focusctx_bench.replay.ablations.settings import Outcome, judge
 from focusctx_bench.replay.ablations.variants import Variant
 from focusctx_bench.replay.points import Place, Point
 from focusctx_bench.replay.sketches import PointSketches, points_recorded, read_sketches

@@ -28,7 +28,7 @@ BUDGETS = {"appworld": 4096, "officebench": 2048, "qa8": 2048}
 """δ as the paper sets it per benchmark; 4096 for the others."""
 
 SCRIPTED = "scripted"
-"""As a draft: the benchmark's own, which needs no model."""
+"""Name of the benchmark's own draft, which needs no model."""
 
 _USED: dict[str, tuple[str, ...]] = {
     "retrieval": ("budget", "embedder"),

@@ -1,4 +1,4 @@
-"""What the parts of the bench agree on: a model answers, an environment acts, a benchmark has tasks.
+"""Interfaces of the bench: a model answers, an environment acts, a benchmark has tasks.
 
 The agent loop (`agent.py`) knows only these and writes a record (`record.py`). A benchmark is one file in
 `benchmarks/`, a kind of model one file in `models/`.
@@ -24,15 +24,15 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What the model said: an assistant message, as it will stand in the history."""
+    """One answer of the model: an assistant message, as it will be in the history."""
 
     message: Message
     usage: Usage = Usage()
-    """As the provider counts, system prompt and all; `cost` at list prices, which know no cache, as in the paper."""
+    """Usage as the provider counts, system prompt included; `cost` at list prices without a cache, as in the paper."""
     cached_tokens: int = 0
-    """Of the input: read from the provider's cache."""
+    """Input tokens that were read from the provider's cache."""
     billed: float | None = 0.0
-    """What the request costs with the provider's cache prices; None where no price is known."""
+    """Cost of the request with the provider's cache prices; None where no price is known."""
 
     @property
     def text(self) -> str:
@@ -59,7 +59,7 @@ class Score:
     success: float
     """1 or 0, or a share where the benchmark has one: what accuracy is the mean of."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """Whatever else it says, as JSON: em, f1, failed checks. Numbers are averaged over tasks."""
+    """Further figures, as JSON: em, f1, failed checks. Numbers are averaged over tasks."""
 
 
 class Environment(Protocol):
@@ -83,7 +83,7 @@ class Environment(Protocol):
         """The agent spoke instead of acting: what the user answers, or None when the task is over."""
 
     def is_over(self) -> bool:
-        """Whether the last action ended the task."""
+        """Return True if the last action ended the task."""
 
     async def score(self) -> Score:
         """Asked once, at the end, also when the steps ran out."""
@@ -111,12 +111,12 @@ class Benchmark(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a user can say about a benchmark."""
+    """Options of a benchmark."""
 
     data: Path | None = None
     """The folder or file with what the benchmark reads: a checkout, a data set."""
     split: str = ""
-    """As the benchmark names them; empty for the one the paper reports."""
+    """The split, as the benchmark names it; empty for the one the paper reports."""
     seed: int = 42
     more: Mapping[str, str] = field(default_factory=dict)
-    """What only one benchmark knows, by name: `domain=retail`, `user=openai:gpt-4.1`."""
+    """Options that only one benchmark has, by name: `domain=retail`, `user=openai:gpt-4.1`."""

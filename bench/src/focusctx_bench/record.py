@@ -24,7 +24,8 @@ Ended: TypeAlias = Literal["done", "steps", "context", "model"]
 that the method asks, gave no answer. The last says nothing about the method: such a task is to be run again."""
 
 Piece: TypeAlias = tuple[int, int] | int
-"""Of what was sent: a range of history positions (the end excluded), or `-n` for the n-th message the method made."""
+"""A part of what was sent: a range of history positions (the end excluded), or `-n` for the n-th message that the
+method made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Event:
     """How long the agent waited for it."""
     usage: Usage
     tokens_before: int
-    """Of the whole history, system prompt excluded."""
+    """Tokens of the whole history, system prompt excluded."""
     tokens_after: int
     failure: str | None = None
 
@@ -51,9 +52,9 @@ class Step:
     output_tokens: int
     """`n_o`: what came back, words and tool calls."""
     history_tokens: int
-    """What would have been sent without a method."""
+    """Tokens that would have been sent without a method."""
     seconds: float
-    """Of the model's answer."""
+    """Seconds of the model's answer."""
     usage: Usage
     cached_tokens: int
     billed: float | None

@@ -12,8 +12,7 @@ from focusctx.baselines.embedders import embedder_from
 from focusctx.invariants import violations
 from focusctx.replay.evidence import Evidence
 from focusctx.replay.matched import COMPARATORS, Matched, comparator
-from focusctx_bench.replay.oracle import Oracle
-from focusctx_bench.replay.points import Point, point_at
+from focusctx_bench.replay.points import Oracle, Point, point_at
 from replay.logs import SHOPPING, long_run, run_of
 
 EMBED = embedder_from("words")

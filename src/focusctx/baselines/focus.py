@@ -39,7 +39,7 @@ class FocusMethod:
 
 
 async def compressed_by(session: Session, messages: Sequence[Message], format: str) -> Compressed:
-    """What a session sends at one step, as a method tells it."""
+    """Return what a session sends at one step."""
     session.events.clear()
     view = await session.aview(messages, format=format)
     events = list(session.events)

@@ -11,13 +11,13 @@ from ..types import Message, Usage
 
 @dataclass(frozen=True, slots=True)
 class Compressed:
-    """What to send at one step, and what it took to know."""
+    """The messages to send at one step, and what it took to choose them."""
 
     messages: Sequence[Message]
     happened: bool = False
-    """Whether this step was a compression event: something that had been sent before is sent no more."""
+    """True if this step was a compression event: something sent before is sent no more."""
     usage: Usage = Usage()
-    """Of the models that were asked on the way: a draft, a summariser, an embedder."""
+    """Usage of the models that were asked: a draft, a summariser, an embedder."""
     failure: str | None = None
     """Why nothing happened although it was due; what was sent last then goes on, with what is new."""
     unanswered: bool = False

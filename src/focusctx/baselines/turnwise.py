@@ -1,4 +1,4 @@
-"""What methods that work on whole turns have in common: each only says which turns stay.
+"""Base of methods that work on whole turns: each only chooses which turns stay.
 
 A turn is a span: one step of the agent with all its tool calls and their results. System prompts, the task and
 whatever else the user said belong to no turn and always stay, and so do the newest turn and whatever a provider ties
@@ -36,7 +36,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which turns stay, what stands for the others, and what it took to know."""
+    """The turns that stay, what replaces the others, and the usage of choosing."""
 
     kept: Collection[int]
     dropped: Literal["remove", "skeleton"] = "remove"
@@ -45,7 +45,7 @@ class Choice:
 
 
 class NoChoice(Exception):
-    """A model that was needed failed; what it cost so far, and whether it gave no answer at all."""
+    """Raised when a needed model failed; carries its usage, and whether it gave no answer at all."""
 
     def __init__(self, why: str, usage: Usage = Usage(), *, unanswered: bool = False) -> None:
         super().__init__(why)
@@ -66,7 +66,7 @@ class Turnwise(ABC):
 
     @abstractmethod
     async def choose(self, history: History) -> Choice | None:
-        """What stays of this history; None for all of it. Raises NoChoice where a model failed."""
+        """Choose what stays of this history; None for all of it. Raises NoChoice where a model failed."""
 
     async def compress(self, messages: Sequence[Message]) -> Compressed:
         as_it_is = [*self._sent, *messages[self._given :]]
@@ -94,13 +94,13 @@ class Turnwise(ABC):
 
 
 def droppable(history: History) -> tuple[Span, ...]:
-    """The older turns: all but the newest, and those that must stay with it."""
+    """Return the older turns: all but the newest, and those that must stay with it."""
     pinned = pinned_spans(history, None)
     return tuple(span for span in history.spans if span.index not in pinned)
 
 
 def problem_of(error: Exception) -> str:
-    """What a model's failure is called in a result. An error of the program's own making goes on."""
+    """Return the text of a model's failure. An error in the program or its settings is raised again."""
     if isinstance(error, ConfigError | MissingExtraError):
         raise error
     return str(error) or type(error).__name__
@@ -122,6 +122,6 @@ def _rebuilt(history: History, choice: Choice) -> list[Message]:
 
 
 def _all_stand_in(before: Sequence[Message], after: Sequence[Message]) -> bool:
-    """Whether every message is still sent, in the same order."""
+    """Return True if every message is still sent, in the same order."""
     rest = iter(after)
     return all(any(message is other or message == other for other in rest) for message in before)

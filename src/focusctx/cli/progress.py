@@ -1,4 +1,4 @@
-"""How far a run is: bars on a terminal, a line now and then elsewhere."""
+"""Progress of a job: bars on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 

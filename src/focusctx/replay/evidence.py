@@ -1,4 +1,4 @@
-"""What the actions of a recorded run needed of its past.
+"""Evidence: the facts that the actions of a recorded run needed of its past.
 
 A *fact* that an action uses (see `facts.py`) is *evidence* when an earlier span gave it (its thought, action or
 observation holds it) and nothing that always stays does: no system prompt, no word the user had said by then.
@@ -29,7 +29,7 @@ class Action:
     needs: frozenset[str]
     """Its evidence."""
     output_tokens: int
-    """Of the turn itself: `n_o`."""
+    """Tokens of the turn itself: `n_o`."""
     repeats: tuple[int, ...]
     """Earlier spans with the very same call, all of which failed as this one will; mostly none."""
 
@@ -84,7 +84,7 @@ class Evidence:
         return sum(one.tokens for one in self.history.spans[: span - 1])
 
     def results_of(self, span: int) -> frozenset[str]:
-        """What came back in a span, text by text."""
+        """Return the texts that came back in a span."""
         parts = self._parts(self.history.spans[span - 1])
         return frozenset(part.text for part in parts if part.kind is not Kind.TURN and part.text)
 

@@ -28,7 +28,7 @@ _ESCAPE = re.compile(r"\\[nrt]")
 """In `print("\\nTotal")` there is no name `nTotal`."""
 
 _GIVEN = ("arguments", "input", "action", "code", "query")
-"""Where the items of the Responses format say what a call is given."""
+"""Fields in which items of the Responses format hold a call's arguments."""
 
 
 def facts_in(text: str) -> frozenset[str]:
@@ -42,7 +42,7 @@ def facts_in(text: str) -> frozenset[str]:
 
 
 def arguments(span: Span) -> str:
-    """What an action was given. Tool and field names are left out: the agent has them from its tools."""
+    """Return the arguments of an action. Tool and field names are left out: the agent has them from its tools."""
     given = [leaf for message in span.messages for value in _given(message) for leaf in _leaves(value)]
     return _ESCAPE.sub(" ", "\n".join(given or _SHELL.findall(span.action) or [span.action]))
 

@@ -40,7 +40,7 @@ I = TypeVar("I", bound=RunItem)  # noqa: E741
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be replayed, and how many hands do it."""
+    """A replay: runs, settings, and where it is done."""
 
     settings: ReplaySettings
     runs: Sequence[Run]
@@ -53,7 +53,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Match(Generic[R]):
-    """What FOCUS left, in one record, and the comparators that are still to get as many tokens."""
+    """One record of FOCUS, and the comparators that are still to get as many tokens as it left."""
 
     focus: R
     names: tuple[str, ...]
@@ -93,7 +93,7 @@ class ReplayTally(Tally):
 
 
 class Replay(Generic[R]):
-    """From items to records, with a tally of them."""
+    """Runs the items of a replay and keeps their records."""
 
     def __init__(self, plan: Plan, records: RecordFile[R], watch: Watch) -> None:
         self.tally = ReplayTally()

@@ -1,4 +1,4 @@
-"""From views to money: what calls cost at a provider that caches prefixes. Knows nothing of sessions or methods.
+"""Cost of calls at a provider that caches prefixes, computed from views alone.
 
 A call's input is what the provider has cached, at the read price, and the rest, at the write price. Cached is the
 longest common prefix, by messages, of this call's view and the one before. It is assumed that calls come fast enough
@@ -42,7 +42,7 @@ class Call:
 
 
 def calls_of(views: Sequence[Sequence[Message]], fresh: Sequence[int], size: Callable[[Message], int]) -> list[Call]:
-    """The calls these views make; the last `fresh[i]` messages of view i were never sent before."""
+    """Return the calls that these views make; the last `fresh[i]` messages of view i were never sent before."""
     calls = []
     before: Sequence[Message] = [one for one in views[0] if one.get("role") in _SYSTEM] if views else []
     for view, unsent in zip(views, fresh, strict=True):
@@ -55,7 +55,7 @@ def calls_of(views: Sequence[Sequence[Message]], fresh: Sequence[int], size: Cal
 
 
 def common_prefix(first: Sequence[Message], second: Sequence[Message]) -> int:
-    """How many messages the two lists have in common at the start."""
+    """Count the messages that two lists have in common at the start."""
     for place, (one, other) in enumerate(zip(first, second, strict=False)):
         if one is not other and one != other:
             return place
@@ -63,7 +63,7 @@ def common_prefix(first: Sequence[Message], second: Sequence[Message]) -> int:
 
 
 def message_size(message: Message, count: Callable[[str], int]) -> int:
-    """The tokens of a chat message's texts and tool calls."""
+    """Return the tokens of a chat message's texts and tool calls."""
     calls = [call["function"] for call in message.get("tool_calls") or ()]
     texts = [message.get("content") or "", message.get("reasoning_content") or ""]
     texts += [f"{call['name']}({call['arguments']})" for call in calls]

@@ -67,21 +67,21 @@ class StepRecord:
     event: bool
     """Something that had been sent before was sent no more."""
     span_tokens: int
-    """Of all spans so far: what compression can touch."""
+    """Tokens of all spans so far, which compression can touch."""
     span_left: int
-    """Of those, in the view; what a method wrote itself counts too."""
+    """Tokens of spans in the view, including what a method wrote itself."""
     history_tokens: int
-    """Of the whole history, system prompt excluded."""
+    """Tokens of the whole history, system prompt excluded."""
     sent_tokens: int
-    """Of the view, system prompt excluded: `n_i`."""
+    """Tokens of the view, system prompt excluded: `n_i`."""
     needed: int
     """Facts of the action that only past spans gave."""
     there: int
-    """Of those, in the view."""
+    """Needed facts that are in the view."""
     repeated: bool = False
     """The action is a call that had failed before, word for word, and fails again."""
     forgotten: bool = False
-    """… and no view of that failure was left."""
+    """Such an action, with that failure no longer in the view."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,18 +93,18 @@ class RunRecord:
     method: str
     """`focus-d`; `fifo@focus-d` for newest spans that were given as many tokens as focus-d left."""
     draft: str
-    """Who sketched; "" for methods without a draft."""
+    """The draft that sketched; "" for methods without one."""
     budget: int
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Whatever else the method was told."""
+    """Further settings of the method."""
     steps: tuple[StepRecord, ...]
     events: int
     failures: int
-    """Compressions that were due and failed …"""
+    """Compressions that were due and failed."""
     failure: str | None = None
-    """… the first of them for this reason …"""
+    """Why the first of them failed."""
     unanswered: int = 0
-    """… and those of them that failed because a model gave no answer: the run is to be walked again."""
+    """Failures because a model gave no answer: the run is to be walked again."""
     words_lost: int
     """Texts of the user or of system prompts that some view lacked; must be 0."""
     floored: int = 0
@@ -116,11 +116,11 @@ class RunRecord:
     cost: float | None
     """USD of the agent's calls without a provider's cache, sketches not included; None without a price."""
     cost_cached: float | None
-    """The same where the provider caches prefixes."""
+    """USD where the provider caches prefixes."""
     usage: Usage
-    """Of the draft, summariser or embedder."""
+    """Usage of the draft, summariser or embedder."""
     seconds: float
-    """That the method took, over all steps."""
+    """Seconds that the method took, over all steps."""
 
     @property
     def place(self) -> tuple[str, ...]:
@@ -136,32 +136,32 @@ class RunRecord:
 
     @property
     def recall(self) -> float | None:
-        """Of the facts that actions at due steps needed, action by action, the share that stood in the view."""
+        """Share of the facts needed at due steps, action by action, that were in the view."""
         return share_of((step.there, step.needed) for step in self.due)
 
     @property
     def whole(self) -> float | None:
-        """Of the actions at due steps that needed something, the share that had all of it."""
+        """Share of the actions at due steps with needs that had all of them met."""
         return share_of((step.there == step.needed, 1) for step in self.due if step.needed)
 
     @property
     def span_share(self) -> float | None:
-        """Of the tokens of spans, over due steps, the share that was sent."""
+        """Share of the span tokens, over due steps, that was sent."""
         return share_of((step.span_left, step.span_tokens) for step in self.due)
 
     @property
     def history_share(self) -> float | None:
-        """Of the tokens of the whole history, over due steps, the share that was sent; system prompt excluded."""
+        """Share of the history's tokens, over due steps, that was sent; system prompt excluded."""
         return share_of((step.sent_tokens, step.history_tokens) for step in self.due)
 
     @property
     def repeated(self) -> int:
-        """Calls at due steps that had failed before, word for word, and failed again …"""
+        """Calls at due steps that had failed before, word for word, and failed again."""
         return sum(step.repeated for step in self.due)
 
     @property
     def forgotten(self) -> int:
-        """… and of which no failure was left in the view."""
+        """Repeated failing calls of which no failure was left in the view."""
         return sum(step.forgotten for step in self.due)
 
     @property

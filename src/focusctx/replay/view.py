@@ -1,4 +1,4 @@
-"""What stands in a view of a run: its tokens, its texts, and which facts they hold."""
+"""Read views of a run: their tokens, their texts, and which facts they hold."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Seen:
     """One view."""
 
     tokens: int
-    """As the budget counts them: without system prompts."""
+    """Tokens as the budget counts them: without system prompts."""
     static: int
-    """Of system prompts."""
+    """Tokens of system prompts."""
     texts: Counter[str]
     """Every thought, action, observation and word in it."""
     facts: frozenset[str]

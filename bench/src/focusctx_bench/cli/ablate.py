@@ -122,8 +122,7 @@ def run_rollouts(arguments: argparse.Namespace) -> int:
     from focusctx.cli.progress import progress
     from focusctx.config import FocusConfig
 
-    from ..replay.ablations.rollouts import measure, taken_file
-    from ..replay.ablations.rollouts_report import tables
+    from ..replay.ablations.rollouts import measure, tables, taken_file
     from ..report.document import Section
 
     check_positive(arguments, "sketch_tokens", "events")

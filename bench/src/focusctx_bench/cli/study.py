@@ -102,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _points(arguments: argparse.Namespace) -> list[Point]:
-    """Those of the recorded sketches, where just those are looked at, or a few of each file."""
+    """Return the points of the recorded sketches, where only those are studied, or a few of each file."""
     runs = runs_of(arguments)
     if arguments.sketches or arguments.only == "report":
         recorded = sketches_in(_sketches_path(arguments), runs)
@@ -158,10 +158,10 @@ def _report(arguments: argparse.Namespace, points: list[Point]) -> None:
     from focusctx.replay.methods import short_name
 
     from ..replay.sketches import read_sketches
-    from ..replay.study.document import document
     from ..replay.study.events import gather
     from ..replay.study.findings import study
     from ..replay.study.likelihoods import likelihood_file
+    from ..replay.study.report import document
     from ..report.write import write_report
 
     recorded = read_sketches(_sketches_path(arguments))
@@ -179,7 +179,7 @@ def _report(arguments: argparse.Namespace, points: list[Point]) -> None:
 
 
 def _headline(findings: Findings) -> list[str]:
-    from ..replay.study.document import facts
+    from ..replay.study.report import facts
 
     told = [facts(findings)]
     for curve in findings.curves:

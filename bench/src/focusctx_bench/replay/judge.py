@@ -18,9 +18,8 @@ from focusctx.replay.matched import comparator
 from focusctx.replay.methods import FOCUS, Methods, ReplaySettings, close_method
 from focusctx.replay.runs import Run
 
-from .oracle import ORACLE, Oracle
 from .point_record import PointRecord
-from .points import Point, point_at, points_of
+from .points import ORACLE, Oracle, Point, point_at, points_of
 from .sketches import PointSketches, RecordedDraft, points_recorded
 
 

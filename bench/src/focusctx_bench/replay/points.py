@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
+from focusctx.baselines.turnwise import Choice, Turnwise
 from focusctx.errors import BenchError
+from focusctx.pipeline.budget import pinned_spans
 from focusctx.replay.evidence import Evidence
+from focusctx.replay.facts import text_of
 from focusctx.replay.view import Seen, Views
 from focusctx.types import History, Message
 
@@ -84,7 +87,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What a view keeps at a point."""
+    """Figures of a view at a point."""
 
     seen: Seen
     needed: int
@@ -115,3 +118,24 @@ def point_at(evidence: Evidence, messages: int, budget: int) -> Point:
             f"{evidence.run} has {len(evidence.run.messages)} messages, not {messages}: is it another file?"
         )
     return Point(evidence, messages, budget)
+
+
+ORACLE = "oracle"
+
+
+class Oracle(Turnwise):
+    name = ORACLE
+
+    def __init__(self, point: Point) -> None:
+        super().__init__()
+        self._needed = point.needed
+
+    async def choose(self, history: History) -> Choice | None:
+        held = {span.index: {fact for fact in self._needed if fact in text_of(span)} for span in history.spans}
+        kept = set(pinned_spans(history, None))
+        missing = set(self._needed).difference(*(held[index] for index in kept))
+        while missing:
+            best = max(history.spans, key=lambda span: len(held[span.index] & missing) / max(span.tokens, 1))
+            kept.add(best.index)
+            missing -= held[best.index]
+        return Choice(kept)

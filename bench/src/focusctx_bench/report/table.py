@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from focusctx.replay.intervals import Interval
+
 Better: TypeAlias = Literal["more", "less"]
 
 
@@ -43,7 +45,7 @@ class Number:
 
     @property
     def in_paper(self) -> str | None:
-        """With the paper's own digits, where there are no more of them than here."""
+        """The paper's figure, with its own digits where there are no more of them than here."""
         return None if self.paper is None else f"{round(self.paper, max(self.digits, 2)):,.10g}"
 
     def _written(self, value: float) -> str:
@@ -52,6 +54,23 @@ class Number:
 
 
 Cell: TypeAlias = Number | str | None
+
+
+def cell_of(
+    figure: Interval | float | None,
+    digits: int = 2,
+    scale: float = 1.0,
+    *,
+    paper: float | None = None,
+    signed: bool = False,
+) -> Number | None:
+    """Return the cell of a figure, with its interval where it has one; None where there is no figure."""
+    if figure is None:
+        return None
+    if not isinstance(figure, Interval):
+        return Number(scale * figure, digits, paper=paper, signed=signed)
+    mean, low, high = (scale * value for value in figure)
+    return Number(mean, digits, low, high, paper, signed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +96,7 @@ class Table:
     columns: Sequence[Column]
     rows: Sequence[Row]
     stub: str = "Method"
-    """What the first column names."""
+    """Heading of the first column."""
 
     def best(self) -> set[tuple[int, int]]:
         """Return row and column of the best number of each column that has one, ties included."""

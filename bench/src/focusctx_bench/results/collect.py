@@ -1,4 +1,4 @@
-"""From the files of one or more runs to the numbers of each method, read one record at a time.
+"""Collect the numbers of each method from the files of one or more runs, one record at a time.
 
 A `Study` is what can be compared: one benchmark, one split, one agent. A `Line` is a method with its settings in it.
 """
@@ -66,7 +66,7 @@ class Study:
     benchmark: str
     model: str
     settings: Mapping[str, Any]
-    """Of the benchmark: split, options, seed, step limit."""
+    """Settings of the benchmark: split, options, seed, step limit."""
     planned: int = 0
     """Tasks that a run was to do."""
     lines: list[Line] = field(default_factory=list)

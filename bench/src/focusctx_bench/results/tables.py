@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from focusctx.replay.intervals import Interval
-
 from ..metrics import Summary, difference
-from ..report.table import Cell, Column, Number, Row, Table
+from ..report.table import Cell, Column, Number, Row, Table, cell_of
 from .choose import main_lines, same_for_all, value_of, varied_lines
 from .collect import Line, Study
 from .paper import paper_figures
@@ -20,7 +18,7 @@ KEYS = ("main", "difficulty", "draft", "rollouts", "budget", "cost", "trajectori
 
 
 def tables(study: Study, keys: Sequence[str] = KEYS) -> list[Table]:
-    """Those of these that the study has data for."""
+    """Return the tables, of those with these keys, that the study has data for."""
     lines = main_lines(study)
     makers: dict[str, Callable[[], Table | None]] = {
         "main": lambda: _main(study, lines),
@@ -171,21 +169,21 @@ def _numbers(study: Study, line: Line, lines: Sequence[Line]) -> list[Cell]:
     """Scores, steps, peak, dependency."""
     summary, paper = line.summary, paper_figures(study, line)
     if _is_qa(lines):
-        scores: list[Cell] = [_interval(summary.details[name], 3, paper=paper.get(name)) for name in ("em", "f1")]
+        scores: list[Cell] = [cell_of(summary.details[name], 3, paper=paper.get(name)) for name in ("em", "f1")]
     else:
-        scores = [_interval(summary.accuracy, 1, 100, paper.get("accuracy"))]
+        scores = [cell_of(summary.accuracy, 1, 100, paper=paper.get("accuracy"))]
     return [
         *scores,
-        _interval(summary.steps, 2, paper=paper.get("steps")),
-        _interval(summary.peak, 2, 1e-3, paper.get("peak")),
-        _interval(summary.dependency, 3, 1e-6, paper.get("dependency")),
+        cell_of(summary.steps, 2, paper=paper.get("steps")),
+        cell_of(summary.peak, 2, 1e-3, paper=paper.get("peak")),
+        cell_of(summary.dependency, 3, 1e-6, paper=paper.get("dependency")),
     ]
 
 
 def _three(summary: Summary, paper: Mapping[str, float]) -> list[Cell]:
     return [
-        _interval(summary.accuracy, 1, 100, paper.get("accuracy")),
-        Number(summary.peak.mean / 1e3, 2, paper=paper.get("peak")),
+        cell_of(summary.accuracy, 1, 100, paper=paper.get("accuracy")),
+        cell_of(summary.peak.mean, 2, 1e-3, paper=paper.get("peak")),
         Number(summary.dependency.mean / 1e6, 3, paper=paper.get("dependency")),
     ]
 
@@ -200,13 +198,8 @@ def _is_qa(lines: Sequence[Line]) -> bool:
     return all({"em", "f1"} <= line.summary.details.keys() for line in lines)
 
 
-def _against(line: Line, base: Line) -> Number:
-    found = difference(line.tasks.values(), base.tasks.values(), lambda task: task.success)
-    return Number(100 * found.mean, 1, 100 * found.low, 100 * found.high, signed=True)
-
-
-def _interval(interval: Interval, digits: int, scale: float = 1.0, paper: float | None = None) -> Number:
-    return Number(scale * interval.mean, digits, scale * interval.low, scale * interval.high, paper)
+def _against(line: Line, base: Line) -> Cell:
+    return cell_of(difference(line.tasks.values(), base.tasks.values(), lambda task: task.success), 1, 100, signed=True)
 
 
 def _row(line: Line, cells: Sequence[Cell], name: str | None = None) -> Row:

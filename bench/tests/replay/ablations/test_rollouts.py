@@ -9,8 +9,7 @@ from focusctx.config import FocusConfig
 from focusctx.errors import BenchError, DraftError
 from focusctx.replay.evidence import Evidence
 from focusctx.types import Prompt, Reply, Usage
-from focusctx_bench.replay.ablations.rollouts import WAYS, measure, taken_file
-from focusctx_bench.replay.ablations.rollouts_report import tables
+from focusctx_bench.replay.ablations.rollouts import WAYS, measure, tables, taken_file
 from focusctx_bench.replay.points import Point, points_of
 from replay.logs import long_run
 

@@ -8,8 +8,7 @@ from focusctx.baselines.embedders import embedder_from
 from focusctx.config import FocusConfig
 from focusctx.replay.evidence import Evidence
 from focusctx.replay.runs import read_runs
-from focusctx_bench.replay.ablations.outcomes import judge
-from focusctx_bench.replay.ablations.settings import judge_variants
+from focusctx_bench.replay.ablations.settings import judge, judge_variants
 from focusctx_bench.replay.ablations.settings_report import by_group, figures, tables
 from focusctx_bench.replay.ablations.variants import GROUPS, Variant, variants
 from focusctx_bench.replay.points import Point, points_of

@@ -24,7 +24,7 @@ from ...report.drawing import (
     events_per_step,
     label_events,
 )
-from ...report.table import Column, Number, Row, Table
+from ...report.table import Column, Number, Row, Table, cell_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,7 +38,7 @@ class Swept:
     method: str
     draft: str
     at: Mapping[int, Sequence[RunRecord]]
-    """The same runs at every budget."""
+    """Records by budget, of equal runs at every budget."""
 
     @property
     def name(self) -> str:
@@ -62,7 +62,7 @@ def swept(records: Iterable[RunRecord]) -> list[Swept]:
 
 
 def recall(record: RunRecord) -> float | None:
-    """Of the facts that the run's actions needed, the share that stood in the view; None where none was."""
+    """Return the share of needed facts that was in the view; None where none was needed."""
     needed = sum(step.needed for step in record.steps)
     return sum(step.there for step in record.steps) / needed if needed else None
 
@@ -89,8 +89,8 @@ def _table(file: str, found: Sequence[Swept]) -> Table:
                 Row(
                     f"{one.name}, δ = {budget:,}",
                     [
-                        None if kept is None else Number(kept.mean, 3, kept.low, kept.high),
-                        Number(peak.mean / 1000, 2, peak.low / 1000, peak.high / 1000),
+                        cell_of(kept, 3),
+                        cell_of(peak, 2, 1e-3),
                         Number(fmean(record.dependency for record in records) / 1e6, 2),
                         Number(fmean(record.events for record in records), 1),
                         Number(100 * _events_per_step(records), 1),

@@ -35,10 +35,10 @@ class Answer(PlainRecord):
     draft: str = ""
     budget: int
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """As in the records of points."""
+    """Settings, as in the records of points."""
     history_tokens: int
     sent_tokens: int
-    """Of the view, system prompt excluded."""
+    """Tokens of the view, system prompt excluded."""
     span_tokens: int
     span_left: int
     turn: Message
@@ -50,7 +50,7 @@ class Answer(PlainRecord):
 
     @property
     def line(self) -> tuple[str, str, str]:
-        """What tells one line of a table from another."""
+        """Key of the table line that the answer belongs to."""
         return self.method, self.draft, settings_text(self.settings)
 
     @property

@@ -42,7 +42,7 @@ _KINDS = ("transformers", "llama-cpp")
 
 
 def runs_here(name: str) -> bool:
-    """Whether a draft of that name is a model in this process."""
+    """Return True if a draft of that name is a model in this process."""
     return name.partition(":")[0] in _KINDS
 
 

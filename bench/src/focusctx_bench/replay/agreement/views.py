@@ -76,7 +76,7 @@ async def _under(method: Method, name: str, point: Point) -> View | None:
 
 
 def recorded_turn(point: Point) -> Message | None:
-    """What the recorded agent did at the point."""
+    """Return the turn of the recorded agent at the point."""
     messages = point.evidence.run.messages
     turn = messages[point.messages] if point.messages < len(messages) else {}
     return turn if turn.get("role") == "assistant" else None

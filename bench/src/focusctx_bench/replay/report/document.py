@@ -20,9 +20,9 @@ from ..agreement.answers import Answer, answer_file
 from ..point_record import PointRecord, point_records
 from .agreement import agreement_against, agreement_figure, agreement_table, recorded_table
 from .figures import differences, events_by_step, trade_off
+from .pairs import verdicts
 from .reference import others_table, paper_table, prototype_table
 from .tables import against_by_file, against_table, points_table, sizes_table, walks_table
-from .verdicts import verdicts
 
 
 def document(folder: Path) -> Document:

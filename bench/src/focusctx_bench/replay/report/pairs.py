@@ -1,4 +1,4 @@
-"""FOCUS beside each comparator that was given its share of tokens.
+"""FOCUS beside each comparator that got its share of tokens.
 
 Masking keeps every thought and action, so at many steps it has far more tokens than FOCUS left, and a comparison over
 all steps is none at the same share. It is therefore made twice: over all, and within masking's reach, which is where it
@@ -7,6 +7,7 @@ has at most a tenth more tokens than FOCUS.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -28,7 +29,7 @@ class Pair(Generic[R]):
     focus: Line[R]
     other: Line[R]
     name: str
-    """Of the comparator."""
+    """Name of the comparator."""
     counted: float = 1.0
     """The share of due steps, or of points, that the comparison is over."""
 
@@ -38,7 +39,7 @@ class Pair(Generic[R]):
 
     @cached_property
     def runs(self) -> int:
-        """Those in which both have a recall."""
+        """Number of runs in which both have a recall."""
         both = (place for place in self.focus.records if place in self.other.records)
         return len({place[:2] for place in both if self.focus.records[place].recall is not None})
 
@@ -53,7 +54,7 @@ class Pair(Generic[R]):
 
     @property
     def more_tokens(self) -> float:
-        """What the comparator has beyond FOCUS, as a share of the tokens of spans."""
+        """Tokens that the comparator has beyond FOCUS, as a share of the tokens of spans."""
         ours, theirs = (line.average("span_share") for line in (self.focus, self.other))
         return (theirs or 0.0) - (ours or 0.0)
 
@@ -107,3 +108,29 @@ def _fits(ours: int, theirs: int) -> bool:
 
 def _size(record: ReplayRecord) -> int:
     return len(record.due) if isinstance(record, RunRecord) else 1
+
+
+_SAID = {"above": "above", "no clear difference": "not clearly above", "below": "below"}
+
+
+def verdicts(lines: Sequence[Line[R]]) -> list[str]:
+    """One sentence for each FOCUS."""
+    every = pairs(lines)
+    told = []
+    for focus in dict.fromkeys(pair.focus.name for pair in every):
+        others: defaultdict[str, list[str]] = defaultdict(list)
+        for pair in every:
+            if pair.focus.name == focus:
+                others[_SAID.get(pair.verdict, "")].append(pair.name.lower())
+        parts = [f"{how} {_listed(others[how])}" for how in _SAID.values() if how in others]
+        if not parts:
+            told.append(f"There are too few runs for a verdict on {focus}.")
+            continue
+        if "" in others:
+            parts.append(f"with too few runs for a verdict on {_listed(others[''])}")
+        told.append(f"At its share of tokens, {focus} has a recall {'; '.join(parts)}.")
+    return told
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

@@ -12,7 +12,7 @@ from focusctx.replay.lines import Line, R
 from focusctx.replay.names import method_name
 from focusctx.replay.record import RunRecord
 
-from ...report.table import Cell, Column, Number, Row, Table
+from ...report.table import Cell, Column, Number, Row, Table, cell_of
 from ..point_record import PointRecord
 
 
@@ -32,11 +32,11 @@ def others_table(file: str, lines: Sequence[Line[RunRecord]]) -> Table | None:
         line = _line(lines, name)
         ours: list[Cell] = [None, None]
         if line is not None:
-            ours = [_share(line.average("recall")), _share(line.average("span_share"))]
-        rows.append(Row(method_name(name), [*map(_share, figures), *ours]))
+            ours = [cell_of(line.average("recall")), cell_of(line.average("span_share"))]
+        rows.append(Row(method_name(name), [*map(cell_of, figures), *ours]))
     for line in lines:
         if line.is_focus:
-            found = [_share(line.average("recall")), _share(line.average("span_share"))]
+            found = [cell_of(line.average("recall")), cell_of(line.average("span_share"))]
             rows.append(Row(line.name, [None, None, *found], ours=True))
     note = (
         f"There: {told['title']}, other runs than these, measured with a similar yardstick, not by us. Here: recall "
@@ -63,9 +63,9 @@ def prototype_table(lines: Sequence[Line[PointRecord]]) -> Table | None:
         found: list[Cell] = [None, None, None]
         if line is not None:
             wanted = ("recall", "whole", "span_share")
-            found = [_share(line.average(measure)) for measure in wanted]
+            found = [cell_of(line.average(measure)) for measure in wanted]
         is_focus = name.startswith("focus")
-        rows.append(Row(method_name(name), [*map(_share, figures), *found], ours=is_focus))
+        rows.append(Row(method_name(name), [*map(cell_of, figures), *found], ours=is_focus))
     note = (
         "The same 40 events and sketches (recorded sketches of a frontier model, N = 3). The prototype's FOCUS is the "
         "best that it came to: FOCUS-D, with spare room filled to 45 % by data flow. Its newest spans stayed below "
@@ -105,10 +105,6 @@ def _line(lines: Sequence[Line[R]], method: str) -> Line[R] | None:
 
 def _is_about(one: Mapping[str, Any], file: str) -> bool:
     return any(file.startswith(name) for name in one["files"])
-
-
-def _share(value: float | None) -> Number | None:
-    return None if value is None else Number(value, 2)
 
 
 def _change(before: float | None, after: float | None) -> Number | None:

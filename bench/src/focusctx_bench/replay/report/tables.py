@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from focusctx.replay.intervals import Interval
 from focusctx.replay.lines import Line, R
 from focusctx.replay.record import RunRecord
 
-from ...report.table import Cell, Column, Number, Row, Table
+from ...report.table import Cell, Column, Number, Row, Table, cell_of
 from ..point_record import PointRecord
 from .pairs import FEW, Pair, pairs
 
@@ -52,16 +51,16 @@ def walks_table(lines: Sequence[Line[RunRecord]]) -> Table:
 
 def _walk_cells(line: Line[RunRecord]) -> list[Cell]:
     return [
-        _percent(line.mean("recall")),
-        _percent(line.mean("whole")),
-        _bare(line.average("span_share"), 1, 100),
-        _bare(line.average("history_share"), 1, 100),
-        _bare(line.average("events"), 1),
+        cell_of(line.mean("recall"), 1, 100),
+        cell_of(line.mean("whole"), 1, 100),
+        cell_of(line.average("span_share"), 1, 100),
+        cell_of(line.average("history_share"), 1, 100),
+        cell_of(line.average("events"), 1),
         Number(line.total("forgotten"), 0),
         Number(line.total("repeated"), 0),
         Number(line.total("words_lost"), 0),
         Number(line.total("failures"), 0),
-        _bare(line.average("floored_share"), 1, 100),
+        cell_of(line.average("floored_share"), 1, 100),
         f"{line.runs:,}",
     ]
 
@@ -80,13 +79,13 @@ def sizes_table(lines: Sequence[Line[RunRecord]]) -> Table:
     rows = []
     for line in lines:
         cells: list[Cell] = [
-            _bare(line.average("peak"), 0),
+            cell_of(line.average("peak"), 0),
             _change(line, base, "peak"),
-            _bare(line.average("dependency"), 2, 1e-6),
+            cell_of(line.average("dependency"), 2, 1e-6),
             _change(line, base, "dependency"),
-            _bare(line.average("cost"), 4),
-            _bare(line.average("cost_cached"), 4),
-            _bare(line.average("draft_tokens"), 0),
+            cell_of(line.average("cost"), 4),
+            cell_of(line.average("cost_cached"), 4),
+            cell_of(line.average("draft_tokens"), 0),
         ]
         rows.append(_row(line, cells))
     note = (
@@ -122,13 +121,13 @@ def points_table(lines: Sequence[Line[PointRecord]]) -> Table:
     rows = []
     for line in lines:
         cells: list[Cell] = [
-            _percent(line.mean("recall")),
-            _percent(line.mean("whole")),
-            _bare(line.average("span_share"), 1, 100),
-            _bare(line.average("history_share"), 1, 100),
+            cell_of(line.mean("recall"), 1, 100),
+            cell_of(line.mean("whole"), 1, 100),
+            cell_of(line.average("span_share"), 1, 100),
+            cell_of(line.average("history_share"), 1, 100),
             Number(line.total("words_lost"), 0),
             Number(line.total("failures"), 0),
-            _bare(line.average("floored_share"), 1, 100),
+            cell_of(line.average("floored_share"), 1, 100),
             f"{len(line.records):,}",
             f"{line.runs:,}",
         ]
@@ -144,7 +143,7 @@ def points_table(lines: Sequence[Line[PointRecord]]) -> Table:
 
 
 def _explained(table: Table, lines: Sequence[Line[R]], columns: Mapping[str, str]) -> Table:
-    """With a word on those of the optional columns that are there, and on comparators where there are some."""
+    """Add to the note a word on the optional columns that are there, and on comparators."""
     there = {column.name for column in table.columns}
     more: list[str] = [said for name, said in columns.items() if name in there]
     more += [_MATCHED] if any(line.matched for line in lines) else []
@@ -165,8 +164,8 @@ def against_table(lines: Sequence[Line[R]], over: str) -> Table | None:
     rows = []
     for pair in found:
         cells: list[Cell] = [
-            _points(pair.recall),
-            _points(pair.whole),
+            cell_of(pair.recall, 1, 100, signed=True),
+            cell_of(pair.whole, 1, 100, signed=True),
             Number(100 * pair.more_tokens, 1, signed=True),
             Number(100 * pair.counted, 0),
             pair.verdict,
@@ -191,7 +190,7 @@ def against_by_file(found: Mapping[str, Sequence[Line[R]]]) -> Table | None:
         return None
     made = []
     for (file, focus), row in rows.items():
-        cells: list[Cell] = [_points(row[name].recall) if name in row else None for name in names]
+        cells: list[Cell] = [cell_of(row[name].recall, 1, 100, signed=True) if name in row else None for name in names]
         not_above = [name.lower() for name in names if name in row and row[name].verdict != "above"]
         made.append(Row(f"{file.removesuffix('.jsonl')}, {focus}", [*cells, ", ".join(not_above) or "–"], ours=True))
     note = (
@@ -204,19 +203,3 @@ def against_by_file(found: Mapping[str, Sequence[Line[R]]]) -> Table | None:
 
 def _row(line: Line[R], cells: Sequence[Cell]) -> Row:
     return Row(line.name, cells, ours=line.is_focus, baseline=line.method in ("none", "oracle"))
-
-
-def _percent(interval: Interval | None) -> Number | None:
-    if interval is None:
-        return None
-    return Number(100 * interval.mean, 1, 100 * interval.low, 100 * interval.high)
-
-
-def _points(interval: Interval | None) -> Number | None:
-    if interval is None:
-        return None
-    return Number(100 * interval.mean, 1, 100 * interval.low, 100 * interval.high, signed=True)
-
-
-def _bare(mean: float | None, digits: int, scale: float = 1.0) -> Number | None:
-    return None if mean is None else Number(scale * mean, digits)

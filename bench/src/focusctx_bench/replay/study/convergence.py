@@ -56,7 +56,7 @@ class Curve:
         return self.sizes[first] if first < len(self.sizes) else None
 
     def slope(self) -> Interval | None:
-        """Of the mean worst-span error over N on log-log axes, with its interval by bootstrap over events."""
+        """Slope of the mean worst-span error over N on log-log axes, with its interval by bootstrap over events."""
         whole = self._slope(self.error)
         if whole is None or not self.enough:
             return None

@@ -10,7 +10,7 @@ from focusctx.replay.intervals import Interval
 from ...report.drawing import MARKERS, Figure, Theme, bars
 from .convergence import Curve
 from .findings import Findings
-from .spread import BINS
+from .votes import BINS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

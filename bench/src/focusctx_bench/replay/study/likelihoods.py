@@ -17,14 +17,14 @@ from ..points import Place
 
 
 class Kind(StrEnum):
-    """What a scored text is."""
+    """Kinds of scored texts."""
 
     ACTION = "action"
     """One of the vocabulary: a next action the model thinks possible."""
     PLAN = "plan"
     """A plan the model wrote freely, citing nothing."""
     TAKEN = "taken"
-    """What the agent really did next."""
+    """The action that the agent took next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,9 @@ class Likelihoods:
     model: str
     texts: tuple[Text, ...]
     full: tuple[float, ...]
-    """Of each text, after the whole history."""
+    """Log-likelihood of each text, after the whole history."""
     without: Mapping[int, tuple[float, ...]]
-    """The same with one span left out, by its index."""
+    """Log-likelihoods with one span left out, by its index."""
 
     @property
     def key(self) -> Place:

@@ -1,14 +1,17 @@
-"""The study's tables, with the paper's figures beside ours."""
+"""The study as a report: its tables, with the paper's figures beside ours, and what they rest on."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from focusctx import __version__
 from focusctx.replay.intervals import Interval
 
-from ...report.table import Cell, Column, Number, Row, Table
+from ...report.document import Document, Section
+from ...report.table import Cell, Column, Number, Row, Table, cell_of
 from .convergence import ENOUGH, SETTLED, Curve
 from .estimators import Agreement
+from .figures import figures
 from .findings import Findings
 
 _BRACKETS = "In brackets: 95 % confidence, by bootstrap over events."
@@ -29,7 +32,7 @@ def tables(findings: Findings) -> list[Table]:
 
 def _summary(findings: Findings) -> Table:
     rows = [
-        Row(curve.name, [_settles(curve), _number(curve.slope(), paper=_PAPER_SLOPE.get(curve.name))])
+        Row(curve.name, [_settles(curve), cell_of(curve.slope(), paper=_PAPER_SLOPE.get(curve.name))])
         for curve in findings.curves
     ]
     columns = [Column("keep-set settles at N"), Column("slope of the worst-span error")]
@@ -75,7 +78,7 @@ def _by_size(
     rows = []
     for curve, intervals in zip(curves, found, strict=True):
         at = dict(zip(curve.sizes, intervals, strict=True))
-        cells = [_number(at.get(size), digits=3, paper=paper.get((curve.name, size))) for size in sizes]
+        cells = [cell_of(at.get(size), 3, paper=paper.get((curve.name, size))) for size in sizes]
         rows.append(Row(curve.name, cells))
     return [Column(f"N = {size:,}") for size in sizes], rows
 
@@ -102,7 +105,7 @@ def _uses(findings: Findings) -> Table:
     rows = [
         Row(
             use.estimator,
-            [_number(use.auc), _number(use.recall), f"{use.events}"],
+            [cell_of(use.auc), cell_of(use.recall), f"{use.events}"],
             baseline=use.estimator == "hindsight",
         )
         for use in findings.uses
@@ -127,10 +130,10 @@ def _agreements(findings: Findings) -> Table:
             Row(
                 f"{one.left}, {one.right}",
                 [
-                    _number(one.overlap, paper=0.85 if theirs else None),
+                    cell_of(one.overlap, paper=0.85 if theirs else None),
                     Number(one.chance),
-                    _number(one.decisions, paper=0.39 if theirs else None),
-                    _number(one.utilities),
+                    cell_of(one.decisions, paper=0.39 if theirs else None),
+                    cell_of(one.utilities),
                     f"{one.events}",
                 ],
             )
@@ -169,5 +172,24 @@ def _coverage(findings: Findings) -> Table:
     return Table("coverage", "Draft–agent coverage", note, columns, rows, stub="Sets")
 
 
-def _number(interval: Interval | None, *, digits: int = 2, paper: float | None = None) -> Cell:
-    return None if interval is None else Number(interval.mean, digits, interval.low, interval.high, paper)
+def document(findings: Findings, command: str) -> Document:
+    return Document(
+        "The estimator study",
+        [f"Made by focusctx {__version__}:", f"    {command}"],
+        [Section("study", f"Draft {findings.draft}", facts(findings), tables(findings), figures(findings))],
+    )
+
+
+def facts(findings: Findings) -> str:
+    files = _listed([f"{count} of {file}" for file, count in findings.files.items()])
+    told = (
+        f"{findings.events} events ({files}), {findings.sketches:,} sketches or more at each that are plans; "
+        f"{100 * findings.no_plans:.1f} % of the replies are none and do not vote. τ = {findings.threshold:g}."
+    )
+    if findings.model is not None:
+        told += f" Divergences by the probabilities of {findings.model}."
+    return told
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
