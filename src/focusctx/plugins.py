@@ -5,7 +5,7 @@ A package declares them in groups named `focusctx.KIND`:
     commands    `add_to(commands)` adds a subcommand's parser; `replay.study` is `focusctx replay study`
     methods     makes a `baselines.method.Factory` from `baselines.registry.MethodSettings`
     embedders   makes an embedder from what follows the colon in `NAME:MODEL`
-    engines     makes a `jobs.Engine` for `--engine NAME`
+    engines     makes a `jobs.engines.Engine` for `--engine NAME`
 
 `focusctx-bench` uses all of them.
 """

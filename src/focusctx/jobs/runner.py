@@ -71,7 +71,8 @@ class Runner(Generic[I, R]):
             self.tally.plan(self._part(item), is_done=done)
             if not done:
                 todo.append(item)
-        self.tally.began = time.monotonic()
+        if not any(self.tally.done.values()):  # else this is a further part of the same job
+            self.tally.began = time.monotonic()
         self._watch(self.tally)
         waiting = iter(todo)
         try:

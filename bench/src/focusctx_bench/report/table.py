@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 from focusctx.replay.intervals import Interval
 
+T = TypeVar("T")
 Better: TypeAlias = Literal["more", "less"]
 
 
@@ -122,6 +123,17 @@ class Table:
         ]
         rows = [replace(row, cells=[row.cells[place] for place in told]) for row in self.rows]
         return replace(self, columns=[self.columns[place] for place in told], rows=rows)
+
+
+RowOf: TypeAlias = Callable[[T, Sequence[Cell]], Row]
+Fields: TypeAlias = Sequence[tuple[Column, Callable[[T], Cell]]]
+"""Columns of a table, each with the function that makes its cells."""
+
+
+def table_of(key: str, title: str, note: str, fields: Fields[T], *, things: Iterable[T], row: RowOf[T]) -> Table:
+    """Return a table with a row for each thing; optional columns without content are left out."""
+    rows = [row(thing, [cell(thing) for _, cell in fields]) for thing in things]
+    return Table(key, title, note, [column for column, _ in fields], rows).without_empty_columns()
 
 
 def _says_something(cell: Cell) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 from ..metrics import Summary, difference
-from ..report.table import Cell, Column, Number, Row, Table, cell_of
+from ..report.table import Cell, Column, Fields, Number, Row, Table, cell_of, table_of
 from .choose import main_lines, same_for_all, value_of, varied_lines
 from .collect import Line, Study
 from .paper import paper_figures
@@ -13,6 +14,10 @@ from .paper import paper_figures
 _INTERVALS = "In brackets: where the mean lies with 95 % confidence, by bootstrap over tasks."
 _UNITS = "Peak tokens in thousands, dependency in millions, system prompt excluded, cl100k_base."
 
+
+_PAPER_SCALE = dict.fromkeys(("agent_in", "agent_out", "draft_in", "draft_out"), 1000.0)
+"""The paper has these in millions."""
+CellOf: TypeAlias = Callable[[Line], Cell]
 
 KEYS = ("main", "difficulty", "draft", "rollouts", "budget", "cost", "trajectories")
 
@@ -91,57 +96,48 @@ def _varied(study: Study, setting: str, note: str) -> Table | None:
 
 
 def _cost(study: Study, lines: Sequence[Line]) -> Table:
-    columns = [
-        Column("Seconds", "less"),
-        Column("In (K)", "less", "Agent tokens"),
-        Column("Out (K)", "less", "Agent tokens"),
-        Column("Requests", "less", "Agent tokens"),
-        Column("In (K)", None, "Draft tokens", optional=True),
-        Column("Out (K)", None, "Draft tokens", optional=True),
-        Column("Requests", None, "Draft tokens", optional=True),
-        Column("Agent", "less", "Cost $", optional=True),
-        Column("Draft", None, "Cost $", optional=True),
-        Column("Total", "less", "Cost $", optional=True),
-        Column("Agent, billed", "less", "Cost $", optional=True),
-        Column("Count", None, "Events", optional=True),
-        Column("Failed", None, "Events", optional=True),
-        Column("ms each", None, "Events", optional=True),
+    def each(number: Callable[[Summary], float | None], digits: int, paper: str = "", scale: float = 1.0) -> CellOf:
+        """Return the function that makes the cell of a total, per task, beside the paper's."""
+
+        def cell(line: Line) -> Cell:
+            total, figure = number(line.summary), paper_figures(study, line).get(paper)
+            per_task = None if total is None else total / line.summary.tasks
+            return cell_of(
+                per_task, digits, scale, paper=None if figure is None else figure * _PAPER_SCALE.get(paper, 1)
+            )
+
+        return cell
+
+    fields: Fields[Line] = [
+        (Column("Seconds", "less"), each(lambda one: one.seconds, 2, "seconds")),
+        (Column("In (K)", "less", "Agent tokens"), each(lambda one: one.agent.input_tokens, 2, "agent_in", 1e-3)),
+        (Column("Out (K)", "less", "Agent tokens"), each(lambda one: one.agent.output_tokens, 2, "agent_out", 1e-3)),
+        (Column("Requests", "less", "Agent tokens"), each(lambda one: one.agent.requests, 1, "agent_requests")),
+        (_draft("In (K)"), each(lambda one: one.draft.input_tokens, 2, "draft_in", 1e-3)),
+        (_draft("Out (K)"), each(lambda one: one.draft.output_tokens, 2, "draft_out", 1e-3)),
+        (_draft("Requests"), each(lambda one: one.draft.requests, 1, "draft_requests")),
+        (Column("Agent", "less", "Cost $", optional=True), each(lambda one: one.agent.cost, 4, "agent_cost")),
+        (Column("Draft", None, "Cost $", optional=True), each(lambda one: one.draft.cost, 4, "draft_cost")),
+        (Column("Total", "less", "Cost $", optional=True), each(lambda one: one.cost, 4, "cost")),
+        (Column("Agent, billed", "less", "Cost $", optional=True), each(lambda one: one.billed, 4)),
+        (Column("Count", None, "Events", optional=True), each(lambda one: one.events, 2, "events")),
+        (Column("Failed", None, "Events", optional=True), each(lambda one: one.failures, 2)),
+        (Column("ms each", None, "Events", optional=True), lambda line: _milliseconds(study, line)),
     ]
-    rows = [_row(line, _cost_cells(line.summary, paper_figures(study, line))) for line in lines]
     note = (
         "Per task. Tokens as the provider counts them, system prompt and all, in thousands; costs at list prices, "
         "which know no cache, as in the paper; billed: with the provider's cache prices. Draft: whatever model a "
         "method asks. The paper gives totals: they are divided by its number of tasks."
     )
-    return Table("cost", "Latency, tokens and cost", note, columns, rows).without_empty_columns()
+    return table_of("cost", "Latency, tokens and cost", note, fields, things=lines, row=_row)
 
 
-def _cost_cells(summary: Summary, paper: Mapping[str, float]) -> list[Cell]:
-    tasks, each = summary.tasks, summary.event_seconds
+def _draft(name: str) -> Column:
+    return Column(name, None, "Draft tokens", optional=True)
 
-    def tokens(count: int, name: str) -> Number:
-        total = paper.get(name)
-        return Number(count / tasks / 1e3, 2, paper=None if total is None else 1e3 * total)
 
-    def money(cost: float | None, name: str = "") -> Cell:
-        return None if cost is None else Number(cost / tasks, 4, paper=paper.get(name))
-
-    return [
-        Number(summary.seconds_per_task, 2, paper=paper.get("seconds")),
-        tokens(summary.agent.input_tokens, "agent_in"),
-        tokens(summary.agent.output_tokens, "agent_out"),
-        Number(summary.agent.requests / tasks, 1, paper=paper.get("agent_requests")),
-        tokens(summary.draft.input_tokens, "draft_in"),
-        tokens(summary.draft.output_tokens, "draft_out"),
-        Number(summary.draft.requests / tasks, 1, paper=paper.get("draft_requests")),
-        money(summary.agent.cost, "agent_cost"),
-        money(summary.draft.cost, "draft_cost"),
-        money(summary.cost, "cost"),
-        money(summary.billed),
-        Number(summary.events / tasks, 2, paper=paper.get("events")),
-        Number(summary.failures / tasks, 2),
-        None if each is None else Number(1e3 * each, 0, paper=paper.get("event_milliseconds")),
-    ]
+def _milliseconds(study: Study, line: Line) -> Cell:
+    return cell_of(line.summary.event_seconds, 0, 1e3, paper=paper_figures(study, line).get("event_milliseconds"))
 
 
 def _trajectories(study: Study, lines: Sequence[Line]) -> Table | None:

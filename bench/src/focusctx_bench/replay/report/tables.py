@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from focusctx.replay.lines import Line, R
 from focusctx.replay.record import RunRecord
 
-from ...report.table import Cell, Column, Number, Row, Table, cell_of
+from ...report.table import Cell, Column, Fields, Number, Row, Table, cell_of, table_of
 from ..point_record import PointRecord
 from .pairs import FEW, Pair, pairs
 
@@ -19,82 +20,61 @@ _AGAINST = (
     "of it that fits says. Masking cannot go below its thoughts and actions: “within reach” counts only where it has "
     "at most a tenth more tokens than FOCUS."
 )
+_REPEATED = "Failed calls repeated"
 _LEFT = "Left: the share of the tokens of spans, and of the whole history, that was sent."
 
 
 def walks_table(lines: Sequence[Line[RunRecord]]) -> Table:
     repeats = any(line.total("repeated") for line in lines)
-    columns = [
-        Column("Recall %", "more"),
-        Column("Supported %", "more"),
-        Column("spans %", "less", "Left"),
-        Column("history %", "less", "Left"),
-        Column("Events"),
-        Column("Forgotten", None, "Failed calls repeated", optional=not repeats),
-        Column("of", None, "Failed calls repeated", optional=not repeats),
-        Column("Words lost", "less"),
-        Column("Failed", "less", "Events", optional=True),
-        Column("At its least %", None, optional=True),
-        Column("Runs"),
+    fields: Fields[Line[RunRecord]] = [
+        (Column("Recall %", "more"), lambda line: cell_of(line.mean("recall"), 1, 100)),
+        (Column("Supported %", "more"), lambda line: cell_of(line.mean("whole"), 1, 100)),
+        *_left(),
+        (Column("Events"), lambda line: cell_of(line.average("events"), 1)),
+        (Column("Forgotten", None, _REPEATED, optional=not repeats), lambda line: Number(line.total("forgotten"), 0)),
+        (Column("of", None, _REPEATED, optional=not repeats), lambda line: Number(line.total("repeated"), 0)),
+        (Column("Words lost", "less"), lambda line: Number(line.total("words_lost"), 0)),
+        (Column("Failed", "less", "Events", optional=True), lambda line: Number(line.total("failures"), 0)),
+        (Column("At its least %", optional=True), lambda line: cell_of(line.average("floored_share"), 1, 100)),
+        (Column("Runs"), lambda line: f"{line.runs:,}"),
     ]
     note = (
         "Over the steps at which the full history is over δ. Recall: of the facts that an action used and only past "
         "spans had given, the share in what would have been sent. Supported: of the actions with such facts, those "
         f"that had all. {_LEFT} Events: compressions a run."
     )
-    rows = [_row(line, _walk_cells(line)) for line in lines]
-    table = Table("walks", "Evidence recall, step by step", note, columns, rows).without_empty_columns()
+    table = table_of("walks", "Evidence recall, step by step", note, fields, things=lines, row=_row)
     forgotten = "Forgotten: of the failing calls that were made again word for word, those whose failure was gone."
     least = "At its least: due steps at which masking could not go as low as FOCUS."
     return _explained(table, lines, {"Forgotten": forgotten, "At its least %": least})
 
 
-def _walk_cells(line: Line[RunRecord]) -> list[Cell]:
+def _left() -> Fields[Line[Any]]:
     return [
-        cell_of(line.mean("recall"), 1, 100),
-        cell_of(line.mean("whole"), 1, 100),
-        cell_of(line.average("span_share"), 1, 100),
-        cell_of(line.average("history_share"), 1, 100),
-        cell_of(line.average("events"), 1),
-        Number(line.total("forgotten"), 0),
-        Number(line.total("repeated"), 0),
-        Number(line.total("words_lost"), 0),
-        Number(line.total("failures"), 0),
-        cell_of(line.average("floored_share"), 1, 100),
-        f"{line.runs:,}",
+        (Column("spans %", "less", "Left"), lambda line: cell_of(line.average("span_share"), 1, 100)),
+        (Column("history %", "less", "Left"), lambda line: cell_of(line.average("history_share"), 1, 100)),
     ]
 
 
 def sizes_table(lines: Sequence[Line[RunRecord]]) -> Table:
     base = next((line for line in lines if line.method == "none"), None)
-    columns = [
-        Column("tokens", "less", "Peak"),
-        Column("vs. none %", "less", "Peak", optional=True),
-        Column("million", "less", "Dependency"),
-        Column("vs. none %", "less", "Dependency", optional=True),
-        Column("no cache", "less", "Cost $", optional=True),
-        Column("cached", "less", "Cost $", optional=True),
-        Column("Draft tokens", optional=True),
+    change = "vs. none %"
+    fields: Fields[Line[RunRecord]] = [
+        (Column("tokens", "less", "Peak"), lambda line: cell_of(line.average("peak"), 0)),
+        (Column(change, "less", "Peak", optional=True), lambda line: _change(line, base, "peak")),
+        (Column("million", "less", "Dependency"), lambda line: cell_of(line.average("dependency"), 2, 1e-6)),
+        (Column(change, "less", "Dependency", optional=True), lambda line: _change(line, base, "dependency")),
+        (Column("no cache", "less", "Cost $", optional=True), lambda line: cell_of(line.average("cost"), 4)),
+        (Column("cached", "less", "Cost $", optional=True), lambda line: cell_of(line.average("cost_cached"), 4)),
+        (Column("Draft tokens", optional=True), lambda line: cell_of(line.average("draft_tokens"), 0)),
     ]
-    rows = []
-    for line in lines:
-        cells: list[Cell] = [
-            cell_of(line.average("peak"), 0),
-            _change(line, base, "peak"),
-            cell_of(line.average("dependency"), 2, 1e-6),
-            _change(line, base, "dependency"),
-            cell_of(line.average("cost"), 4),
-            cell_of(line.average("cost_cached"), 4),
-            cell_of(line.average("draft_tokens"), 0),
-        ]
-        rows.append(_row(line, cells))
     note = (
         "Per run, all runs. Peak: the largest input of a step; dependency: the sum of (n_i + 2 n_o)·n_o / 2; both "
         "without the system prompt, as in the paper. Cost of the agent's calls, without the draft's, at the list "
         "prices of the model that the replay was told (gpt-4.1 unless named): with no cache, and where prefixes are "
         "cached. The actions are the recorded ones, whatever was left: a run cannot get shorter or longer here."
     )
-    return Table("sizes", "Peak, dependency and cost", note, columns, rows).without_empty_columns()
+    return table_of("sizes", "Peak, dependency and cost", note, fields, things=lines, row=_row)
 
 
 def _change(line: Line[RunRecord], base: Line[RunRecord] | None, what: str) -> Number | None:
@@ -107,37 +87,22 @@ def _change(line: Line[RunRecord], base: Line[RunRecord] | None, what: str) -> N
 
 
 def points_table(lines: Sequence[Line[PointRecord]]) -> Table:
-    columns = [
-        Column("Recall %", "more"),
-        Column("All there %", "more"),
-        Column("spans %", "less", "Left"),
-        Column("history %", "less", "Left"),
-        Column("Words lost", "less"),
-        Column("Failed", "less", optional=True),
-        Column("At its least %", None, optional=True),
-        Column("Points"),
-        Column("Runs"),
+    fields: Fields[Line[PointRecord]] = [
+        (Column("Recall %", "more"), lambda line: cell_of(line.mean("recall"), 1, 100)),
+        (Column("All there %", "more"), lambda line: cell_of(line.mean("whole"), 1, 100)),
+        *_left(),
+        (Column("Words lost", "less"), lambda line: Number(line.total("words_lost"), 0)),
+        (Column("Failed", "less", optional=True), lambda line: Number(line.total("failures"), 0)),
+        (Column("At its least %", optional=True), lambda line: cell_of(line.average("floored_share"), 1, 100)),
+        (Column("Points"), lambda line: f"{len(line.records):,}"),
+        (Column("Runs"), lambda line: f"{line.runs:,}"),
     ]
-    rows = []
-    for line in lines:
-        cells: list[Cell] = [
-            cell_of(line.mean("recall"), 1, 100),
-            cell_of(line.mean("whole"), 1, 100),
-            cell_of(line.average("span_share"), 1, 100),
-            cell_of(line.average("history_share"), 1, 100),
-            Number(line.total("words_lost"), 0),
-            Number(line.total("failures"), 0),
-            cell_of(line.average("floored_share"), 1, 100),
-            f"{len(line.records):,}",
-            f"{line.runs:,}",
-        ]
-        rows.append(_row(line, cells))
     note = (
         "One compression of the full history at each point. Recall: of the distinct facts that all later actions use "
         "and only past spans gave, the share that is left, mean over points. All there: points with all of them. "
         f"{_LEFT}"
     )
-    table = Table("points", "Evidence recall at single events", note, columns, rows).without_empty_columns()
+    table = table_of("points", "Evidence recall at single events", note, fields, things=lines, row=_row)
     least = "At its least: points at which masking could not go as low as FOCUS."
     return _explained(table, lines, {"At its least %": least})
 

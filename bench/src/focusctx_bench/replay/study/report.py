@@ -16,8 +16,6 @@ from .findings import Findings
 
 _BRACKETS = "In brackets: 95 % confidence, by bootstrap over events."
 _PAPER = "Paper: its appendix, 30 OfficeBench events with gpt-4.1."
-_UNKNOWN = "hindsight"
-"""An estimator that no method can have: never the best of a column."""
 _SHOWN = (1, 3, 10, 30, 100, 300, 1000)
 _PAPER_JACCARD = {("plans", 1): 0.92}
 _PAPER_ERROR = {("plans", 1): 0.25, ("plans", 10): 0.089, ("plans", 300): 0.025}
