@@ -11,7 +11,7 @@ from ..baselines.embedders import Embed, embedder_from
 from ..baselines.focus import compressed_by
 from ..baselines.method import Compressed, Method
 from ..baselines.patience import patient
-from ..baselines.registry import MethodSettings, method_from, method_names
+from ..baselines.registry import MethodSettings, method_from, method_names, unknown_method
 from ..compressor import Focus
 from ..config import FocusConfig, SessionOptions, Settings
 from ..errors import ConfigError
@@ -60,7 +60,7 @@ class ReplaySettings:
         known = (*method_names(), SHIPPED, *more)
         for name in self.methods:
             if name not in known:
-                raise ConfigError(f"unknown method {name!r}; known: {', '.join(known)}")
+                raise unknown_method(name, known)
         self.config_of(SHIPPED, 0)
 
     def config_of(self, method: str, budget: int) -> FocusConfig:
