@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gzip
 import json
 import sys
 from pathlib import Path
@@ -28,15 +29,14 @@ from focusctx.baselines.embedders import embedder_from
 from focusctx.drafts import ScriptedDraft, TransformersDraft, draft_from
 from focusctx.pipeline.draft import build_prompt
 from focusctx.replay.evidence import Evidence
-from focusctx.replay.files import read_text
-from focusctx.replay.points import Point
 from focusctx.replay.runs import read_runs
-from focusctx.replay.sketches import Place, Recorded, Sketches, points_recorded
 from focusctx_bench.local_models.likelihood import ScoringDraft, losses, write_plans
 from focusctx_bench.local_models.score import TransformersScorer
-from focusctx_bench.replay.ablations.outcomes import Outcome
-from focusctx_bench.replay.ablations.outcomes import judge as judge_variant
+from focusctx_bench.replay.ablations.settings import Outcome
+from focusctx_bench.replay.ablations.settings import judge as judge_variant
 from focusctx_bench.replay.ablations.variants import Variant
+from focusctx_bench.replay.points import Place, Point
+from focusctx_bench.replay.sketches import PointSketches, points_recorded, read_sketches, sketch_file
 
 SHARED = Path(__file__).parents[2] / "shared"
 THRESHOLDS = (0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)
@@ -59,12 +59,15 @@ async def record(model: ScoringDraft, points: list[Point], path: Path) -> None:
             file.write(json.dumps(told) + "\n")
         print(f"{point}: {len(steps)} steps, {len(lost)} spans", file=sys.stderr, flush=True)
 
-    waiting = [point for point in points if (point.file, point.run, point.messages) not in known]
+    waiting = [point for point in points if point.place not in known]
     await asyncio.gather(*(ask(point) for point in waiting))
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in read_text(path).splitlines()] if path.exists() else []
+    if not path.exists():
+        return []
+    text = gzip.decompress(path.read_bytes()).decode() if path.suffix == ".gz" else path.read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
 
 
 def judge(point: Point, told: dict[str, Any], threshold: float) -> tuple[float | None, float]:
@@ -76,13 +79,13 @@ def judge(point: Point, told: dict[str, Any], threshold: float) -> tuple[float |
     return judged.there / judged.needed if judged.needed else None, judged.left / point.span_tokens
 
 
-def as_sketches(point: Point, told: dict[str, Any], threshold: float) -> Recorded:
+def as_sketches(point: Point, told: dict[str, Any], threshold: float) -> PointSketches:
     """What the draft says at that threshold, in the usual line form."""
     lines: list[list[str]] = [[] for _ in range(PLANS)]
     for place, step in enumerate(told["steps"]):
         cited = sorted(int(span) for span, lost in told["lost"].items() if lost[place] > threshold)
         lines[step["plan"]].append(f"Step: {step['text']} | Depends on: [{', '.join(f's_{span}' for span in cited)}]")
-    return Recorded.at(point, map("\n".join, lines), draft=f"likelihood, threshold {threshold}")
+    return PointSketches.at(point, map("\n".join, lines), draft=f"likelihood, threshold {threshold}")
 
 
 async def filled(points: dict[Place, Point], recorded: list[dict[str, Any]], threshold: float) -> list[Outcome]:
@@ -131,7 +134,7 @@ def main() -> int:
     if not (arguments.data.is_dir() and arguments.at.is_file()):
         print(f"no recorded runs at {arguments.data}, or no points at {arguments.at}", file=sys.stderr)
         return 2
-    sketched = list(Sketches(arguments.at))[: arguments.limit]
+    sketched = read_sketches(arguments.at)[: arguments.limit]
     found = [point for run in read_runs([arguments.data]) for point in points_recorded(Evidence(run), sketched)]
     if arguments.draft:
         draft = draft_from(arguments.draft)
@@ -139,11 +142,11 @@ def main() -> int:
             print(f"the probabilities of {draft.name} cannot be read; give --draft transformers:MODEL", file=sys.stderr)
             return 2
         asyncio.run(record(TransformersScorer(draft), found, arguments.out))
-    points = {(point.file, point.run, point.messages): point for point in found}
+    points = {point.place: point for point in found}
     recorded = read(arguments.out)
     if arguments.sketches:
-        sketches = Sketches(arguments.sketches)
-        known = sketches.open()
+        sketches = sketch_file(arguments.sketches)
+        known = sketches.latest()
         for told in recorded:
             place = told["file"], told["id"], told["messages"]
             if place not in known:

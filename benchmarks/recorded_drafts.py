@@ -19,26 +19,26 @@ from focusctx.baselines.embedders import embedder_from
 from focusctx.config import FocusConfig
 from focusctx.pipeline.cite import read_sketch
 from focusctx.replay.evidence import Evidence
-from focusctx.replay.points import Point
 from focusctx.replay.runs import read_runs
-from focusctx.replay.sketches import Place, Recorded, Sketches, points_recorded
-from focusctx_bench.replay.ablations.outcomes import Outcome, judge
+from focusctx_bench.replay.ablations.settings import Outcome, judge
 from focusctx_bench.replay.ablations.variants import Variant
+from focusctx_bench.replay.points import Place, Point
+from focusctx_bench.replay.sketches import PointSketches, points_recorded, read_sketches
 
 SHARED = Path(__file__).parents[2] / "shared"
 PAPER = Variant("", "FOCUS-D", FocusConfig.paper())
 SHIPPED = Variant("", "FOCUS", FocusConfig())
 
 
-def readable(recorded: Recorded) -> int:
+def readable(recorded: PointSketches) -> int:
     spans = range(1, recorded.spans + 1)
     read = (read_sketch(reply.text, spans, truncated=reply.truncated) for reply in recorded.as_replies())
     return sum(sketch.problem is None for sketch in read)
 
 
-async def outcomes(variant: Variant, points: dict[Place, Point], recorded: list[Recorded]) -> list[Outcome]:
+async def outcomes(variant: Variant, points: dict[Place, Point], recorded: list[PointSketches]) -> list[Outcome]:
     embed = embedder_from("words")
-    found = [await judge(variant, points[one.place], one, embed) for one in recorded]
+    found = [await judge(variant, points[one.key], one, embed) for one in recorded]
     return [outcome for outcome in found if outcome is not None]
 
 
@@ -46,7 +46,7 @@ def shares(found: list[Outcome]) -> str:
     return f"{fmean(one.recall for one in found if one.needed):.3f} at {fmean(one.left for one in found):.3f}"
 
 
-async def row(name: str, points: dict[Place, Point], recorded: list[Recorded]) -> str:
+async def row(name: str, points: dict[Place, Point], recorded: list[PointSketches]) -> str:
     paper, shipped = await outcomes(PAPER, points, recorded), await outcomes(SHIPPED, points, recorded)
     newest = fmean(one.newest for one in paper if one.needed)
     plans = [readable(one) for one in recorded]
@@ -64,12 +64,12 @@ async def main() -> int:
     if not arguments.data.is_dir():
         print(f"no recorded runs at {arguments.data}", file=sys.stderr)
         return 2
-    drafts = [Sketches(path).by_place() for path in arguments.files]
+    drafts = [{one.key: one for one in read_sketches(path)} for path in arguments.files]
     places = set.intersection(*map(set, drafts))
     common = [one for place, one in drafts[0].items() if place in places]
     runs = read_runs([arguments.data])
     found = [point for run in runs for point in points_recorded(Evidence(run), common)]
-    points = {(point.file, point.run, point.messages): point for point in found}
+    points = {point.place: point for point in found}
     print("| draft | points | readable | usable | FOCUS-D: recall at tokens left | newest at as many | FOCUS |")
     print("|---|---|---|---|---|---|---|")
     for draft in drafts:

@@ -22,7 +22,7 @@ LAYERS = [
     {"pipeline"},
     {"compressor"},
     {"session"},
-    {"proxy", "integrations", "baselines"},
+    {"proxy", "integrations", "baselines", "jobs"},
     {"replay"},
     {"cli", "__main__"},
 ]
@@ -120,7 +120,7 @@ def modules_imported(path: Path) -> set[str]:
     ("folder", "package", "needed", "foreign"),
     [
         (".", "focusctx", {"py.typed", "look.css", "prices.toml", "cli/demo_trace.json"}, "focusctx_bench"),
-        ("bench", "focusctx_bench", {"py.typed", "report/page.css", "report/paper.toml"}, "focusctx"),
+        ("bench", "focusctx_bench", {"py.typed", "report/templates/report.html.j2", "results/paper.toml"}, "focusctx"),
     ],
 )
 def test_a_wheel_holds_its_package_and_no_other(

@@ -7,7 +7,7 @@ import task as ledger
 from focusctx.baselines.none import NoCompression as Untouched
 from focusctx.types import Message
 from focusctx_bench.models.scripted import FunctionModel, Say
-from focusctx_bench.seams import Score, Task, ToolCall
+from focusctx_bench.protocols import Score, Task, ToolCall
 from provider import Received
 
 __all__ = ["Audit", "Ledger", "Untouched", "auditor", "decide"]

@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from focusctx.types import Usage
+from focusctx_bench.protocols import Score
 from focusctx_bench.record import Event, Record, Step
-from focusctx_bench.seams import Score
 
 tokens = st.integers(0, 100_000)
 seconds = st.floats(0, 1000, allow_nan=False)

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from focusctx.types import Usage
-from focusctx_bench.folder import RunFolder
-from focusctx_bench.job import Job, Unit
+from focusctx_bench.folder import BenchFolder
+from focusctx_bench.job import Job, TaskItem
+from focusctx_bench.protocols import Score, Task
 from focusctx_bench.record import Event, Record, Step
-from focusctx_bench.seams import Score, Task
 
 EVENT = Event(True, 2.0, Usage(3, 3000, 100, 0.002), 6000, 3000)
 
@@ -17,13 +17,13 @@ def step(tokens: int, written: int = 100, event: Event | None = None) -> Step:
     return Step(tokens, written, tokens, 1.5, usage, 0, 0.005, ((0, 1),), 1, event)
 
 
-def record(job: Job, unit: Unit, success: float, steps: tuple[Step, ...], details: Mapping[str, float]) -> Record:
+def record(job: Job, item: TaskItem, success: float, steps: tuple[Step, ...], details: Mapping[str, float]) -> Record:
     return Record(
-        benchmark=unit.benchmark,
-        task=unit.task.id,
-        difficulty=unit.task.difficulty,
-        model=job.model or f"scripted:{unit.benchmark}",
-        method=unit.variant.method,
+        benchmark=item.benchmark,
+        task=item.task.id,
+        difficulty=item.task.difficulty,
+        model=job.model or f"scripted:{item.benchmark}",
+        method=item.variant.method,
         ended="done",
         problem=None,
         score=Score(success, details),
@@ -31,28 +31,29 @@ def record(job: Job, unit: Unit, success: float, steps: tuple[Step, ...], detail
         started="2026-11-15T12:00:00+00:00",
         steps=steps,
         messages=({"role": "user", "content": "task"}, {"role": "assistant", "content": "done"}),
-        settings=job.settings(unit),
+        variant=item.variant.name,
+        settings=job.settings(item),
     )
 
 
-Made = Callable[[Unit, int], tuple[float, tuple[Step, ...], dict[str, float]] | None]
-"""From a unit and the number of its task to success, steps and details; None for no record."""
+Made = Callable[[TaskItem, int], tuple[float, tuple[Step, ...], dict[str, float]] | None]
+"""From an item and the number of its task to success, steps and details; None for no record."""
 
 
 def write_run(
     folder: Path, job: Job, made: Made, *, tasks: int = 4, classes: tuple[str, ...] = ("easy", "hard")
 ) -> None:
     some = {name: [Task(f"t{n}", classes[n % len(classes)]) for n in range(tasks)] for name in job.benchmarks}
-    run = RunFolder(folder)
+    run = BenchFolder(folder)
     with run.locked():
-        run.open(job, some)
-        for unit in job.units(some):
-            if (found := made(unit, int(unit.task.id[1:]))) is not None:
-                run.keep(unit, record(job, unit, *found))
+        run.begin(job, some)
+        for item in job.items(some):
+            if (found := made(item, int(item.task.id[1:]))) is not None:
+                run.records.add(record(job, item, *found))
 
 
-def plain(unit: Unit, number: int) -> tuple[float, tuple[Step, ...], dict[str, float]]:
+def plain(item: TaskItem, number: int) -> tuple[float, tuple[Step, ...], dict[str, float]]:
     """Three of four succeed without a method, two with one. Peak 8,000 and 4,000, two steps and three."""
-    if unit.variant.method == "none":
+    if item.variant.method == "none":
         return float(number < 3), (step(4000), step(8000)), {}
     return float(number < 2), (step(3000), step(4000, event=EVENT), step(3500)), {}

@@ -11,7 +11,7 @@ from typing import Any
 
 from focusctx.types import Message
 from focusctx_bench.models.scripted import FunctionModel, Say
-from focusctx_bench.seams import Model
+from focusctx_bench.protocols import Model
 
 PLEASE = "Please do step "
 GOODBYE = "Goodbye."

@@ -13,12 +13,12 @@ import task as ledger
 from focusctx.baselines.method import Compressed
 from focusctx.errors import ModelError
 from focusctx.invariants import violations
-from focusctx.replay.sizes import size
 from focusctx.types import Message, Usage
 from focusctx_bench.agent import Agent
 from focusctx_bench.models.scripted import FunctionModel, Say
+from focusctx_bench.protocols import ContextTooLong, Model, Task, Turn
 from focusctx_bench.record import Record, Step
-from focusctx_bench.seams import ContextTooLong, Model, Task, Turn
+from focusctx_bench.sizes import size
 from ledger import Audit, Ledger, Untouched, auditor, decide
 
 

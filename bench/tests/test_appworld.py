@@ -25,8 +25,8 @@ from focusctx_bench.benchmarks.appworld.adapter import World
 from focusctx_bench.benchmarks.appworld.installation import PYTHON, VARIABLE, Installation
 from focusctx_bench.benchmarks.registry import benchmark_from
 from focusctx_bench.models.scripted import FunctionModel, Say
+from focusctx_bench.protocols import Options, Task, ToolCall
 from focusctx_bench.record import Record
-from focusctx_bench.seams import Options, Task, ToolCall
 from ledger import Untouched
 
 ENGINE = os.environ.get(PYTHON, "")

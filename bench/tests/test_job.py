@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from focusctx.errors import BenchError, ConfigError
 from focusctx_bench.baselines.registry import ALL
-from focusctx_bench.job import Job, Unit
-from focusctx_bench.seams import Options, Task
-from jobs import office
+from focusctx_bench.job import Job, TaskItem
+from focusctx_bench.protocols import Options, Task
+from made_jobs import office
 
 words = st.text(min_size=1, max_size=8)
 options = st.builds(
@@ -50,19 +50,18 @@ def test_other_jobs_are_told_apart(one: Job, other: Job) -> None:
 
 
 @given(jobs)
-def test_no_two_variants_share_a_folder(job: Job) -> None:
+def test_no_two_variants_share_a_name(job: Job) -> None:
     for name in job.benchmarks:
-        folders = [variant.folder for variant in job.variants(name)]
-        assert len(set(folders)) == len(folders)
-        assert not any("/" in folder or len(folder) > 200 for folder in folders)
+        names = [variant.name for variant in job.variants(name)]
+        assert len(set(names)) == len(names)
 
 
 def test_a_sweep_repeats_only_methods_that_look_at_the_setting() -> None:
     job = office(methods=("none", "fifo", "retrieval", "focus-d"), budgets=(1024, 2048), rollouts=(1, 3, 5))
-    found = [variant.folder for variant in job.variants("office")]
+    found = [variant.name for variant in job.variants("office")]
     assert found.count("none") == found.count("fifo") == 1
-    assert sum(folder.startswith("retrieval") for folder in found) == 2
-    assert sum(folder.startswith("focus-d") for folder in found) == 6
+    assert sum(name.startswith("retrieval") for name in found) == 2
+    assert sum(name.startswith("focus-d") for name in found) == 6
     assert "focus-d budget=1024 draft=offline rollouts=5 threshold=0.3" in found
 
 
@@ -81,16 +80,16 @@ def test_the_budget_is_the_papers(benchmark: str, budget: int) -> None:
 
 def test_all_methods_of_a_task_come_before_the_next_task() -> None:
     job = office(methods=("none", "fifo"))
-    units = list(job.units({"office": [Task("a"), Task("b")]}))
-    assert [(unit.task.id, unit.variant.method) for unit in units] == [
+    items = list(job.items({"office": [Task("a"), Task("b")]}))
+    assert [(item.task.id, item.variant.method) for item in items] == [
         ("a", "none"), ("a", "fifo"), ("b", "none"), ("b", "fifo"),
     ]  # fmt: skip
 
 
 def test_a_record_says_how_it_was_made() -> None:
     job = Job(benchmarks={"tau2": Options(more={"domain": "retail"})}, methods=("focus-o",), seed=7, step_limit=9)
-    unit = Unit("tau2", job.variants("tau2")[0], Task("1"))
-    assert job.settings(unit) == {
+    item = TaskItem("tau2", job.variants("tau2")[0], Task("1"))
+    assert job.settings(item) == {
         "budget": 4096, "draft": "offline", "rollouts": 3, "threshold": 0.3,
         "split": "", "options": {"domain": "retail"}, "seed": 7, "step_limit": 9,
     }  # fmt: skip
@@ -100,7 +99,7 @@ def test_settings_of_another_version_are_refused() -> None:
     with pytest.raises(BenchError, match="version 99"):
         Job.from_json({**office().to_json(), "version": 99})
     with pytest.raises(BenchError, match="no settings"):
-        Job.from_json({"version": 1})
+        Job.from_json({"version": 2})
 
 
 @pytest.mark.parametrize("wrong", [{"budgets": (-1,)}, {"rollouts": (3, -1)}, {"tasks": -2}, {"methods": ()}])

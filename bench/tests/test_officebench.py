@@ -20,12 +20,11 @@ import small_office
 from focusctx.errors import BenchError, ConfigError
 from focusctx_bench.agent import Agent
 from focusctx_bench.benchmarks.officebench import OfficeBench, benchmark
-from focusctx_bench.benchmarks.officebench.adapter import Office
+from focusctx_bench.benchmarks.officebench.adapter import Office, actions_of
 from focusctx_bench.benchmarks.officebench.sandbox import Sandbox
-from focusctx_bench.benchmarks.officebench.tools import actions_of
 from focusctx_bench.benchmarks.registry import benchmark_from
 from focusctx_bench.models.scripted import FunctionModel, Say
-from focusctx_bench.seams import Options, Task, ToolCall
+from focusctx_bench.protocols import Options, Task, ToolCall
 from ledger import Untouched
 
 

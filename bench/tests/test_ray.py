@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from focusctx_bench.engines.local import LocalEngine
-from focusctx_bench.folder import RunFolder
-from focusctx_bench.runner import Runner
-from focusctx_bench.workshop import Workshop
-from jobs import METHODS, office, records_of
+from focusctx.jobs.engines import InProcess
+from focusctx_bench.components import Components
+from focusctx_bench.folder import BenchFolder
+from focusctx_bench.run import run_bench
+from made_jobs import METHODS, office, records_of
 
 pytestmark = [
     pytest.mark.slow,
@@ -51,7 +51,7 @@ def at_work(driver: int) -> set[int]:
             continue
         number = int(path.name)
         parents[number] = int(re.search(r"PPid:\s+(\d+)", status)[1])  # type: ignore[index]
-        if title.startswith(b"ray::_attempt"):
+        if title.startswith(b"ray::attempt_elsewhere"):
             busy.add(number)
     return {number for number in busy if _is_below(number, driver, parents)}
 
@@ -84,12 +84,11 @@ def test_a_killed_worker_loses_nothing(tmp_path: Path) -> None:
     assert process.returncode == 0, said
     assert "FOCUS-D" in out
     assert len(workers) >= 3
-    ended = [attempt["ended"] for attempt in RunFolder(tmp_path / "ray").attempts()]
+    ended = [attempt.ended for attempt in BenchFolder(tmp_path / "ray").attempts]
     assert 1 <= ended.count("failed") <= 2  # a worker may have finished the moment it was killed
     assert len(ended) - ended.count("failed") == TASKS * len(METHODS)
-    workshop = Workshop(office(TASKS))
-    local = Runner(workshop.job, workshop.tasks(), RunFolder(tmp_path / "local"), LocalEngine(workshop))
-    asyncio.run(local.run())
+    job = office(TASKS)
+    asyncio.run(run_bench(job, Components(job).tasks(), BenchFolder(tmp_path / "local"), InProcess()))
     assert records_of(tmp_path / "ray") == records_of(tmp_path / "local")
 
 
@@ -101,8 +100,8 @@ def test_stopped_and_resumed(tmp_path: Path) -> None:
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
     assert "Traceback" not in said
-    first = set((tmp_path / "records").rglob("*.json"))
+    first = set(records_of(tmp_path))
     process = start(tmp_path)
     _, said = process.communicate()
     assert process.returncode == 0, said
-    assert len(set((tmp_path / "records").rglob("*.json")) - first) == TASKS * len(METHODS) - len(first)
+    assert len(set(records_of(tmp_path)) - first) == TASKS * len(METHODS) - len(first)

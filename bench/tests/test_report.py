@@ -3,31 +3,26 @@
 import re
 import shutil
 import subprocess
-import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 from dataclasses import replace
 from html.parser import HTMLParser
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from focusctx.errors import BenchError, MissingExtraError
-from focusctx_bench.job import Job, Unit
-from focusctx_bench.report import document, write_report
-from focusctx_bench.report.collect import Study, collect
-from focusctx_bench.report.latex import latex
-from focusctx_bench.report.markdown import markdown
-from focusctx_bench.report.page import page
+from focusctx.errors import BenchError
+from focusctx_bench.job import Job, TaskItem
+from focusctx_bench.protocols import Options
+from focusctx_bench.report.render import render
 from focusctx_bench.report.table import Column, Number, Row, Table
-from focusctx_bench.report.tables import tables
-from focusctx_bench.seams import Options
-from jobs import office
+from focusctx_bench.report.write import write_report
+from focusctx_bench.results.collect import Study, collect
+from focusctx_bench.results.document import document
+from focusctx_bench.results.tables import tables
+from made_jobs import office
 from reported import plain, step, write_run
-
-needs_matplotlib = pytest.mark.skipif(find_spec("matplotlib") is None, reason="needs focusctx[bench]")
 
 
 @pytest.fixture
@@ -134,8 +129,8 @@ def test_other_seeds_and_splits_are_other_studies(tmp_path: Path) -> None:
 
 
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
-    def half(unit: Unit, number: int) -> Any:
-        return plain(unit, number) if number < 3 else None
+    def half(item: TaskItem, number: int) -> Any:
+        return plain(item, number) if number < 3 else None
 
     write_run(tmp_path / "run", office(4, ["none", "fifo"]), half)
     assert "2 tasks have no record" in document(tmp_path).notices[0]
@@ -169,7 +164,7 @@ def test_numbers_as_text(number: Number, text: str) -> None:
 
 
 def test_markdown(run: Path) -> None:
-    text = markdown(document(run), pictures=False)
+    text = render(document(run), "markdown")
     assert "| FOCUS-D | 50.0 [0.0, 100.0] | −25.0 [−75.0, 0.0] | 3.00 [3.00, 3.00] | 4.00 [4.00, 4.00] |" in text
     assert "says nothing about language models" in text
     for lines in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
@@ -204,7 +199,7 @@ class _Page(HTMLParser):
 
 def test_the_page_is_one_file_that_needs_nothing(run: Path, evil: Path) -> None:
     for folder in (run, evil):
-        text = page(document(folder), pictures=find_spec("matplotlib") is not None)
+        text = render(document(folder), "html")
         parsed = _Page()
         parsed.feed(text)
         assert parsed.open == []
@@ -221,7 +216,7 @@ def test_the_page_is_one_file_that_needs_nothing(run: Path, evil: Path) -> None:
 
 def test_latex_is_whole(run: Path, evil: Path) -> None:
     for folder in (run, evil):
-        text = latex(document(folder), pictures=False)
+        text = render(document(folder), "latex")
         begun = re.findall(r"\\(begin|end)\{(\w+)\}", text.partition(r"\begin{document}")[2])
         open_ = ["document"]
         for what, name in begun:
@@ -250,7 +245,6 @@ def test_latex_compiles(run: Path, evil: Path, tmp_path: Path) -> None:
         assert (target / "report.pdf").exists()
 
 
-@needs_matplotlib
 def test_figures(tmp_path: Path) -> None:
     sweep(tmp_path / "run")
     (section,) = document(tmp_path).sections
@@ -273,25 +267,11 @@ def test_figures(tmp_path: Path) -> None:
         assert (tmp_path / "report" / path).exists()
 
 
-@needs_matplotlib
 def test_without_prices_the_bars_are_tokens(tmp_path: Path) -> None:
-    def free(unit: Unit, number: int) -> Any:
-        success, steps, details = plain(unit, number)
+    def free(item: TaskItem, number: int) -> Any:
+        success, steps, details = plain(item, number)
         return success, tuple(replace(one, usage=replace(one.usage, cost=None), event=None) for one in steps), details
 
     write_run(tmp_path, office(4, ["none", "fifo"]), free)
     (section,) = document(tmp_path).sections
     assert [figure.title for figure in section.figures] == ["Accuracy against peak tokens", "Tokens per task"]
-
-
-def test_without_matplotlib_there_are_tables(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from focusctx_bench.report import write
-    from focusctx_bench.report.figures import drawn
-
-    monkeypatch.setattr(write, "can_draw", lambda: False)
-    written = write_report(document(run), run / "report")
-    assert [path.name for path in written] == ["report.md", "report.tex", "report.html"]
-    assert "![" not in written[0].read_text()
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(MissingExtraError, match="an extra"):
-        drawn(document(run).sections[0].figures[0])

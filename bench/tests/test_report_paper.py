@@ -8,11 +8,11 @@ import pytest
 
 from focusctx_bench.baselines.registry import ALL
 from focusctx_bench.job import Job
-from focusctx_bench.report.collect import Line, Study, collect
-from focusctx_bench.report.document import document
-from focusctx_bench.report.markdown import markdown
-from focusctx_bench.report.paper import _tables, paper_figures, plain_name
-from focusctx_bench.seams import Options
+from focusctx_bench.protocols import Options
+from focusctx_bench.report.render import render
+from focusctx_bench.results.collect import Line, Study, collect
+from focusctx_bench.results.document import document
+from focusctx_bench.results.paper import _tables, paper_figures, plain_name
 from reported import plain, write_run
 
 PAPER = Path(__file__).parents[3] / "shared" / "paper" / "focus.tex"
@@ -85,7 +85,7 @@ def test_in_the_report(tmp_path: Path) -> None:
         drafts=("openai:gpt-4.1",),
     )
     write_run(tmp_path, job, plain, classes=("",))
-    text = markdown(document(tmp_path), pictures=False)
+    text = render(document(tmp_path), "markdown")
     assert "75.0 [25.0, 100.0] (paper 56)" in text
     assert "over 168 tasks (tab:appworld, tab:appworld_token_stats, tab:long_horizon_stats)" in text
     assert len(collect(tmp_path)) == 1

@@ -23,8 +23,8 @@ from focusctx_bench.benchmarks.tau2 import Tau2
 from focusctx_bench.benchmarks.tau2.airline_db import BLOB, git_id, rebuild
 from focusctx_bench.benchmarks.tau2.checkout import DOMAINS, Checkout
 from focusctx_bench.models.scripted import FunctionModel, Say
+from focusctx_bench.protocols import Options, Task, Turn
 from focusctx_bench.record import Record
-from focusctx_bench.seams import Options, Task, Turn
 from ledger import Untouched
 
 TAU_BENCH = os.environ.get("FOCUSCTX_TAU_BENCH", "")

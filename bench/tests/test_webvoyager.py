@@ -19,7 +19,7 @@ from focusctx_bench.benchmarks.webvoyager.browser import SharedBrowser
 from focusctx_bench.benchmarks.webvoyager.reading import VIEW
 from focusctx_bench.benchmarks.webvoyager.window import Patience
 from focusctx_bench.models.scripted import FunctionModel, Say
-from focusctx_bench.seams import Task, ToolCall
+from focusctx_bench.protocols import Task, ToolCall
 from ledger import Untouched
 from webvoyager_site import serving
 

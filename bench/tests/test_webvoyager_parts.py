@@ -11,7 +11,7 @@ from focusctx_bench.benchmarks.registry import benchmark_from
 from focusctx_bench.benchmarks.webvoyager.judge import judge, verdict_of
 from focusctx_bench.benchmarks.webvoyager.reading import VIEW, Line, Reading, plain
 from focusctx_bench.models.scripted import FunctionModel, Say
-from focusctx_bench.seams import Options
+from focusctx_bench.protocols import Options
 
 # What is missing.
 

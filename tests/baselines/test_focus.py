@@ -3,9 +3,11 @@
 import asyncio
 
 from focusctx.baselines.focus import FocusMethod
+from focusctx.config import FocusConfig
 from focusctx.drafts import ScriptedDraft
 from focusctx.errors import DraftUnavailable
-from focusctx.replay.sizes import size
+from focusctx.pipeline.split import read_history
+from focusctx.tokens import Counter
 from focusctx.types import Reply, Usage
 from histories import run
 
@@ -44,7 +46,7 @@ async def test_a_step_over_budget_asks_again_however_little_is_new_and_none_asks
     needed = ", ".join(f"s_{number}" for number in range(1, 60))
     draft = ScriptedDraft([f"Step: use all of it | Depends on: [{needed}]"])
     method = FocusMethod(draft, budget=500)
-    tokens = [size(run(steps)) for steps in range(60)]
+    tokens = [read_history(run(steps), FocusConfig(), Counter().count).tokens for steps in range(60)]
     first = next(steps for steps, count in enumerate(tokens) if count > 500)
     await method.compress(run(first - 1))
     await asyncio.sleep(0)

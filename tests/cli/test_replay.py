@@ -1,12 +1,11 @@
-"""`focusctx replay run`, `points` and `record`: on small logs, with no key and no network."""
+"""`focusctx replay run` on small logs, with no key and no network."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from focusctx.replay.record import point_records, run_records
-from focusctx.replay.sketches import Sketches
+from focusctx.replay.record import run_records
 from replay.logs import SHOPPING, long_run, run_of, write
 
 ANTHROPIC = [
@@ -72,49 +71,6 @@ def test_the_budget_that_was_chosen_is_said(focusctx, log, tmp_path):
     assert " - " in out, "no step was due, so there is nothing to have a share of"
 
 
-def test_sketches_are_recorded_and_played(focusctx, log, tmp_path):
-    sketches = tmp_path / "sketches.jsonl"
-    ask = ("replay", "record", log, "--draft", "offline", "--out", sketches, "--budget", 400, "--rollouts", 2)
-    code, out, _ = focusctx(*ask)
-    assert code == 0
-    points = len(list(Sketches(sketches)))
-    assert points == 5
-    assert f"has {points} of {points}" in out
-    assert "0 points sketched" in focusctx(*ask)[1]
-    again = ("replay", "record", log, "--draft", "offline", "--at", sketches, "--every", 2)
-    assert "3 points sketched" in focusctx(*again, "--out", tmp_path / "again.jsonl")[1]
-    places = [one.place for one in Sketches(sketches)]
-    assert {one.place for one in Sketches(tmp_path / "again.jsonl")} < set(places)
-    play = (
-        "replay",
-        "points",
-        log,
-        "--sketches",
-        sketches,
-        "--methods",
-        "focus-d",
-        "oracle",
-        "--jobs",
-        1,
-    )
-    code, out, _ = focusctx(*play, "--rollouts", 2, "--out", tmp_path / "out")
-    assert code == 0
-    records = list(point_records(tmp_path / "out"))
-    assert [record.draft for record in records if record.method == "focus-d"] == ["offline"] * points
-    assert not any(record.failure for record in records)
-    assert "Oracle" in out
-
-
-@pytest.mark.parametrize("command", ["run", "points"])
-def test_sketches_of_another_file_are_refused(focusctx, log, tmp_path, command):
-    sketches = tmp_path / "sketches.jsonl"
-    assert focusctx("replay", "record", log, "--draft", "offline", "--out", sketches, "--budget", 400)[0] == 0
-    other = write(tmp_path / "other.jsonl", long_run(24, "b"))
-    code, out, err = focusctx("replay", command, other, "--sketches", sketches, "--out", tmp_path / "out")
-    assert (code, out) == (2, "")
-    assert "none of the 5 recorded points is of a run in other.jsonl; files there: my-logs.jsonl" in err
-
-
 def test_a_budget_of_nothing_is_over_at_once(focusctx, log, tmp_path):
     options = ("--budget", 0, "--jobs", 1, "--no-matched", "--methods", "focus-d", "--out", tmp_path)
     code, out, _ = focusctx("replay", "run", log, *options)
@@ -130,15 +86,6 @@ def test_a_budget_of_nothing_is_over_at_once(focusctx, log, tmp_path):
 def test_the_table_says_at_whose_prices(focusctx, log, tmp_path, model, said):
     options = ("--budget", 400, "--jobs", 1, "--methods", "none", "--out", tmp_path / "out")
     assert f"$: the agent's calls, a run, {said}" in focusctx("replay", "run", log, *options, *model)[1]
-
-
-def test_points_of_a_log(focusctx, log, tmp_path):
-    code, out, _ = focusctx("replay", "points", log, "--budget", 400, "--jobs", 1, "--out", tmp_path / "out")
-    assert code == 0
-    oracle = [record for record in point_records(tmp_path / "out") if record.method == "oracle"]
-    assert len(oracle) == 5
-    assert all(record.there == record.needed for record in oracle)
-    assert "all there" in out
 
 
 def test_logs_in_other_formats(focusctx, tmp_path):
@@ -164,7 +111,6 @@ def test_logs_in_other_formats(focusctx, tmp_path):
         (["--limit", "0"], "--limit must be above 0"),
         (["--budget", "many"], "'many' is no number of tokens and not auto"),
         (["--budget", "-1"], "'-1' is no number of tokens and not auto"),
-        (["--sketches", "no.jsonl"], "`focusctx replay record` makes one"),
         (["--embedder", "magic"], "unknown embedder 'magic'; `--help` lists the known forms\n"),
         (["--draft", "magic", "--methods", "focus"], "unknown draft 'magic'; `--help` lists the known forms\n"),
     ],
@@ -173,20 +119,6 @@ def test_what_a_user_can_do_wrong(focusctx, log, tmp_path, more, said):
     code, out, err = focusctx("replay", "run", log, "--jobs", 1, "--out", tmp_path / "out", *more)
     assert (code, out) == (2, "")
     assert said in err
-
-
-@pytest.mark.parametrize("option", ["--every", "--at-once", "--sketch-tokens", "--rollouts"])
-def test_what_cannot_be_none_at_all(focusctx, log, tmp_path, option):
-    code, _, err = focusctx("replay", "record", log, "--draft", "offline", "--out", tmp_path / "out.jsonl", option, 0)
-    assert code == 2
-    assert f"{option} must be above 0, got 0" in err
-
-
-def test_prices_are_asked_for_only_where_they_are_reckoned(focusctx, log):
-    for command in (("points", log), ("agree", log, "--agent", "offline")):
-        code, _, err = focusctx("replay", *command, "--model", "gpt-4.1")
-        assert code == 2
-        assert "unrecognized arguments: --model" in err
 
 
 def test_data_that_will_not_do(focusctx, tmp_path):

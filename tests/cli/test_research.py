@@ -3,6 +3,7 @@
 import pytest
 
 from focusctx.cli import research
+from replay.logs import long_run, write
 
 
 @pytest.fixture(autouse=True)
@@ -38,3 +39,12 @@ def test_the_help_still_lists_them(focusctx, capsys):
     with pytest.raises(SystemExit):
         focusctx("replay", "--help")
     assert "(needs focusctx-bench)" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_method_of_the_bench_says_where_it_comes_from(focusctx, tmp_path, monkeypatch):
+    monkeypatch.setattr("focusctx.baselines.registry.plugin_names", lambda kind: ())
+    log = write(tmp_path / "log.jsonl", long_run(4))
+    code, _, err = focusctx("replay", "run", log, "--methods", "prompting", "--out", tmp_path / "out")
+    assert code == 2
+    assert "unknown method 'prompting'; known: none, fifo, " in err
+    assert err.endswith(f"; more come with focusctx-bench: {research.INSTALL_BENCH}\n")

@@ -80,9 +80,7 @@ async def staged(*, recall: bool = False, seconds: float = 0.0, store: str = "me
     draft = Draft(cites(2), seconds=seconds)
     focus = Focus(draft, budget=300, tokens=crosses)
     with Provider(model) as provider:
-        settings = Settings(
-            (Upstream("local", provider.url),), port=0, store=store, recall=recall, money_gate=False, grace=0.1
-        )
+        settings = Settings((Upstream("local", provider.url),), port=0, store=store, recall=recall, grace=0.1)
         async with (
             serving(focus, settings) as (proxy, url),
             aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as http,
@@ -220,7 +218,7 @@ async def test_rollouts_that_differ_do_not_wait_for_each_others_drafts() -> None
 def test_ten_thousand_steps_of_two_callers_with_the_same_words() -> None:
     route, store, names = Route("chat_completions", "messages"), MemoryStore(), ("ann", "bob")
     focus = Focus(Draft(lambda prompt: cites(2)), budget=120)
-    made = Sessions(lambda key: focus.session(store, tenant=key.tenant, money_gate=False, ahead=1.0, frozen=True))
+    made = Sessions(lambda key: focus.session(store, tenant=key.tenant, ahead=1.0, frozen=True))
     compression = Compression(made, lambda *_: None, limit=10**9, recall=False, dry_run=False)
 
     async def send(name: str, history: Messages) -> Messages:
@@ -277,7 +275,7 @@ async def test_a_conversation_that_is_let_go_leaves_its_totals_in_the_store(monk
     monkeypatch.setattr(module, "_MOST", 4)
     store = MemoryStore()
     focus = Focus(Draft(cites(2)), budget=300, tokens=crosses)
-    made = Sessions(lambda key: focus.session(store, tenant="t", money_gate=False, ahead=1.0, frozen=True))
+    made = Sessions(lambda key: focus.session(store, tenant="t", ahead=1.0, frozen=True))
     compression = Compression(made, lambda *_: None, limit=10**9, recall=False, dry_run=False)
     for run in range(40):
         body = json.dumps({"model": f"m{run % 2}", "messages": sized(*[100] * 8, name=str(run))}).encode()

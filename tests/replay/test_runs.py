@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from focusctx.errors import BenchError
-from focusctx.replay.budgets import budgets_for
-from focusctx.replay.runs import read_runs
+from focusctx.replay.runs import budgets_for, read_runs
 from replay.logs import SHOPPING, long_run, run_of
 
 ANTHROPIC = [

@@ -14,9 +14,10 @@ from focusctx.baselines.none import NoCompression
 from focusctx.pipeline.rebuild import rebuild
 from focusctx.prices import Price
 from focusctx.replay.evidence import Evidence
-from focusctx.replay.methods import Setup, Workshop
+from focusctx.replay.methods import Methods, ReplaySettings
+from focusctx.replay.record import RunRecord
 from focusctx.replay.runs import Run, count
-from focusctx.replay.walk import Walked, Walker
+from focusctx.replay.walk import Walker
 from focusctx.types import Message
 from replay.logs import SHOPPING, long_run, run_of
 from strategies import COMPLETE_HISTORIES, format_of
@@ -37,7 +38,7 @@ class Views:
         return Compressed(view, happened=len(view) < len(messages))
 
 
-async def walked(run: Run, view: Callable[[Sequence[Message]], Sequence[Message]], budget: int = 0) -> Walked:
+async def walked(run: Run, view: Callable[[Sequence[Message]], Sequence[Message]], budget: int = 0) -> RunRecord:
     return await Walker(Evidence(run), budget, PRICE).walk(Views(view))
 
 
@@ -100,9 +101,9 @@ async def test_money_with_and_without_a_cache() -> None:
 
 async def test_focus_compresses_again_and_again() -> None:
     run = long_run(40)
-    setup = Setup(methods=("focus-d", "focus"))
-    for name in setup.methods:
-        walk = await Walker(Evidence(run), 600, None).walk(Workshop(setup).method(name, run, 600))
+    settings = ReplaySettings(methods=("focus-d", "focus"))
+    for name in settings.methods:
+        walk = await Walker(Evidence(run), 600, None).walk(Methods(settings).make(name, run, 600))
         assert walk.events > 1
         assert walk.failures == walk.words_lost == 0
         assert walk.cost is None

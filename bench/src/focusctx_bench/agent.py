@@ -16,9 +16,9 @@ from focusctx.baselines.method import Factory
 from focusctx.errors import ModelError
 from focusctx.types import Message
 
+from .protocols import Benchmark, ContextTooLong, Environment, Model, Task, ToolCall, Turn
 from .record import Ended, Record, Step
 from .recorder import Recorder
-from .seams import Benchmark, ContextTooLong, Environment, Model, Task, ToolCall, Turn
 
 TEMPERATURE = 0.0
 SEED = 42
@@ -62,7 +62,7 @@ class Agent:
         return ("done" if over else "steps"), None
 
     async def _steps(self, environment: Environment, recorder: Recorder, limit: int) -> bool:
-        """Whether the task was over before the steps were used up."""
+        """Return True if the task was over before the steps were used up."""
         method = self.method()
         history = recorder.begin(method.name, _opening(environment))
         for _ in range(limit):
@@ -86,7 +86,7 @@ def _opening(environment: Environment) -> list[Message]:
 
 
 async def _answers(environment: Environment, turn: Turn) -> list[Message]:
-    """What comes back: a result for every call, or the user's words; nothing when there is nobody left to answer."""
+    """Return the messages that answer a turn: a result for every call, or the user's words; none at the end."""
     calls = turn.message.get("tool_calls")
     if not calls:
         heard = await environment.hear(turn.text)

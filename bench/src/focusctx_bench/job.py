@@ -1,4 +1,4 @@
-"""What a run is to do: benchmarks, methods with their settings, tasks. Two runs with equal jobs do the same work.
+"""The job of a bench run: benchmarks, methods with their settings, tasks. Two runs with equal jobs do the same work.
 
 How fast, how often again and for how much money it is done is no part of the job.
 """
@@ -15,19 +15,20 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from focusctx.errors import BenchError, ConfigError
+from focusctx.jobs.records import Key
 
 from .agent import SEED
 from .baselines.llmlingua import MODEL as LLMLINGUA_MODEL
 from .baselines.registry import BenchSettings
-from .seams import Options, Task
+from .protocols import Options, Task
 
-VERSION = 1
+VERSION = 2
 
 BUDGETS = {"appworld": 4096, "officebench": 2048, "qa8": 2048}
 """δ as the paper sets it per benchmark; 4096 for the others."""
 
 SCRIPTED = "scripted"
-"""As a draft: the benchmark's own, which needs no model."""
+"""Name of the benchmark's own draft, which needs no model."""
 
 _USED: dict[str, tuple[str, ...]] = {
     "retrieval": ("budget", "embedder"),
@@ -38,26 +39,26 @@ _USED: dict[str, tuple[str, ...]] = {
     "focus-o": ("budget", "draft", "rollouts", "threshold"),
     "focus-d": ("budget", "draft", "rollouts", "threshold"),
 }
-"""The settings that each method looks at; the others have none. A sweep repeats a method only over its own."""
+"""The settings that each method reads; the others have none. A sweep repeats a method only over its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A method with the settings it looks at."""
+    """A method with the settings that it reads."""
 
     method: str
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def folder(self) -> str:
-        """A folder name that no other variant has."""
-        told = (f"{name}={value}" for name, value in self.settings.items() if value is not None)
-        name = quote(" ".join([self.method, *told]), safe=" =:+,")
-        return name if len(name) < 200 else f"{name[:180]} {_digest(name)}"
+    def name(self) -> str:
+        """The method and its settings, which no other variant has."""
+        given = {name: value for name, value in self.settings.items() if value is not None}
+        settings = (f"{name}={quote(str(value), safe=':/@.,+')}" for name, value in given.items())
+        return " ".join([self.method, *settings])
 
     @property
     def models(self) -> list[str]:
-        """Whom the method asks, to plan or to write."""
+        """The models that the method asks, to plan or to write."""
         named = (self.settings.get(name) for name in ("draft", "compressor"))
         return [name for name in named if name not in (None, "offline", SCRIPTED)]
 
@@ -65,12 +66,16 @@ class Variant:
         return BenchSettings(**self.settings)
 
 
-class Unit(NamedTuple):
-    """The smallest piece of work: one task of one benchmark under one method."""
+class TaskItem(NamedTuple):
+    """One task of one benchmark under one variant of a method."""
 
     benchmark: str
     variant: Variant
     task: Task
+
+    @property
+    def key(self) -> Key:
+        return self.benchmark, self.variant.name, self.task.id
 
     def __str__(self) -> str:
         return f"{self.benchmark}, {self.variant.method}, {self.task.id}"
@@ -81,33 +86,33 @@ class Job:
     benchmarks: Mapping[str, Options]
     methods: tuple[str, ...]
     model: str | None = None
-    """The agent's; None for each benchmark's scripted agent."""
+    """The agent's model; None for each benchmark's scripted agent."""
     drafts: tuple[str, ...] = ("offline",)
     budgets: tuple[int, ...] = ()
     """Empty for the paper's, which depends on the benchmark."""
     rollouts: tuple[int, ...] = (3,)
     threshold: float = 0.3
     compressor: str | None = None
-    """Who writes summaries; None for each draft in turn."""
+    """The model that writes summaries; None for each draft in turn."""
     embedder: str = "words"
     llmlingua_model: str = LLMLINGUA_MODEL
     guideline_ut: str | None = None
     guideline_utco: str | None = None
     count: int | None = None
-    """Only the first so many tasks of each benchmark …"""
+    """Only the first `count` tasks of each benchmark."""
     tasks: tuple[str, ...] = ()
-    """… or only those with these ids."""
+    """Only the tasks with these ids."""
     seed: int = SEED
     step_limit: int | None = None
     """The most turns of a task; None for the task's own limit."""
 
     @property
     def waits_for_models(self) -> bool:
-        """Whether there is anything to do while a task waits: some model is asked."""
+        """True if some model is asked: then other tasks can run while one waits."""
         return self.model is not None or {*self.drafts, self.compressor} - {"offline", SCRIPTED, None} != set()
 
     def variants(self, benchmark: str) -> list[Variant]:
-        """Every method with every combination of the settings that it looks at, each once."""
+        """Return every method with every combination of the settings that it reads."""
         budget = BUDGETS.get(benchmark, 4096)
         values: dict[str, Sequence[Any]] = {
             "budget": self.budgets or (budget,),
@@ -128,7 +133,7 @@ class Job:
         ]
 
     def chosen(self, benchmark: str, tasks: Sequence[Task]) -> list[Task]:
-        """Of a benchmark's tasks, those to run, in its order."""
+        """Return the tasks to run, in the benchmark's order."""
         wanted = set(self.tasks)
         if self.tasks:
             return [task for task in tasks if task.id in wanted]
@@ -136,19 +141,19 @@ class Job:
             raise BenchError(f"benchmark {benchmark} has no tasks in this split")
         return list(tasks[: self.count])
 
-    def units(self, tasks: Mapping[str, Sequence[Task]]) -> Iterator[Unit]:
-        """All methods of one task after the other: a run that is cut short can still compare them task by task."""
+    def items(self, tasks: Mapping[str, Sequence[Task]]) -> Iterator[TaskItem]:
+        """List all variants of one task before the next task, so that a run that is cut short can compare them."""
         for benchmark, some in tasks.items():
             variants = self.variants(benchmark)
             for task in some:
                 for variant in variants:
-                    yield Unit(benchmark, variant, task)
+                    yield TaskItem(benchmark, variant, task)
 
-    def settings(self, unit: Unit) -> dict[str, Any]:
-        """What a record says about how it was made."""
-        options = self.benchmarks[unit.benchmark]
+    def settings(self, item: TaskItem) -> dict[str, Any]:
+        """Return what a record says about how it was made."""
+        options = self.benchmarks[item.benchmark]
         return {
-            **unit.variant.settings,
+            **item.variant.settings,
             "split": options.split,
             **({"options": dict(options.more)} if options.more else {}),
             "seed": self.seed,
@@ -156,22 +161,21 @@ class Job:
         }
 
     def to_json(self) -> dict[str, Any]:
-        told = json.loads(json.dumps(asdict(self), default=str))
-        return {"version": VERSION, **told}
+        return {"version": VERSION, **json.loads(json.dumps(asdict(self), default=str))}
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Job:
-        if told.get("version") != VERSION:
-            raise BenchError(f"the settings of a run of version {told.get('version')!r}, this program reads {VERSION}")
+    def from_json(cls, data: Mapping[str, Any]) -> Job:
+        if data.get("version") != VERSION:
+            raise BenchError(f"the settings of a run of version {data.get('version')!r}, this program reads {VERSION}")
         try:
-            values = {name.name: _tuple(told[name.name]) for name in fields(cls)}
-            values["benchmarks"] = {name: _options(options) for name, options in told["benchmarks"].items()}
+            values = {name.name: _tuple(data[name.name]) for name in fields(cls)}
+            values["benchmarks"] = {name: _options(options) for name, options in data["benchmarks"].items()}
             return cls(**values)
         except (KeyError, TypeError, AttributeError) as error:
             raise BenchError(f"no settings of a run: {error!r}") from error
 
     def differences(self, other: Job) -> list[str]:
-        """Where another job says otherwise, in words."""
+        """Describe where another job differs, setting by setting."""
         ours, theirs = _flat(self.to_json()), _flat(other.to_json())
         names = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
         return [f"{name}: {_short(ours.get(name))} / {_short(theirs.get(name))}" for name in names]
@@ -181,7 +185,7 @@ class Job:
         return _digest(json.dumps(self.to_json(), sort_keys=True))
 
     def check(self) -> None:
-        """What no run could do is said before it begins."""
+        """Reject settings that no run could have, before it begins."""
         if not self.benchmarks or not self.methods:
             raise ConfigError("a run needs a benchmark and a method")
         counts = {"budget": (0, self.budgets), "rollouts": (1, self.rollouts), "tasks": (1, (self.count or 1,))}
@@ -190,17 +194,17 @@ class Job:
                 raise ConfigError(f"{name} must be {least} or more, got {min(numbers)}")
 
 
-def _options(told: Mapping[str, Any]) -> Options:
-    data = told["data"]
-    return Options(**{**told, "data": None if data is None else Path(data)})
+def _options(fields: Mapping[str, Any]) -> Options:
+    data = fields["data"]
+    return Options(**{**fields, "data": None if data is None else Path(data)})
 
 
-def _flat(told: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of each benchmark by names of their own: `office.seed`."""
+def _flat(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all settings by name, the options of each benchmark as `office.seed`."""
     options = {
-        f"{benchmark}.{name}": value for benchmark, some in told["benchmarks"].items() for name, value in some.items()
+        f"{benchmark}.{name}": value for benchmark, some in job["benchmarks"].items() for name, value in some.items()
     }
-    return {**{name: value for name, value in told.items() if name != "benchmarks"}, **options}
+    return {**{name: value for name, value in job.items() if name != "benchmarks"}, **options}
 
 
 def _tuple(value: Any) -> Any:

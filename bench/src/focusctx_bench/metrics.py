@@ -7,11 +7,12 @@ agent and draft tokens are what the provider counted and bills.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import NamedTuple
 
-from focusctx.replay.intervals import CONFIDENCE, SEED, Interval, Spread, bootstrap, spread
+from focusctx.replay.intervals import CONFIDENCE, SEED, Interval, bootstrap, percentile
 from focusctx.types import Usage
 
 from .record import Ended, Record
@@ -37,18 +38,18 @@ class TaskMetrics:
     """`Σ n_i`: all the input that was read."""
     agent: Usage
     cached_tokens: int
-    """Of the agent's input: read from the provider's cache."""
+    """Tokens of the agent's input that were read from the provider's cache."""
     billed: float | None
     """The agent's cost with cache prices; `agent.cost` is at list prices, as in the paper."""
     draft: Usage
-    """Of whatever the method asked: a draft, a summariser, an embedder."""
+    """Usage of the models that the method asked: a draft, a summariser, an embedder."""
     seconds: float
     events: int
     """Compressions, those that found nothing to drop among them: their sketches were paid for, too."""
     failures: int
     """Compressions that were due and failed."""
     event_seconds: float
-    """What all events together made the agent wait."""
+    """Seconds that the agent waited for all events together."""
 
     @property
     def cost(self) -> float | None:
@@ -81,6 +82,19 @@ def of_task(record: Record) -> TaskMetrics:
     )
 
 
+class Spread(NamedTuple):
+    """How a number is distributed over tasks."""
+
+    mean: float
+    median: float
+    p90: float
+    max: float
+
+
+def spread(numbers: Sequence[float]) -> Spread:
+    return Spread(fmean(numbers), percentile(numbers, 0.5), percentile(numbers, 0.9), max(numbers))
+
+
 @dataclass(frozen=True, slots=True)
 class Summary:
     """One row of the paper's tables. Means are per task; agent, draft and costs are totals."""
@@ -94,7 +108,7 @@ class Summary:
     peak: Interval
     dependency: Interval
     trajectory: Mapping[str, Spread]
-    """Of steps, peak, cumulative tokens and dependency."""
+    """Spread of steps, peak, cumulative tokens and dependency."""
     agent: Usage
     cached_tokens: int
     billed: float | None
@@ -107,7 +121,7 @@ class Summary:
     events: int
     failures: int
     event_seconds: float | None
-    """Of one event, on average; None where there was none."""
+    """Seconds of one event, on average; None where there was none."""
 
 
 def summarise(tasks: Iterable[TaskMetrics], *, confidence: float = CONFIDENCE, seed: int = SEED) -> Summary:

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from focusctx.baselines.method import Compressed
-from focusctx.replay.sizes import size
 from focusctx.types import Message
 
+from .protocols import Turn
 from .record import Event, Piece, Record, Step
-from .seams import Turn
+from .sizes import size
 
 
 class Recorder:

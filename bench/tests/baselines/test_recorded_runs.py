@@ -17,9 +17,9 @@ from focusctx.baselines.retrieval import Retrieval
 from focusctx.config import FocusConfig
 from focusctx.invariants import violations
 from focusctx.pipeline.split import read_history
-from focusctx.replay.sizes import size
 from focusctx_bench.baselines.llmlingua import LLMLingua
 from focusctx_bench.baselines.prompting import Prompting
+from focusctx_bench.sizes import size
 from histories import Messages
 
 RECORDED = Path(__file__).parents[4] / "shared" / "trajectories"

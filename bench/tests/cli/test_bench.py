@@ -7,6 +7,7 @@ import pytest
 
 from focusctx_bench.baselines.registry import ALL
 from focusctx_bench.benchmarks.registry import benchmark_names
+from focusctx_bench.record import read_records
 
 OFFICE = ("bench", "run", "--benchmark", "office")
 
@@ -30,15 +31,14 @@ def test_the_same_command_goes_on(focusctx, tmp_path, monkeypatch):
     command = (*OFFICE, "--methods", "none", "fifo", "--tasks", 2)
     assert focusctx(*command)[0] == 0
     (folder,) = (tmp_path / "focusctx-bench").iterdir()
-    records = sorted(folder.rglob("records/**/*.json"))
+    records = (folder / "records.jsonl").read_text().splitlines(keepends=True)
     assert len(records) == 4
-    kept = records[0].stat().st_mtime_ns
-    records[1].unlink()
+    (folder / "records.jsonl").write_text("".join(records[:3]))
     code, _, err = focusctx(*command)
     assert code == 0
     assert "3/4 tasks" in err
-    assert records[0].stat().st_mtime_ns == kept
-    assert records[1].exists()
+    assert (folder / "records.jsonl").read_text().startswith("".join(records[:3]))
+    assert len(list(read_records(folder))) == 4
     assert focusctx("bench", "run", "--out", folder)[0] == 0
     assert focusctx(*command, "--seed", 7)[0] == 0  # other settings have another folder
     assert len(list((tmp_path / "focusctx-bench").iterdir())) == 2
@@ -114,7 +114,7 @@ def test_only_some_tasks(focusctx, tmp_path):
     ids = [line.split("\t")[1] for line in listed.splitlines()]
     wanted = [ids[0], ids[3]]
     assert focusctx(*OFFICE, "--methods", "none", "--task", *wanted, "--out", tmp_path)[0] == 0
-    assert sorted(path.stem for path in tmp_path.rglob("records/**/*.json")) == sorted(wanted)
+    assert sorted(record.task for record in read_records(tmp_path)) == sorted(wanted)
 
 
 @pytest.mark.parametrize(

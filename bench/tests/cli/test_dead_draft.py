@@ -4,8 +4,10 @@ import socket
 
 import pytest
 
-from focusctx.replay.record import point_records, run_records
-from focusctx_bench.runner import Runner
+from focusctx.replay.record import run_records
+from focusctx_bench.folder import BenchFolder
+from focusctx_bench.replay.point_record import point_records
+from focusctx_bench.run import run_bench
 from plan_server import PlanServer
 from replay.logs import long_run, write
 
@@ -19,7 +21,7 @@ def log(tmp_path):
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch):
-    monkeypatch.setattr("focusctx.replay.answering._RETRIES", 0)
+    monkeypatch.setattr("focusctx.replay.probe._RETRIES", 0)
 
 
 @pytest.mark.parametrize("command", ["run", "points", "record"])
@@ -37,7 +39,7 @@ def test_a_bench_does_not_begin(focusctx, tmp_path):
     code, out, err = focusctx(*command, "--methods", "none", "focus-d")
     assert (code, out) == (2, "")
     assert f"focusctx: {NOBODY}: no answer from 127.0.0.1:1: " in err
-    assert not list((tmp_path / "run").rglob("records/**/*.json"))
+    assert not list(BenchFolder(tmp_path / "run").records)
     assert focusctx(*command[:-1], "offline", "--methods", "none")[0] == 0, "the folder is free for another draft"
     code, _, err = focusctx(*command, "--methods", "none")
     assert (code, "holds a run with other settings" in err) == (2, True), "and now it is not"
@@ -52,7 +54,7 @@ def test_a_walk_without_answers_is_counted_and_walked_again(focusctx, log, tmp_p
         command = ("replay", "run", log, "--draft", server.draft, *options)
         code, out, err = focusctx(*command)
         assert code == 3
-        failed = sum(record.failures for record in run_records(folder))
+        failed = sum(record.failures for record in run_records(folder).latest().values())
         assert failed > 1
         assert f"warning: {failed} of {failed + 1} events failed: 0 of 3 sketches usable: 127.0.0.1" in err
         assert "the model is gone\n" in err
@@ -61,13 +63,13 @@ def test_a_walk_without_answers_is_counted_and_walked_again(focusctx, log, tmp_p
         heads, focus = (next(row for row in rows if row.startswith(name)) for name in ("method", "FOCUS-D"))
         assert heads.split()[7] == "failed"
         assert f" {failed} " in focus
-        kept = {record.run for record in run_records(folder) if record.unanswered}
+        kept = {record.run for record in run_records(folder).latest().values() if record.unanswered}
         assert kept
-        assert kept.isdisjoint(record.run for record in run_records(folder) if "@" in record.method)
+        assert kept.isdisjoint(record.run for record in run_records(folder).latest().values() if "@" in record.method)
 
         server.fails_after = None
         assert focusctx(*command)[0] == 0
-    records = list(run_records(folder))
+    records = list(run_records(folder).latest().values())
     assert len({record.key for record in records}) == len(records) == 2 * (2 + 3)
     assert not any(record.failures for record in records)
     code, _, err = focusctx(*command)
@@ -85,7 +87,7 @@ def test_points_without_answers_are_judged_again(focusctx, log, tmp_path):
         assert "events failed: 0 of 3 sketches usable" in err
         server.fails_after = None
         assert focusctx(*command)[0] == 0
-        records = [record for record in point_records(folder) if record.method == "focus-d"]
+        records = [record for record in point_records(folder).latest().values() if record.method == "focus-d"]
         assert not any(record.failure for record in records)
         assert len(list(point_records(folder))) > points, "comparators were waiting"
         asked = server.asked
@@ -114,21 +116,21 @@ def test_a_summary_that_never_came_is_asked_for_again(focusctx, log, tmp_path):
         assert "events failed: 127.0.0.1" in err
         server.fails_after = None
         assert focusctx(*command)[0] == 0
-    assert [record.failures for record in run_records(tmp_path / "out")] == [0, 0]
+    assert [record.failures for record in run_records(tmp_path / "out").latest().values()] == [0, 0]
 
 
 def test_a_task_whose_draft_goes_silent_is_run_again(focusctx, tmp_path, monkeypatch):
-    monkeypatch.setitem(Runner.__init__.__kwdefaults__, "waits", ())
+    monkeypatch.setitem(run_bench.__kwdefaults__, "waits", ())
     with PlanServer(fails_after=1) as server:
         command = ("bench", "run", "--benchmark", "office", "--tasks", 1, "--methods", "focus-d", "--budget", 1000)
         command = (*command, "--draft", server.draft, "--out", tmp_path / "run")
         code, _, err = focusctx(*command)
         assert code == 3
         assert "focus-d got no answer: 0 of 3 sketches usable: 127.0.0.1" in err
-        assert not list((tmp_path / "run").rglob("records/**/*.json"))
+        assert not list(BenchFolder(tmp_path / "run").records)
         server.fails_after = None
         assert focusctx(*command)[0] == 0
-    assert len(list((tmp_path / "run").rglob("records/**/*.json"))) == 1
+    assert len(list(BenchFolder(tmp_path / "run").records)) == 1
 
 
 def test_a_draft_that_hangs_is_given_the_deadline_and_named_with_the_option_that_changes_it(focusctx, log):

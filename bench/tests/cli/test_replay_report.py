@@ -5,7 +5,7 @@ import json
 import pytest
 
 import task as ledger
-from focusctx_bench.replay.agreement.answers import Answers
+from focusctx_bench.replay.agreement.answers import answer_file
 from provider import Provider
 from replay.logs import long_run, write
 
@@ -46,12 +46,12 @@ def test_a_model_behind_a_server_is_asked_with_the_tools_of_the_log(focusctx, lo
     assert code == 0, err
     for name in ("No compression, asked again", "FOCUS", "Newest spans @ FOCUS", "Masking @ FOCUS"):
         assert name in told
-    assert "3 points; answers go to" in err
+    assert "\n3 points\n" in err
     assert provider.received
     for received in provider.received:
         assert [tool["function"]["name"] for tool in received.body["tools"]] == ["do"]
     asked = len(provider.received)
-    answers = list(Answers(out))
+    answers = list(answer_file(out))
     assert len({answer.place for answer in answers}) == 3
     assert all(json.dumps(answer.turn) for answer in answers)
     assert focusctx(*command, "--points", 3)[0] == 0

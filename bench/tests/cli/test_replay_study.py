@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from focusctx.replay.sketches import Sketches
+from focusctx_bench.replay.sketches import read_sketches
 from replay.logs import long_run, write
 
 
@@ -26,7 +26,7 @@ def sketched(focusctx, log, tmp_path) -> Path:
 
 
 def test_the_passes_one_by_one(focusctx, log, sketched):
-    recorded = list(Sketches(sketched / "sketches.jsonl"))
+    recorded = read_sketches(sketched / "sketches.jsonl")
     assert [len(one.replies) for one in recorded] == [40] * 5
     assert not (sketched / "report.md").exists()
     code, out, _ = focusctx("replay", "study", log, "--only", "report", "--out", sketched)

@@ -14,8 +14,8 @@ from focusctx.errors import ConfigError, ModelError
 from focusctx.invariants import violations
 from focusctx_bench.agent import Agent
 from focusctx_bench.models.registry import model_from
+from focusctx_bench.protocols import ContextTooLong, Model
 from focusctx_bench.record import Record
-from focusctx_bench.seams import ContextTooLong, Model
 from ledger import Ledger, Untouched
 from provider import Provider
 

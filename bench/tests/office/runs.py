@@ -10,8 +10,8 @@ from focusctx.types import Message
 from focusctx_bench.agent import Agent
 from focusctx_bench.benchmarks.office import scripted
 from focusctx_bench.benchmarks.office.environment import Office, OfficeTask
+from focusctx_bench.protocols import ToolCall
 from focusctx_bench.record import Record
-from focusctx_bench.seams import ToolCall
 from ledger import Untouched
 
 

@@ -22,7 +22,7 @@ from focusctx_bench.benchmarks.office import scripted
 from focusctx_bench.benchmarks.office.clerk import decide
 from focusctx_bench.benchmarks.office.dependencies import dependencies
 from focusctx_bench.benchmarks.office.environment import Office
-from focusctx_bench.seams import Turn
+from focusctx_bench.protocols import Turn
 from ledger import Untouched
 from office.runs import Dropping, full_run, run, without
 

@@ -19,13 +19,12 @@ from focusctx.errors import BenchError
 from focusctx.types import Message
 from focusctx_bench.agent import Agent
 from focusctx_bench.benchmarks.qa8 import benchmark, scripted
-from focusctx_bench.benchmarks.qa8.answers import exact_match, f1, normalise, read_answers
 from focusctx_bench.benchmarks.qa8.data import Passage, Question
-from focusctx_bench.benchmarks.qa8.environment import EightQuestions
+from focusctx_bench.benchmarks.qa8.environment import EightQuestions, exact_match, f1, normalise, read_answers
 from focusctx_bench.benchmarks.qa8.search import K1, B, Bm25, SearchServer, terms
 from focusctx_bench.metrics import of_task, summarise
 from focusctx_bench.models.scripted import FunctionModel, Say
-from focusctx_bench.seams import Options, ToolCall
+from focusctx_bench.protocols import Options, ToolCall
 from ledger import Untouched
 
 SHARED = Path(__file__).parents[4] / "shared" / "qa" / "nq-open-oracle.jsonl.gz"

@@ -7,29 +7,30 @@ from pathlib import Path
 import pytest
 
 from focusctx.errors import BenchError, ModelError
+from focusctx.jobs.tally import Meter
 from focusctx.replay.evidence import Evidence
-from focusctx.replay.methods import Setup, Workshop
-from focusctx.replay.points import Point, points_of
+from focusctx.replay.methods import Methods, ReplaySettings
 from focusctx.types import Message
 from focusctx_bench.models.scripted import FunctionModel, Say
-from focusctx_bench.replay.agreement.answers import AGAIN, FULL, RECORDED, Answer, Answers
-from focusctx_bench.replay.agreement.ask import ask, requests
+from focusctx_bench.protocols import Turn
+from focusctx_bench.replay.agreement.answers import AGAIN, FULL, RECORDED, Answer, answer_file
+from focusctx_bench.replay.agreement.ask import ask_all, requests
 from focusctx_bench.replay.agreement.compare import Agreed, compare
 from focusctx_bench.replay.agreement.tools import tools_by_file
 from focusctx_bench.replay.agreement.views import View, sample, views_at
-from focusctx_bench.seams import Turn
+from focusctx_bench.replay.points import Point, points_of
 from replay.logs import long_run
 
 RUNS = [long_run(30, "a"), long_run(24, "b")]
-SETUP = Setup(methods=("none", "fifo", "focus"))
+SETTINGS = ReplaySettings(methods=("none", "fifo", "focus"))
 POINTS = [point for run in RUNS for point in points_of(Evidence(run), 300)]
 METHODS = {FULL, AGAIN, "fifo", "focus", "fifo@focus", "retrieval@focus", "masking@focus"}
 
 
 def views() -> list[View]:
     async def every() -> list[View]:
-        workshop = Workshop(SETUP)
-        return [view for point in POINTS for view in await views_at(point, workshop, ())]
+        methods = Methods(SETTINGS)
+        return [view for point in POINTS for view in await views_at(methods, (), point, Meter())]
 
     return asyncio.run(every())
 
@@ -62,21 +63,12 @@ class Counted:
 
 
 def asked(folder: Path, model: Counted) -> tuple[list[Answer], int]:
-    answers = Answers(folder)
-    told: list[str | None] = []
-    work = ask(
-        model,
-        VIEWS,
-        answers,
-        setup=SETUP,
-        tools=tools_by_file(RUNS),
-        at_once=4,
-        watch=lambda _over, _all, problem: told.append(problem),
+    answers = answer_file(folder)
+    tally = ask_all(
+        model, VIEWS, answers, settings=SETTINGS, tools=tools_by_file(RUNS), at_once=4, watch=lambda _: None
     )
-    failed = asyncio.run(work)
-    assert len(told) == model.requests
-    assert sum(problem is not None for problem in told) == failed
-    return list(answers), failed
+    assert sum(tally.planned.values()) == model.requests
+    return list(answers), tally.failures
 
 
 def by_method(answers: Sequence[Answer]) -> dict[str, Agreed]:
@@ -109,10 +101,10 @@ def test_what_is_answered_is_not_asked_again(tmp_path: Path) -> None:
     model = Counted(refusals=3)
     first, failed = asked(tmp_path, model)
     assert failed == 3
-    path = Answers(tmp_path).path
+    path = answer_file(tmp_path).path
     with path.open("a") as file:
         file.write('{"file": "log.js')  # cut short by a kill
-    assert len(list(Answers(tmp_path))) == len(first)
+    assert len(list(answer_file(tmp_path))) == len(first)
     again = Counted()
     answers, failed = asked(tmp_path, again)
     assert (again.requests, failed) == (3, 0)
@@ -173,6 +165,6 @@ def test_points_at_which_the_agent_only_spoke_are_left_out() -> None:
 
 
 def test_a_file_of_something_else(tmp_path: Path) -> None:
-    Answers(tmp_path).path.write_text('{"file": "x"}\n')
-    with pytest.raises(BenchError, match=r"answers.jsonl line 1 is no answer"):
-        list(Answers(tmp_path))
+    answer_file(tmp_path).path.write_text('{"file": "x"}\n')
+    with pytest.raises(BenchError, match=r"answers.jsonl line 1 holds no record of this kind"):
+        list(answer_file(tmp_path))

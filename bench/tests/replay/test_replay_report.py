@@ -11,23 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from focusctx.errors import BenchError
-from focusctx.replay import measures
-from focusctx.replay.clusters import clustered
-from focusctx.replay.intervals import bootstrap
+from focusctx.replay.intervals import bootstrap, bootstrap_groups
 from focusctx.replay.lines import Line, lines_of
-from focusctx.replay.record import PointRecord, RunRecord, StepRecord, point_records, run_records
+from focusctx.replay.record import RunRecord, StepRecord, run_records
 from focusctx.types import Usage
+from focusctx_bench.replay.point_record import PointRecord, point_records
 from focusctx_bench.replay.report.document import document
-from focusctx_bench.replay.report.figures import _rates
-from focusctx_bench.replay.report.pairs import Pair, pairs
+from focusctx_bench.replay.report.pairs import Pair, pairs, verdicts
 from focusctx_bench.replay.report.reference import others_table, paper_table, prototype_table
 from focusctx_bench.replay.report.tables import against_table, sizes_table, walks_table
-from focusctx_bench.replay.report.verdicts import verdicts
-from focusctx_bench.replay.report.write import write
-from focusctx_bench.report.latex import latex
-from focusctx_bench.report.markdown import markdown
-from focusctx_bench.report.page import page
+from focusctx_bench.report.drawing import count_events, events_per_step
+from focusctx_bench.report.render import render
 from focusctx_bench.report.table import Number, Table
+from focusctx_bench.report.write import write_report
 
 FOCUS = {"rollouts": 3, "threshold": 0.3}
 DRAFTED = ("focus-d", "focus")
@@ -99,30 +95,30 @@ def cell(table: Table | None, row: str, column: str) -> Number:
 
 @given(st.lists(st.lists(st.floats(0, 1), min_size=1, max_size=4), min_size=1, max_size=8))
 def test_a_mean_over_groups_is_that_of_all_members_and_lies_in_its_interval(groups: list[list[float]]) -> None:
-    found = clustered(groups)
+    found = bootstrap_groups(groups)
     assert found is not None
     every = [number for group in groups for number in group]
     assert found.mean == pytest.approx(fmean(every))
     assert min(every) - 1e-9 <= found.low <= found.high <= max(every) + 1e-9
-    assert clustered([[group[0]] for group in groups]) == bootstrap([group[0] for group in groups])
+    assert bootstrap_groups([[group[0]] for group in groups]) == bootstrap([group[0] for group in groups])
 
 
 def test_groups_that_agree_inside_make_the_interval_wider_than_single_numbers() -> None:
     groups = [[float(number % 2)] * 10 for number in range(20)]
-    together, alone = clustered(groups), clustered([[number] for group in groups for number in group])
+    together, alone = bootstrap_groups(groups), bootstrap_groups([[number] for group in groups for number in group])
     assert together is not None
     assert alone is not None
     assert together.high - together.low > 2 * (alone.high - alone.low)
-    assert clustered([]) is None
+    assert bootstrap_groups([]) is None
 
 
 def test_recall_is_over_due_steps_and_runs_count_alike() -> None:
     focus = line(walks(), "focus")
-    found = focus.mean(measures.recall)
+    found = focus.mean("recall")
     assert found is not None
     assert found.mean == pytest.approx((0.75 + 1.0) / 2)
     assert found.low < found.mean < found.high
-    assert focus.average(measures.span_share) == pytest.approx(0.4)
+    assert focus.average("span_share") == pytest.approx(0.4)
     table = walks_table(lines_of(walks()))
     assert cell(table, "FOCUS", "Recall %").text == "87.5"
     assert cell(table, "Masking @ FOCUS", "At its least %").text == "50.0"
@@ -229,7 +225,7 @@ def test_points_of_one_run_are_drawn_together() -> None:
     apart = lines_of([a_point("focus-d", number, "x", there) for number, there in kept.items()])[0]
     together = lines_of([a_point("focus-d", number, "x", there, number // 10) for number, there in kept.items()])[0]
     assert (apart.runs, together.runs) == (40, 4)
-    wide, narrow = together.mean(measures.recall), apart.mean(measures.recall)
+    wide, narrow = together.mean("recall"), apart.mean("recall")
     assert wide is not None
     assert narrow is not None
     assert wide.mean == narrow.mean == 0.5
@@ -240,9 +236,9 @@ def test_points_of_one_run_are_drawn_together() -> None:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Records of two files, and the report of them in all forms."""
     made = tmp_path_factory.mktemp("replay")
-    run_records(made).add([*walks(), *walks("other.jsonl")])
-    point_records(made).add([a_point("focus-d", number, "recorded", 3) for number in range(5)])
-    write(document(made), made / "report")
+    run_records(made).add(*[*walks(), *walks("other.jsonl")])
+    point_records(made).add(*[a_point("focus-d", number, "recorded", 3) for number in range(5)])
+    write_report(document(made), made / "report", tables=True)
     return made
 
 
@@ -261,7 +257,7 @@ def test_a_report_has_every_form(folder: Path) -> None:
 
 
 def test_the_same_records_make_the_same_files(folder: Path) -> None:
-    for path in write(document(folder), folder / "again", ("markdown",)):
+    for path in write_report(document(folder), folder / "again", ("markdown",), tables=True):
         assert path.read_bytes() == (folder / "report" / path.relative_to(folder / "again")).read_bytes()
 
 
@@ -276,10 +272,10 @@ def test_csv_has_plain_numbers_and_intervals(folder: Path) -> None:
 def test_the_commands_are_code_and_no_warning(folder: Path) -> None:
     command = "focusctx replay run a_log.jsonl"
     told = replace(document(folder), commands=[command])
-    assert f"<code>{command}</code>" in page(told, pictures=False)
-    assert "notice" not in page(told, pictures=False).partition("<body>")[2]
-    assert f"\n`{command}`\n" in markdown(told, pictures=False)
-    assert r"\texttt{focusctx replay run a\_log.jsonl}" in latex(told, pictures=False)
+    assert f"<code>{command}</code>" in render(told, "html")
+    assert "notice" not in render(told, "html").partition("<body>")[2]
+    assert f"\n`{command}`\n" in render(told, "markdown")
+    assert r"\texttt{focusctx replay run a\_log.jsonl}" in render(told, "latex")
 
 
 def test_the_caption_says_where_a_line_ends(folder: Path) -> None:
@@ -291,7 +287,10 @@ def test_the_caption_says_where_a_line_ends(folder: Path) -> None:
         replace(one, steps=(*one.steps, a_step(4, 400, 3)), run=one.run) if number < 4 * 6 else one
         for number, one in enumerate(every)
     ]
-    steps, _ = _rates(line(longer, "focus"))
+    drawn = line(longer, "focus").records.values()
+    steps, _ = events_per_step(
+        count_events([(step.step, step.event) for step in one.steps] for one in drawn), len(drawn)
+    )
     assert steps == [1, 2, 3]
 
 
@@ -303,5 +302,5 @@ def test_a_folder_without_records(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kept", [["none"], ["fifo@focus", "masking@focus"]])
 def test_a_report_of_little(tmp_path: Path, kept: list[str]) -> None:
     """One method alone, or comparators whose FOCUS is not there."""
-    run_records(tmp_path).add([record for record in walks() if record.method in kept])
-    assert write(document(tmp_path), tmp_path / "report")
+    run_records(tmp_path).add(*[record for record in walks() if record.method in kept])
+    assert write_report(document(tmp_path), tmp_path / "report")

@@ -1,4 +1,4 @@
-"""FOCUS as in the paper: always compresses over budget, samples no sketches ahead, removes dropped turns whole."""
+"""FOCUS, as the paper has it: over budget is reason enough, nothing is asked ahead of time, dropped turns are gone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FAILURES = frozenset({"draft", "illegal", "store"})
 
 
 class FocusMethod:
-    """The method `focus-d`, or `focus-o` if `defensive` is False."""
+    """`focus-d`, or `focus-o` where `defensive` is False."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class FocusMethod:
         config = FocusConfig.paper(
             budget=budget, rollouts=rollouts, threshold=threshold, defensive=defensive, deadline=deadline
         )
-        # One Focus per run, not one for all: a draft that fails in one run is paused in that run only.
+        # Its own Focus, not one for all runs: a draft that fails in one run is left alone for a while in that run only.
         self._session = Focus(draft, config=config).session(ahead=1.0, growth=0.0)
 
     async def compress(self, messages: Sequence[Message]) -> Compressed:
@@ -39,7 +39,7 @@ class FocusMethod:
 
 
 async def compressed_by(session: Session, messages: Sequence[Message], format: str) -> Compressed:
-    """Return the messages that a session sends at one step, in the form of a method's result."""
+    """Return what a session sends at one step."""
     session.events.clear()
     view = await session.aview(messages, format=format)
     events = list(session.events)
@@ -51,6 +51,6 @@ async def compressed_by(session: Session, messages: Sequence[Message], format: s
         happened=happened,
         usage=sum((event.result.usage for event in events if event.result), Usage()),
         failure=failed[0].why if failed else None,
-        # Sketches that arrived but are not plans are the draft's fault, and so the method's.
+        # Sketches that came and are no plans are the draft's fault, and so the method's.
         unanswered=any(event.result and len(event.result.sketches) < rollouts for event in failed),
     )

@@ -1,4 +1,4 @@
-"""The protocol of every method: at each step it gets the whole history and returns the messages to send."""
+"""The protocol that every method follows: at each step the whole history goes in, what to send comes out."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from ..types import Message, Usage
 
 @dataclass(frozen=True, slots=True)
 class Compressed:
-    """The messages to send at one step, and what they cost to find."""
+    """The messages to send at one step, and what it took to choose them."""
 
     messages: Sequence[Message]
     happened: bool = False
-    """True if this step was a compression event: something sent before is no longer sent."""
+    """True if this step was a compression event: something sent before is sent no more."""
     usage: Usage = Usage()
     """Usage of the models that were asked: a draft, a summariser, an embedder."""
     failure: str | None = None
-    """Why nothing happened although it was due; the last view is then sent with the new messages."""
+    """Why nothing happened although it was due; what was sent last then goes on, with what is new."""
     unanswered: bool = False
-    """True if a model gave no answer, which says nothing about the method."""
+    """It failed because a model gave no answer: that says nothing about the method."""
 
 
 class Method(Protocol):
@@ -30,8 +30,8 @@ class Method(Protocol):
     name: str
 
     async def compress(self, messages: Sequence[Message]) -> Compressed:
-        """Return what to send for the full history, which only grows. Never raises for a failing model or network."""
+        """`messages` is the full history, which only grows. Never raises for what a model or the network does."""
 
 
 Factory: TypeAlias = Callable[[], Method]
-"""Makes a new method for every run."""
+"""A method begins afresh with every run."""

@@ -42,11 +42,16 @@ def method_from(name: str, settings: MethodSettings | None = None) -> Factory:
     """Return a factory for the method. Wrong settings raise here, not in the middle of a run."""
     maker: Maker | None = _MAKERS.get(name) or plugin("methods", name)
     if maker is None:
-        more = "" if plugin_names("methods") else f"; more come with focusctx-bench: {INSTALL_BENCH}"
-        raise ConfigError(f"unknown method {name!r}; known: {', '.join(method_names())}{more}")
+        raise unknown_method(name, method_names())
     factory = maker(settings or MethodSettings())
     factory()
     return factory
+
+
+def unknown_method(name: str, known: Sequence[str]) -> ConfigError:
+    """Return the error for a method that is not among the known ones."""
+    more = "" if plugin_names("methods") else f"; more come with focusctx-bench: {INSTALL_BENCH}"
+    return ConfigError(f"unknown method {name!r}; known: {', '.join(known)}{more}")
 
 
 def method_names() -> tuple[str, ...]:

@@ -1,8 +1,8 @@
-"""Base of methods that work on whole turns: each only chooses the turns that stay.
+"""Base of methods that work on whole turns: each only chooses which turns stay.
 
-A turn is a span: one step of the agent with all its tool calls and their results. System prompts, the task and all
-other words of the user belong to no turn and always stay, as do the newest turn and everything a provider ties to a
-kept turn.
+A turn is a span: one step of the agent with all its tool calls and their results. System prompts, the task and
+whatever else the user said belong to no turn and always stay, and so do the newest turn and whatever a provider ties
+to a turn that stays.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FORMAT = "chat_completions"
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A message written by the method, inserted at the place of a dropped turn."""
+    """A message of the method's own, in the place of a turn that goes."""
 
     message: Message
     turn: int
@@ -36,7 +36,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The turns that stay, the replacement of the others, and the cost of choosing."""
+    """The turns that stay, what replaces the others, and the usage of choosing."""
 
     kept: Collection[int]
     dropped: Literal["remove", "skeleton"] = "remove"
@@ -45,7 +45,7 @@ class Choice:
 
 
 class NoChoice(Exception):
-    """Raised when a required model failed, with the cost so far and whether it gave no answer at all."""
+    """Raised when a needed model failed; carries its usage, and whether it gave no answer at all."""
 
     def __init__(self, why: str, usage: Usage = Usage(), *, unanswered: bool = False) -> None:
         super().__init__(why)
@@ -54,7 +54,7 @@ class NoChoice(Exception):
 
 
 class Turnwise(ABC):
-    """Reads the history, asks for the choice and rebuilds the messages; keeps the last view if they are illegal."""
+    """Reads the history, asks for the choice, and puts the messages together again: legal, or as they were."""
 
     name: str
 
@@ -66,7 +66,7 @@ class Turnwise(ABC):
 
     @abstractmethod
     async def choose(self, history: History) -> Choice | None:
-        """Choose the turns that stay; None for all of them. Raises NoChoice if a model failed."""
+        """Choose what stays of this history; None for all of it. Raises NoChoice where a model failed."""
 
     async def compress(self, messages: Sequence[Message]) -> Compressed:
         as_it_is = [*self._sent, *messages[self._given :]]
@@ -94,13 +94,13 @@ class Turnwise(ABC):
 
 
 def droppable(history: History) -> tuple[Span, ...]:
-    """Return the older turns: all but the newest and those that must stay with it."""
+    """Return the older turns: all but the newest, and those that must stay with it."""
     pinned = pinned_spans(history, None)
     return tuple(span for span in history.spans if span.index not in pinned)
 
 
 def problem_of(error: Exception) -> str:
-    """Describe a model's failure for a result. Errors of the program itself are raised again."""
+    """Return the text of a model's failure. An error in the program or its settings is raised again."""
     if isinstance(error, ConfigError | MissingExtraError):
         raise error
     return str(error) or type(error).__name__
@@ -110,7 +110,7 @@ def _rebuilt(history: History, choice: Choice) -> list[Message]:
     kept = {*choice.kept, *pinned_spans(history, None)}
     kept |= leaders_of(history, kept).keys()
     if choice.dropped == "skeleton":
-        # Keep the original object where a very short observation equals its copy.
+        # A copy of a very short observation is that observation.
         skeleton = rebuild(history, kept, [span.index for span in history.spans])
         return [old if old == new else new for old, new in zip(history.messages, skeleton, strict=True)]
     if choice.made is None:
@@ -122,6 +122,6 @@ def _rebuilt(history: History, choice: Choice) -> list[Message]:
 
 
 def _all_stand_in(before: Sequence[Message], after: Sequence[Message]) -> bool:
-    """True if every message is still sent, in the same order."""
+    """Return True if every message is still sent, in the same order."""
     rest = iter(after)
     return all(any(message is other or message == other for other in rest) for message in before)

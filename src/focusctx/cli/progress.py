@@ -1,4 +1,4 @@
-"""Progress of a run: bars on a terminal, an occasional line elsewhere."""
+"""Progress of a job: bars on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
-from ..replay.tally import Tally
+from ..jobs.tally import Tally
 from .terminal import console_on
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 _EVERY = 10.0
-"""Seconds between two lines without a terminal."""
+"""Seconds between two lines where there is no terminal."""
 
 
 @contextmanager
@@ -46,7 +46,7 @@ class _Lines:
 
 @contextmanager
 def _bars(console: Console) -> Iterator[Callable[[Tally], None]]:
-    """Show one bar per benchmark, with rate and cost after the last."""
+    """One per benchmark; rate and cost under them."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -65,7 +65,7 @@ def _bars(console: Console) -> Iterator[Callable[[Tally], None]]:
 
 
 def told(tally: Tally) -> str:
-    """Format rate, cost, time left and failures: `tasks, 12.3/s, $0.42, 2 min left, 1 failed`."""
+    """Rate, cost, time left, failures: `tasks, 12.3/s, $0.42, 2 min left, 1 failed`."""
     parts = ["tasks", _rate(tally.rate)]
     if tally.spending.total or tally.spending.limit is not None:
         limit = "" if tally.spending.limit is None else f" of ${tally.spending.limit:,.2f}"

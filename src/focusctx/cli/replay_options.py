@@ -1,4 +1,4 @@
-"""Options that the subcommands of `focusctx replay` share, and the objects they describe."""
+"""The options that the parts of `focusctx replay` share, and what they ask for."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from .options import EMBEDDERS, METHODS, add_threshold
 from .problem import Problem, check_positive
 
 if TYPE_CHECKING:
-    from ..replay.methods import Setup
-    from ..replay.runner import Plan
+    from ..replay.folder import ReplayFolder
+    from ..replay.methods import ReplaySettings
     from ..replay.runs import Run
-    from ..replay.sketches import Recorded
 
 DATA = """\
 DATA is a JSONL file, or a folder of such files: each line a list of messages,
@@ -51,7 +50,6 @@ def add_methods(parser: argparse.ArgumentParser, methods: tuple[str, ...], draft
     add("--methods", nargs="+", metavar="NAME", help=f"see below (default: {' '.join(methods)})")
     parser.set_defaults(usual_methods=methods, model="gpt-4.1")
     add("--draft", help=f"who sketches plans, see below (default: {draft})")
-    add("--sketches", type=Path, metavar="FILE", help="recorded sketches, played at the points they were made for")
     add("--rollouts", type=int, metavar="N", default=3, help="sketches per event (default: 3)")
     add_threshold(group)
     add(
@@ -97,8 +95,8 @@ def runs_of(arguments: argparse.Namespace) -> list[Run]:
 
 
 def budgets_of(arguments: argparse.Namespace, runs: list[Run]) -> dict[str, int]:
-    """Return δ for each file; print it if it was chosen here."""
-    from ..replay.budgets import budgets_for
+    """Return δ for each file, and say it where it was chosen here."""
+    from ..replay.runs import budgets_for
     from .terminal import printable
 
     budgets = budgets_for(runs, arguments.budget)
@@ -108,59 +106,42 @@ def budgets_of(arguments: argparse.Namespace, runs: list[Run]) -> dict[str, int]
     return budgets
 
 
-def plan_of(
-    arguments: argparse.Namespace, runs: list[Run], recorded: list[Recorded], more: tuple[str, ...] = ()
-) -> Plan:
-    """Build the plan that the options describe; `more` are methods that only this command has."""
+def settings_of(arguments: argparse.Namespace, runs: list[Run]) -> ReplaySettings:
+    """Return the settings that the options describe."""
+    from ..replay.methods import ReplaySettings
+
+    return ReplaySettings(**settings_fields(arguments, runs))
+
+
+def settings_fields(arguments: argparse.Namespace, runs: list[Run]) -> dict[str, Any]:
+    """Return the fields of `ReplaySettings`. Runs of another format than chat have fewer methods by default."""
     from ..replay.methods import ANY_FORMAT
-    from ..replay.runner import Plan
 
-    if not (arguments.methods or all(run.format == "chat_completions" for run in runs)):
-        arguments.methods = ANY_FORMAT
-    setup = setup_of(arguments, recorded)
-    setup.check(more)
-    return Plan(setup, runs, budgets_of(arguments, runs), recorded, arguments.engine, arguments.jobs)
-
-
-def setup_of(arguments: argparse.Namespace, recorded: list[Recorded]) -> Setup:
-    from ..replay.methods import Setup
-
-    return Setup(
-        methods=tuple(dict.fromkeys(arguments.methods or arguments.usual_methods)),
-        draft=arguments.draft,
-        recorded=next((one.draft for one in recorded if one.draft), "recorded") if recorded else None,
-        rollouts=arguments.rollouts,
-        threshold=arguments.threshold,
-        changes=tuple(map(_setting, arguments.set)),
-        compressor=arguments.compressor,
-        embedder=arguments.embedder,
-        deadline=arguments.deadline,
-        model=arguments.model,
-        matched=not arguments.no_matched,
-    )
+    usual = arguments.usual_methods
+    if not all(run.format == "chat_completions" for run in runs):
+        usual = ANY_FORMAT
+    return {
+        "methods": tuple(dict.fromkeys(arguments.methods or usual)),
+        "draft": arguments.draft,
+        "rollouts": arguments.rollouts,
+        "threshold": arguments.threshold,
+        "changes": tuple(map(_setting, arguments.set)),
+        "compressor": arguments.compressor,
+        "embedder": arguments.embedder,
+        "deadline": arguments.deadline,
+        "model": arguments.model,
+        "matched": not arguments.no_matched,
+    }
 
 
-def recorded_of(arguments: argparse.Namespace, runs: list[Run]) -> list[Recorded]:
-    return sketches_in(arguments.sketches, runs) if arguments.sketches else []
+def folder_of(arguments: argparse.Namespace) -> ReplayFolder:
+    """Return the folder that records go to, the same for the same data, and say which it is."""
+    from ..replay.folder import ReplayFolder
+    from .terminal import printable
 
-
-def sketches_in(path: Path, runs: list[Run]) -> list[Recorded]:
-    """Return all recorded sketches of a file; at least some must belong to these runs."""
-    from ..replay.sketches import Sketches
-
-    recorded = list(Sketches(path))
-    known = {(run.file, run.id) for run in runs}
-    if not any((one.file, one.id) in known for one in recorded):
-        asked = ", ".join(dict.fromkeys(run.file for run in runs))
-        there = ", ".join(dict.fromkeys(one.file for one in recorded)) or "none"
-        raise Problem(f"none of the {len(recorded)} recorded points is of a run in {asked}; files there: {there}")
-    return recorded
-
-
-def folder_of(arguments: argparse.Namespace) -> Path:
-    """Return the folder for records, always the same for the same data."""
     names = "-".join(dict.fromkeys(path.resolve().name.removesuffix(".jsonl") for path in arguments.data))
-    folder: Path = arguments.out or Path("focusctx-replay") / names[:100]
+    folder = ReplayFolder(arguments.out or Path("focusctx-replay") / names[:100])
+    sys.stderr.write(f"records go to {printable(str(folder.path))}\n")
     return folder
 
 
@@ -177,7 +158,7 @@ def _budget(text: str) -> int | None:
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    """Parse a setting such as `fill=0.45`; a value that is not JSON is a word."""
+    """`fill=0.45` as the setting it names; what is no JSON is a word."""
     name, equals, value = text.partition("=")
     if not equals:
         raise Problem(f"--set wants KEY=VALUE, got {text!r}")

@@ -1,6 +1,5 @@
-"""Replay recorded runs: compare what each method would have kept of the past with what the future used.
+"""Replay recorded runs: what each method would have left of the past, held against what the future used.
 
-`runs` are read from message logs; `facts` and `evidence` find what their actions needed; a `walk` goes through a run
-under a method, a `point` is one compression of the full history; both produce a `record`. `docs/replay.md` defines
-every measure.
+`runs` are read from message logs; `facts` and `evidence` say what their actions needed; a `walk` goes through one run
+under a method and ends in a `record`; `walks` does that for all runs, as a job. `docs/replay.md` defines every measure.
 """

@@ -1,7 +1,7 @@
-"""The past facts that the actions of a recorded run needed.
+"""Evidence: the facts that the actions of a recorded run needed of its past.
 
-A *fact* that an action uses (see `facts.py`) is *evidence* if an earlier span provided it (its thought, action or
-observation contains it) and nothing that always stays does: no system prompt, and no earlier word of the user.
+A *fact* that an action uses (see `facts.py`) is *evidence* when an earlier span gave it (its thought, action or
+observation holds it) and nothing that always stays does: no system prompt, no word the user had said by then.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..types import History, Span
 from ..wire import Kind, Part, wire_named
 from .facts import arguments, facts_in, text_of
 from .failures import repeated_failures
-from .runs import Run, count
+from .runs import Run, part_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Action:
 
     span: int
     messages: int
-    """Number of leading messages of the run on which it was made."""
+    """The leading messages of the run it was made on."""
     uses: frozenset[str]
     """All facts in its arguments."""
     needs: frozenset[str]
@@ -31,16 +31,16 @@ class Action:
     output_tokens: int
     """Tokens of the turn itself: `n_o`."""
     repeats: tuple[int, ...]
-    """Earlier spans with the identical call, all of which failed as this one will; mostly none."""
+    """Earlier spans with the very same call, all of which failed as this one will; mostly none."""
 
 
 class Evidence:
-    """One run, its spans, and the facts that each action needed."""
+    """One run, its spans, and what each action needed."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
         self.history: History = run.history()
-        """The whole run."""
+        """All of the run."""
         self._texts = [text_of(span) for span in self.history.spans]
         self._used = [facts_in(arguments(span)) for span in self.history.spans]
         self._starts = _starts(self.history)
@@ -52,7 +52,7 @@ class Evidence:
 
     @cached_property
     def actions(self) -> tuple[Action, ...]:
-        """The turns at which the agent was called with a history: all but a greeting before the user spoke."""
+        """The turns at which the agent was asked with a history: all but a greeting before anybody spoke."""
         repeats = repeated_failures(self.history.spans)
         opening = next((place for place, fixed in enumerate(self._fixed) if not fixed.is_static), 0)
         found = []
@@ -62,13 +62,13 @@ class Evidence:
             if start > opening:
                 stays = self.always_there(start)
                 needs = frozenset(fact for fact in uses & given if fact not in stays)
-                output = sum(_size(part) for part in self._parts(span) if part.kind is Kind.TURN)
+                output = sum(part_tokens(part) for part in self._parts(span) if part.kind is Kind.TURN)
                 found.append(Action(span.index, start, uses, needs, output, repeats.get(span.index, ())))
             given |= {fact for fact in self.facts - given if fact in self._texts[number]}
         return tuple(found)
 
     def needed_after(self, messages: int) -> frozenset[str]:
-        """Return the facts that only spans in the first `messages` messages provide and that later actions use."""
+        """The facts that actions after the first so many messages use and that only spans among those gave."""
         past = sum(start < messages for start in self._starts)
         given = "\n".join(self._texts[:past])
         stays = self.always_there(messages)
@@ -76,20 +76,20 @@ class Evidence:
         return frozenset(fact for fact in later if fact in given and fact not in stays)
 
     def tokens_before(self, messages: int) -> int:
-        """Return the tokens of the history in the first `messages` messages, system prompt excluded."""
+        """The size of the history in the first so many messages, system prompt excluded."""
         return self._sizes[messages]
 
     def span_tokens_before(self, span: int) -> int:
-        """Return the tokens of the spans before this one."""
+        """Tokens of the spans before this one."""
         return sum(one.tokens for one in self.history.spans[: span - 1])
 
     def results_of(self, span: int) -> frozenset[str]:
-        """Return the texts of a span's results."""
+        """Return the texts that came back in a span."""
         parts = self._parts(self.history.spans[span - 1])
         return frozenset(part.text for part in parts if part.kind is not Kind.TURN and part.text)
 
     def words(self, messages: int) -> list[str]:
-        """Return the system prompts and the user's words among the first `messages` messages."""
+        """System prompts and the user's words among the first so many messages."""
         return [fixed.text for fixed in self._fixed[:messages] if fixed.text]
 
     def always_there(self, messages: int) -> str:
@@ -103,7 +103,7 @@ class Evidence:
     def _sizes(self) -> list[int]:
         wire = wire_named(self.history.format)
         parts = [wire.read(message, position) for position, message in enumerate(self.history.messages)]
-        sizes = [sum(_size(part) for part in some if not part.static) for some in parts]
+        sizes = [sum(part_tokens(part) for part in some if not part.static) for some in parts]
         return [0, *accumulate(sizes)]
 
     @cached_property
@@ -125,15 +125,11 @@ class Evidence:
 class _Fixed:
     text: str
     is_static: bool
-    """True for a system prompt."""
-
-
-def _size(part: Part) -> int:
-    return sum(map(count, part.counted)) + part.extra_tokens
+    """A system prompt."""
 
 
 def _starts(history: History) -> list[int]:
-    """Return the position of each span's first message."""
+    """For each span, the place of its first message."""
     places: dict[int, int] = {}
     for place, owner in enumerate(history.owners):
         for index in (owner,) if isinstance(owner, int) else owner:

@@ -1,4 +1,4 @@
-"""Facts: strings that an agent must reproduce exactly, found in an action's arguments."""
+"""Facts: strings that an agent has to get right to the letter, and those that an action was given."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _SHELL = re.compile(r"```(?:bash|sh)\n(.*?)```", re.DOTALL)
 """The block that a text agent runs; other blocks in its turn are quotations."""
 
 _ESCAPE = re.compile(r"\\[nrt]")
-"""Escapes to remove: `print("\\nTotal")` contains no name `nTotal`."""
+"""In `print("\\nTotal")` there is no name `nTotal`."""
 
 _GIVEN = ("arguments", "input", "action", "code", "query")
-"""Fields in which items of the Responses format keep a call's arguments."""
+"""Fields in which items of the Responses format hold a call's arguments."""
 
 
 def facts_in(text: str) -> frozenset[str]:
     found = {match.removeprefix("./") for match in NEEDED.findall(text)}
-    # `250p` or `3rd` is not an id, but `4OG6T3` is one.
+    # `250p` or `3rd` is no id, but `4OG6T3` is one.
     return frozenset(
         one
         for one in found
@@ -42,7 +42,7 @@ def facts_in(text: str) -> frozenset[str]:
 
 
 def arguments(span: Span) -> str:
-    """Return an action's arguments as text. Tool and field names are left out: the agent knows them from its tools."""
+    """Return the arguments of an action. Tool and field names are left out: the agent has them from its tools."""
     given = [leaf for message in span.messages for value in _given(message) for leaf in _leaves(value)]
     return _ESCAPE.sub(" ", "\n".join(given or _SHELL.findall(span.action) or [span.action]))
 
@@ -52,7 +52,7 @@ def text_of(span: Span) -> str:
 
 
 def _given(message: Message) -> Iterator[Any]:
-    """Yield the arguments of each tool call in a message of any format."""
+    """The arguments of each tool call in a message, in whatever format it is."""
     for call in message.get("tool_calls") or ():
         body = call.get("function") or call.get("custom") or {}
         yield _parsed(body.get("arguments", body.get("input")))
@@ -67,7 +67,7 @@ def _given(message: Message) -> Iterator[Any]:
 
 
 def _parsed(value: Any) -> Any:
-    """Parse arguments from JSON text; a model may have written something else."""
+    """Arguments are JSON text; a model may have written something else."""
     if not isinstance(value, str):
         return value
     try:

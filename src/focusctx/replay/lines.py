@@ -1,27 +1,25 @@
-"""Lines of a report: the records of one method with its settings, over the runs of a file.
+"""Records of a replay grouped into lines of a table: one method with its settings, over the runs of a file.
 
-Figures are means over records, of walks or of points, with intervals by bootstrap over *runs*: the points of one run
-are not independent, so a run is drawn with all of its points. Differences are paired, record by record.
+Figures are means over records, with intervals by bootstrap over *runs*: the points of one run are not independent, so
+a run is drawn with all of its points. Differences are paired, record by record. A figure is named by the attribute of
+the record that holds it, such as `recall`.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeVar
 
-from .clusters import clustered
-from .intervals import Interval
+from .intervals import Interval, bootstrap_groups
 from .methods import FOCUS
 from .names import method_name, order_of
-from .record import PointRecord, RunRecord, settings_text
+from .record import ReplayRecord, settings_text
 
-R = TypeVar("R", RunRecord, PointRecord)
-Measure: TypeAlias = Callable[[R], float | None]
-"""A figure of one record, or None."""
+R = TypeVar("R", bound=ReplayRecord)
 
 
 @dataclass(frozen=True)
@@ -31,73 +29,71 @@ class Line(Generic[R]):
     budget: int
     settings: Mapping[str, Any]
     records: Mapping[tuple[str, ...], R]
-    """Records by file, run and position."""
-    told: str
-    """The settings that distinguish it from other lines of the method; mostly empty."""
+    """By place."""
+    detail: str
+    """The settings in which it differs from other lines of the same method; mostly empty."""
 
     @property
     def name(self) -> str:
-        return f"{method_name(self.method)} ({self.told})" if self.told else method_name(self.method)
+        return f"{method_name(self.method)} ({self.detail})" if self.detail else method_name(self.method)
 
     @property
     def is_focus(self) -> bool:
         return self.method in FOCUS
 
     @property
-    def whose(self) -> str:
-        """The method whose token count it was given; "" if it has its own."""
+    def matched(self) -> str:
+        """The method whose share of tokens it got; "" for a method with a size of its own."""
         return self.method.partition("@")[2]
 
     @cached_property
     def runs(self) -> int:
         return len({place[:2] for place in self.records})
 
-    def average(self, measure: Measure[R]) -> float | None:
-        figures = [figure for record in self.records.values() if (figure := measure(record)) is not None]
+    def average(self, measure: str) -> float | None:
+        figures = [figure for record in self.records.values() if (figure := getattr(record, measure)) is not None]
         return fmean(figures) if figures else None
 
-    def mean(self, measure: Measure[R]) -> Interval | None:
-        """Return the average with its confidence interval."""
-        return clustered(_by_run({place: measure(record) for place, record in self.records.items()}))
+    def total(self, measure: str) -> int:
+        return sum(getattr(record, measure) for record in self.records.values())
 
-    def minus(self, other: Line[R], measure: Measure[R]) -> Interval | None:
+    def mean(self, measure: str) -> Interval | None:
+        """Return the average and how far to trust it."""
+        return bootstrap_groups(_by_run({place: getattr(record, measure) for place, record in self.records.items()}))
+
+    def minus(self, other: Line[R], measure: str) -> Interval | None:
         """Return this line's figure minus the other's, over the records that both have."""
-        return clustered(
-            _by_run(
-                {
-                    place: _minus(measure(record), measure(other.records[place]))
-                    for place, record in self.records.items()
-                    if place in other.records
-                }
-            )
-        )
+        both = [place for place in self.records if place in other.records]
+        ours = {place: getattr(self.records[place], measure) for place in both}
+        theirs = {place: getattr(other.records[place], measure) for place in both}
+        return bootstrap_groups(_by_run({place: _minus(ours[place], theirs[place]) for place in both}))
 
-    def is_given_the_room_of(self, focus: Line[R]) -> bool:
+    def is_matched_to(self, focus: Line[R]) -> bool:
+        """True if this comparator got the tokens that just this FOCUS left."""
         own = {key: value for key, value in self.settings.items() if key != "embedder"}
-        return self.whose == focus.method and (self.draft, self.budget, own) == (
-            focus.draft, focus.budget, dict(focus.settings),
-        )  # fmt: skip
+        ours, theirs = (self.draft, self.budget, own), (focus.draft, focus.budget, dict(focus.settings))
+        return self.matched == focus.method and ours == theirs
 
 
 def lines_of(records: Iterable[R], *, budgets: bool = True) -> list[Line[R]]:
-    """Return a line for each method and setting; without `budgets`, lines that differ only in δ are merged."""
+    """Return a line for each method and setting; with `budgets` off, those that differ only in δ are one."""
     groups: defaultdict[Hashable, list[R]] = defaultdict(list)
     for record in records:
         key = record.method, record.draft, record.budget if budgets else 0, settings_text(record.settings)
         groups[key].append(record)
-    told = _differences([some[0] for some in groups.values()], budgets)
+    details = _details([some[0] for some in groups.values()], budgets)
     made = [
         Line(
             method=some[0].method,
             draft=some[0].draft,
             budget=some[0].budget if budgets else 0,
             settings=some[0].settings,
-            records={_place(record): record for record in some},
-            told=told(some[0]),
+            records={record.place: record for record in some},
+            detail=detail,
         )
-        for some in groups.values()
+        for some, detail in zip(groups.values(), details, strict=True)
     ]
-    return sorted(made, key=lambda line: (order_of(line.method), line.budget, line.told))
+    return sorted(made, key=lambda line: (order_of(line.method), line.budget, line.detail))
 
 
 def by_file(records: Iterable[R]) -> dict[str, list[R]]:
@@ -105,11 +101,6 @@ def by_file(records: Iterable[R]) -> dict[str, list[R]]:
     for record in records:
         files[record.file].append(record)
     return dict(sorted(files.items()))
-
-
-def _place(record: RunRecord | PointRecord) -> tuple[str, ...]:
-    own = str(record.messages) if isinstance(record, PointRecord) else ""
-    return record.file, record.run, own
 
 
 def _by_run(figures: Mapping[tuple[str, ...], float | None]) -> list[list[float]]:
@@ -124,20 +115,19 @@ def _minus(one: float | None, other: float | None) -> float | None:
     return None if one is None or other is None else one - other
 
 
-def _differences(firsts: Sequence[R], budgets: bool) -> Callable[[R], str]:
-    """Return a function that names the settings in which lines of a record's method differ."""
-    seen: defaultdict[str, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-    for record in firsts:
-        for name, value in _told(record, budgets).items():
-            seen[record.method][name].add(value)
+def _details(firsts: Sequence[ReplayRecord], budgets: bool) -> list[str]:
+    """Return, for each line's first record, the settings in which lines of its method differ."""
+    told = [_settings(record, budgets) for record in firsts]
+    values: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    for record, own in zip(firsts, told, strict=True):
+        for name, value in own.items():
+            values[record.method, name].add(value)
+    return [
+        ", ".join(value for name, value in own.items() if len(values[record.method, name]) > 1)
+        for record, own in zip(firsts, told, strict=True)
+    ]
 
-    def told(record: R) -> str:
-        own = _told(record, budgets)
-        return ", ".join(own[name] for name in own if len(seen[record.method][name]) > 1)
 
-    return told
-
-
-def _told(record: RunRecord | PointRecord, budgets: bool) -> dict[str, str]:
+def _settings(record: ReplayRecord, budgets: bool) -> dict[str, str]:
     own = {"draft": record.draft, "budget": f"δ = {record.budget:,}" if budgets else ""}
     return own | {name: f"{name} = {value}" for name, value in record.settings.items()}

@@ -1,7 +1,8 @@
-"""The methods of a replay: those of the bench by name, and `focus`, as it is shipped."""
+"""The methods that a replay walks through: all that are installed, and `focus`, FOCUS with its shipped settings."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -10,14 +11,14 @@ from ..baselines.embedders import Embed, embedder_from
 from ..baselines.focus import compressed_by
 from ..baselines.method import Compressed, Method
 from ..baselines.patience import patient
-from ..baselines.registry import MethodSettings, method_from, method_names
+from ..baselines.registry import MethodSettings, method_from, method_names, unknown_method
 from ..compressor import Focus
 from ..config import FocusConfig, SessionOptions, Settings
 from ..errors import ConfigError
+from ..jobs.records import Key
 from ..types import DraftModel, Message
-from .files import short_name
+from .record import settings_text
 from .runs import Run
-from .sketches import Recorded, RecordedDraft
 
 SHIPPED = "focus"
 FOCUS = ("focus-o", "focus-d", SHIPPED)
@@ -25,20 +26,138 @@ ANY_FORMAT = ("none", *FOCUS)
 """Methods that read every format; the others read Chat Completions only."""
 
 _WRITERS = ("prompting", "acon-ut", "acon-utco")
-_NO_CHOICE = frozenset(
+_UNTOLD = frozenset(
     {
         *("budget", "tokens", "observations", "pin", "draft_window", "deadline", "breaker_failures", "breaker_pause"),
         *("temperature", "sketch_tokens", "seed", "confidence", "m_max"),
     }
 )
-"""Settings that a record names elsewhere, or that are never varied."""
+"""Settings that a record names elsewhere, or that nobody varies."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaySettings:
+    """Settings of the methods; the same for all runs."""
+
+    methods: tuple[str, ...]
+    draft: str | None = "offline"
+    """None where only recorded sketches are played."""
+    rollouts: int = 3
+    threshold: float = 0.3
+    changes: tuple[tuple[str, Any], ...] = ()
+    """Settings of `FocusConfig` in which `focus` differs from the shipped ones."""
+    compressor: str | None = None
+    embedder: str = "words"
+    deadline: float = 600.0
+    """Seconds that all sketches of an event may take."""
+    model: str = "gpt-4.1"
+    """The model at whose prices the agent's calls are counted."""
+    matched: bool = True
+    """Whether comparators walk too, with as many tokens as each FOCUS left."""
+
+    def check(self, more: Sequence[str] = ()) -> None:
+        """Reject unknown methods and wrong settings before the replay begins; `more` are further known methods."""
+        known = (*method_names(), SHIPPED, *more)
+        for name in self.methods:
+            if name not in known:
+                raise unknown_method(name, known)
+        self.config_of(SHIPPED, 0)
+
+    def config_of(self, method: str, budget: int) -> FocusConfig:
+        """Return the settings of a FOCUS. A draft that failed is asked again at the next event: replays ignore
+        wall-clock pauses."""
+        own: Settings = {"budget": budget, "rollouts": self.rollouts, "threshold": self.threshold}
+        own |= {"deadline": self.deadline, "breaker_pause": 0.0}
+        if method == SHIPPED:
+            return FocusConfig().with_changes(**{**own, **dict(self.changes)})
+        return FocusConfig.paper(defensive=method == "focus-d", **own)
+
+    def settings_of(self, method: str) -> dict[str, Any]:
+        """Return what a record says about how it was made: the settings that its method reads."""
+        name, _, matched = method.partition("@")
+        own: dict[str, Any] = {"embedder": self.embedder} if name == "retrieval" else {}
+        if name in _WRITERS:
+            own = {"compressor": self.compressor or self.draft}
+        focus = matched or name
+        if focus == SHIPPED:
+            left_out = _UNTOLD - dict(self.changes).keys()
+            own |= {key: value for key, value in asdict(self.config_of(focus, 0)).items() if key not in left_out}
+        elif focus in FOCUS:
+            own |= {"rollouts": self.rollouts, "threshold": self.threshold}
+        return own
+
+    def key_of(self, method: str, budget: int) -> Key:
+        """Return the part of a record's key behind its place."""
+        return method, self.draft_of(method), budget, settings_text(self.settings_of(method))
+
+    def model_of(self, method: str) -> str | None:
+        """Return the model that a method asks to plan or to write, if it asks one."""
+        if method in FOCUS:
+            return None if self.draft == "offline" else self.draft
+        return self.compressor or self.draft if method in _WRITERS else None
+
+    @property
+    def computes(self) -> bool:
+        """True if no model is waited for: more cores make the replay faster, more runs at once do not."""
+        return self.draft in (None, "offline") and self.compressor is None
+
+    def can_ask_again(self, method: str) -> bool:
+        """True if a model that gave no answer may give one another time; recorded sketches stay as they are."""
+        return method not in FOCUS or self.model_of(method) is not None
+
+    def draft_of(self, method: str) -> str:
+        """Return the draft's name in records."""
+        name, _, matched = method.partition("@")
+        return short_name(self.draft or "") if (matched or name) in FOCUS else ""
+
+
+class Methods:
+    """Makes methods for runs; drafts and embedders are loaded once."""
+
+    def __init__(self, settings: ReplaySettings) -> None:
+        self.settings = settings
+        self.embed: Embed = embedder_from(settings.embedder)
+        self._draft: DraftModel | None = None
+
+    def make(self, name: str, run: Run, budget: int, sketcher: DraftModel | None = None) -> Method:
+        """Return a fresh method for this run. A `sketcher` takes the draft's place, and is not asked ahead of time."""
+        if run.format != "chat_completions" and name not in ANY_FORMAT:
+            others = f"--methods {' '.join(ANY_FORMAT)}"
+            raise ConfigError(f"{name} reads Chat Completions only, {run} is {run.format}: {others}")
+        settings = self.settings
+        if name in FOCUS:
+            config = settings.config_of(name, budget)
+            return FocusSession(name, sketcher or self.draft(), config, run.format, ahead=sketcher is None)
+        return method_from(
+            name,
+            MethodSettings(
+                budget=budget, draft=settings.draft, compressor=settings.compressor, embedder=settings.embedder
+            ),
+        )()
+
+    def draft(self) -> DraftModel:
+        """Return the draft that sketches plans."""
+        if self.settings.draft is None:
+            raise ConfigError("name a draft: there are no recorded sketches to play")
+        if self._draft is None:
+            self._draft = patient(self.settings.draft, self.settings.deadline)
+        return self._draft
 
 
 class FocusSession:
-    """FOCUS run through a session."""
+    """FOCUS through a session. Money is not weighed: over budget is reason enough.
 
-    def __init__(self, name: str, draft: DraftModel, config: FocusConfig, format: str, options: SessionOptions) -> None:
+    In the paper's algorithm it always is, and nothing is asked ahead of time; `ahead=False` turns that off for the
+    shipped one too.
+    """
+
+    def __init__(self, name: str, draft: DraftModel, config: FocusConfig, format: str, *, ahead: bool = True) -> None:
         self.name = name
+        options: SessionOptions = {}
+        if name != SHIPPED or not ahead:
+            options["ahead"] = 1.0
+        if name != SHIPPED:
+            options["growth"] = 0.0
         self._session = Focus(draft, config=config).session(**options)
         self._format = format
 
@@ -49,107 +168,12 @@ class FocusSession:
         self._session.close()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setup:
-    """Settings of the methods, the same for all runs."""
-
-    methods: tuple[str, ...]
-    draft: str | None = "offline"
-    recorded: str | None = None
-    """Name of the draft that made the recorded sketches, which are played where they exist. Elsewhere `draft` is asked;
-    if that is None, such an event fails."""
-    rollouts: int = 3
-    threshold: float = 0.3
-    changes: tuple[tuple[str, Any], ...] = ()
-    """Settings of `FocusConfig` in which `focus` differs from the shipped ones."""
-    compressor: str | None = None
-    embedder: str = "words"
-    deadline: float = 600.0
-    """Seconds that all sketches of an event may take."""
-    model: str = "gpt-4.1"
-    """The model whose prices apply to the agent's calls."""
-    matched: bool = True
-    """True if the comparators walk too, with as much room as each FOCUS left."""
-
-    def check(self, more: Sequence[str] = ()) -> None:
-        """Refuse unknown methods and settings before the replay begins; `more` are additional known methods."""
-        known = (*method_names(), SHIPPED, *more)
-        for name in self.methods:
-            if name not in known:
-                raise ConfigError(f"unknown method {name!r}; known: {', '.join(known)}")
-        self.config_of(SHIPPED, 0)
-
-    def config_of(self, method: str, budget: int) -> FocusConfig:
-        """Return the settings of a FOCUS. Replays ignore pauses: a failed draft is asked again at the next event."""
-        told: Settings = {"budget": budget, "rollouts": self.rollouts, "threshold": self.threshold}
-        told |= {"deadline": self.deadline, "breaker_pause": 0.0}
-        if method == SHIPPED:
-            return FocusConfig().with_changes(**{**told, **dict(self.changes)})
-        return FocusConfig.paper(defensive=method == "focus-d", **told)
-
-    def settings_of(self, method: str) -> dict[str, Any]:
-        """Return the settings for a record: only those that its method reads."""
-        name, _, whose = method.partition("@")
-        own: dict[str, Any] = {"embedder": self.embedder} if name == "retrieval" else {}
-        if name in _WRITERS:
-            own = {"compressor": self.compressor or self.draft}
-        focus = whose or name
-        if focus == SHIPPED:
-            left_out = _NO_CHOICE - dict(self.changes).keys()
-            own |= {key: value for key, value in asdict(self.config_of(focus, 0)).items() if key not in left_out}
-        elif focus in FOCUS:
-            own |= {"rollouts": self.rollouts, "threshold": self.threshold}
-        return own
-
-    def model_of(self, method: str) -> str | None:
-        """Return the model that plans or writes for a method, or None."""
-        if method in FOCUS:
-            return None if self.draft == "offline" else self.draft
-        return self.compressor or self.draft if method in _WRITERS else None
-
-    def can_ask_again(self, method: str) -> bool:
-        """True if a model that gave no answer may answer another time; recorded sketches never change."""
-        return method not in FOCUS or self.model_of(method) is not None
-
-    def draft_of(self, method: str) -> str:
-        """Return the draft's name for records, without the folder of a model on this machine."""
-        name, _, whose = method.partition("@")
-        if (whose or name) not in FOCUS:
-            return ""
-        return " + ".join(filter(None, (self.recorded, short_name(self.draft or ""))))
+def close_method(method: Method) -> None:
+    """Close a method that holds something."""
+    if isinstance(method, FocusSession):
+        method.close()
 
 
-class Workshop:
-    """Makes methods for runs; drafts and embedders are made once for all of them."""
-
-    def __init__(self, setup: Setup) -> None:
-        self.setup = setup
-        self.embed: Embed = embedder_from(setup.embedder)
-        self._draft: DraftModel | None = None
-
-    def method(self, name: str, run: Run, budget: int, recorded: Sequence[Recorded] = ()) -> Method:
-        """Make a new method for this run; `recorded` are sketches to play."""
-        if run.format != "chat_completions" and name not in ANY_FORMAT:
-            others = f"--methods {' '.join(ANY_FORMAT)}"
-            raise ConfigError(f"{name} reads Chat Completions only, {run} is {run.format}: {others}")
-        setup = self.setup
-        if name in FOCUS:
-            # No model is named, so money is not weighed: being over budget is enough. In the paper it always is,
-            # whatever the growth, and nothing is asked ahead of time; recorded sketches fit no earlier history either.
-            options: SessionOptions = {}
-            if recorded or name != SHIPPED:
-                options["ahead"] = 1.0
-            if name != SHIPPED:
-                options["growth"] = 0.0
-            return FocusSession(name, self._sketcher(run, recorded), setup.config_of(name, budget), run.format, options)
-        settings = MethodSettings(
-            budget=budget, draft=setup.draft, compressor=setup.compressor, embedder=setup.embedder
-        )
-        return method_from(name, settings)()
-
-    def _sketcher(self, run: Run, recorded: Sequence[Recorded]) -> DraftModel:
-        if self._draft is None and self.setup.draft is not None:
-            self._draft = patient(self.setup.draft, self.setup.deadline)
-        if recorded or self._draft is None:
-            return RecordedDraft(run, recorded, self._draft)
-        return self._draft
+def short_name(draft: str) -> str:
+    """Return the draft's name; that of a model on this machine without the folder it lies in."""
+    return re.sub(r"(^|:)(transformers|llama-cpp):[^?]*[/\\]", r"\1\2:", draft)

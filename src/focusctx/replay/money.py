@@ -1,9 +1,9 @@
-"""The cost of calls at a provider that caches prefixes, computed from views. Independent of sessions and methods.
+"""Cost of calls at a provider that caches prefixes, computed from views alone.
 
-A call's input is the cached part, at the read price, and the rest, at the write price. Cached is the longest common
-prefix, by messages, of this call's view and the previous one. Assumptions: calls follow fast enough for the cache to
-stay warm (a cold one only favours the smaller view), the system prompt is cached from the first call on, and caches
-have no minimum size.
+A call's input is what the provider has cached, at the read price, and the rest, at the write price. Cached is the
+longest common prefix, by messages, of this call's view and the one before. It is assumed that calls come fast enough
+for the cache to stay warm (a cold one only helps the smaller view), that the system prompt is cached from the first
+call on, and that caches have no smallest size.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class Call:
     """The input of one call, in tokens."""
 
     cached: int
-    """The prefix shared with the previous call."""
+    """The prefix it shares with the call before."""
     again: int
-    """Sent before, but behind the first change, so read again uncached."""
+    """Sent before, but behind the first change: read again uncached."""
     new: int
 
     @property
@@ -32,17 +32,17 @@ class Call:
         return self.cached + self.again + self.new
 
     def cost(self, price: Price) -> float:
-        """Return the USD for this input."""
+        """USD."""
         units = price.cache_read * self.cached + price.cache_write * (self.again + self.new)
         return units * price.input / 1_000_000
 
     def reread(self, price: Price) -> float:
-        """Return the extra USD due to its moved prefix."""
+        """USD that it cost more because its prefix had moved."""
         return (price.cache_write - price.cache_read) * self.again * price.input / 1_000_000
 
 
 def calls_of(views: Sequence[Sequence[Message]], fresh: Sequence[int], size: Callable[[Message], int]) -> list[Call]:
-    """Return the calls these views make; the last `fresh[i]` messages of view i were never sent before."""
+    """Return the calls that these views make; the last `fresh[i]` messages of view i were never sent before."""
     calls = []
     before: Sequence[Message] = [one for one in views[0] if one.get("role") in _SYSTEM] if views else []
     for view, unsent in zip(views, fresh, strict=True):
@@ -55,7 +55,7 @@ def calls_of(views: Sequence[Sequence[Message]], fresh: Sequence[int], size: Cal
 
 
 def common_prefix(first: Sequence[Message], second: Sequence[Message]) -> int:
-    """Return how many messages the two lists share at the start."""
+    """Count the messages that two lists have in common at the start."""
     for place, (one, other) in enumerate(zip(first, second, strict=False)):
         if one is not other and one != other:
             return place
@@ -84,8 +84,7 @@ class Draw:
 
 
 def event_costs(calls: Sequence[Call], draws: Sequence[Draw], agent: Price, draft: Price) -> list[float]:
-    """Return the USD of each event: a moved prefix with the last draw before it. A draw that moved nothing is an event
-    by itself."""
+    """USD for each event: a moved prefix with the last draw before it; a draw that moved nothing is one by itself."""
     waiting = list(draws)
     costs = []
     for number, call in enumerate(calls):

@@ -1,11 +1,12 @@
-"""The names and the order of methods in reports."""
+"""Display names of methods, and the order in which they are listed."""
 
 from __future__ import annotations
 
 NAMES = {
     "none": "No compression",
-    "fifo": "FIFO",
-    "retrieval": "Retrieval",
+    "again": "No compression, asked again",
+    "fifo": "Last five turns",
+    "retrieval": "Retrieval, top five",
     "llmlingua": "LLMLingua",
     "prompting": "Prompting",
     "masking-10": "Masking, M = 10",
@@ -15,32 +16,24 @@ NAMES = {
     "acon-utco": "ACON UTCO",
     "focus-o": "FOCUS-O",
     "focus-d": "FOCUS-D",
-}
-AGAIN = "again"
-
-_NAMES = {
-    "none": NAMES["none"],
-    AGAIN: "No compression, asked again",
-    **NAMES,
-    "fifo": "Last five turns",
-    "retrieval": "Retrieval, top five",
     "focus": "FOCUS",
     "oracle": "Oracle",
 }
 _COMPARATORS = {"fifo": "Newest spans", "retrieval": "Retrieval", "masking": "Masking"}
-_PLACES = [*_NAMES]
+_ORDER = [*NAMES]
 
 
 def method_name(method: str) -> str:
-    name, _, whose = method.partition("@")
-    if whose:
-        return f"{_COMPARATORS.get(name, name)} @ {method_name(whose)}"
-    return _NAMES.get(method, method)
+    """Return the display name; `fifo@focus` is "Newest spans @ FOCUS"."""
+    name, _, matched = method.partition("@")
+    if matched:
+        return f"{_COMPARATORS.get(name, name)} @ {method_name(matched)}"
+    return NAMES.get(method, method)
 
 
 def order_of(method: str) -> tuple[int, int]:
-    """Return the sort key: rules first, then each FOCUS followed by the comparators with its token count."""
-    name, _, whose = method.partition("@")
-    lead = whose or name
-    place = _PLACES.index(lead) if lead in _PLACES else len(_PLACES)
-    return place, 1 + [*_COMPARATORS].index(name) if whose and name in _COMPARATORS else 0
+    """Sort rules first, then each FOCUS with the comparators that got its share of tokens behind it."""
+    name, _, matched = method.partition("@")
+    lead = matched or name
+    place = _ORDER.index(lead) if lead in _ORDER else len(_ORDER)
+    return place, 1 + [*_COMPARATORS].index(name) if matched and name in _COMPARATORS else 0

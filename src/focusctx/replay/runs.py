@@ -1,12 +1,14 @@
-"""Recorded runs, read from JSONL: one message list per line, bare or as the `messages` (or `input`) of an object."""
+"""Recorded runs, read from JSONL: one message list a line, bare or as the `messages` (or `input`) of an object."""
 
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from ..config import FocusConfig
@@ -14,9 +16,11 @@ from ..errors import BenchError, MessageError
 from ..pipeline.split import read_history
 from ..tokens import Counter
 from ..types import History, Message
-from ..wire import recognise
+from ..wire import Part, recognise
 
 _FIELDS = ("messages", "input")
+LONG, SHORT = 4096, 1024
+"""δ where nobody names one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,23 +28,23 @@ class Run:
     """One recorded run of an agent."""
 
     file: str
-    """The name of its file."""
+    """The name of the file it stands in."""
     id: str
-    """Its own id, or `line 7`; unique within a file."""
+    """Its own, or `line 7`; no two runs of a file share one."""
     messages: tuple[Message, ...]
     format: str
-    """The name of the wire format."""
+    """The wire format, by its name."""
 
     def __str__(self) -> str:
         return f"{self.file}, {self.id}"
 
     def history(self, messages: int | None = None) -> History:
-        """Return the history in its first `messages` messages, by default in all of them."""
+        """Return the history in the first `messages` messages, in all of them by default."""
         return read_history(self.messages[:messages], FocusConfig(), count, format=self.format)
 
 
 def read_runs(paths: Iterable[Path], limit: int | None = None) -> list[Run]:
-    """Read all runs in these files, and in the `.jsonl` files of these folders; only the first `limit` of each file."""
+    """Read all runs in these files and in the `.jsonl` files of these folders; of each file the first `limit`."""
     files = [file for path in paths for file in _files(path)]
     names = [file.name for file in files]
     if double := next((name for name in names if names.count(name) > 1), None):
@@ -54,8 +58,30 @@ def _counter() -> Counter:
 
 
 def count(text: str) -> int:
-    """Count the cl100k tokens of a text, cached: texts recur at every step and under every method."""
+    """Return the cl100k tokens of a text, remembered: the same texts come at every step and under every method."""
     return _counter().count(text)
+
+
+def part_tokens(part: Part) -> int:
+    """Return the tokens of one part of a message, as a budget counts them."""
+    return sum(map(count, part.counted)) + part.extra_tokens
+
+
+def budgets_for(runs: Sequence[Run], budget: int | None = None) -> dict[str, int]:
+    """Return δ for each file: the given one, else 4096, but 1024 for a file of short dialogues, which would never
+    reach that: one in which the user speaks again in most runs, and the median run has fewer than 4096 span tokens."""
+    files: defaultdict[str, list[Run]] = defaultdict(list)
+    for run in runs:
+        files[run.file].append(run)
+    if budget is not None:
+        return dict.fromkeys(files, budget)
+    return {file: _fitting([run.history() for run in some]) for file, some in files.items()}
+
+
+def _fitting(histories: Sequence[History]) -> int:
+    dialogues = sum(any(turn.after for turn in history.user_turns) for history in histories)
+    size = median(sum(span.tokens for span in history.spans) for history in histories)
+    return SHORT if 2 * dialogues > len(histories) and size < LONG else LONG
 
 
 def _files(path: Path) -> Sequence[Path]:
@@ -103,5 +129,5 @@ def _run(file: str, number: int, value: Any) -> Run:
         messages=tuple(messages),
         format=recognise(messages).name,
     )
-    run.history()  # so that an unreadable run is reported here, not during a replay
+    run.history()  # what cannot be read shows here, not in the middle of a replay
     return run

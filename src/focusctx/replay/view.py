@@ -1,4 +1,4 @@
-"""The contents of a view of a run: its tokens, its texts, and the facts they hold."""
+"""Read views of a run: their tokens, their texts, and which facts they hold."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ..types import History, Message
 from ..wire import wire_named
-from .runs import count
+from .runs import part_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +33,13 @@ class _Read:
 
 
 class Views:
-    """Reads views of one history. Its own messages are read once; others, made by a method, each time."""
+    """Reads views of one history. Messages of the history are read once; others, made by a method, as they come."""
 
     def __init__(self, history: History, facts: Collection[str]) -> None:
         self._wire = wire_named(history.format)
         self._facts = facts
         self._held: dict[str, frozenset[str]] = {}
-        self._messages = history.messages  # kept alive, so that their ids stay unique
+        self._messages = history.messages  # held, so that their ids stay theirs
         self._known = {id(message): self._read(message) for message in history.messages}
 
     def look(self, view: Sequence[Message]) -> Seen:
@@ -52,19 +52,19 @@ class Views:
         )
 
     def held(self, text: str) -> frozenset[str]:
-        """Return the facts that a text holds."""
+        """The facts that a text holds."""
         if text not in self._held:
             self._held[text] = frozenset(fact for fact in self._facts if fact in text)
         return self._held[text]
 
     def size(self, message: Message) -> int:
-        """Return all tokens of a message."""
+        """Tokens of a message, all of them."""
         read = self._known.get(id(message)) or self._read(message)
         return read.tokens + read.static
 
     def _read(self, message: Message) -> _Read:
         parts = self._wire.read(message, 0)
-        sizes = [(part.static, sum(map(count, part.counted)) + part.extra_tokens) for part in parts]
+        sizes = [(part.static, part_tokens(part)) for part in parts]
         texts = tuple(text for part in parts for text in (part.thought, part.action, part.text) if text)
         return _Read(
             tokens=sum(size for static, size in sizes if not static),

@@ -1,41 +1,23 @@
-"""A walk: go through a recorded run, step by step, under a method, as the agent would have gone.
+"""Walk through a recorded run, step by step, under a method, as the agent would have gone.
 
-Before every recorded turn the method gets the history so far and returns what to send. The facts that the recorded
-action then needed are looked up in that view.
+Before every recorded turn the method gets the history so far and says what to send. What the recorded action then
+needed is looked for in that view.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ..baselines.method import Compressed, Method
 from ..prices import Price
 from ..types import Message, Usage
 from .evidence import Action, Evidence
 from .money import calls_of
-from .record import StepRecord
+from .record import RunRecord, StepRecord
 from .view import Seen, Views
-
-
-@dataclass(frozen=True, slots=True)
-class Walked:
-    """The outcome of a run under a method."""
-
-    steps: tuple[StepRecord, ...]
-    events: int
-    failures: int
-    failure: str | None
-    unanswered: int
-    words_lost: int
-    peak: int
-    dependency: float
-    cost: float | None
-    cost_cached: float | None
-    usage: Usage
-    seconds: float
 
 
 class Walker:
@@ -47,7 +29,8 @@ class Walker:
         self._price = price
         self._views = Views(evidence.history, evidence.facts)
 
-    async def walk(self, method: Method) -> Walked:
+    async def walk(self, method: Method, draft: str = "", settings: Mapping[str, Any] | None = None) -> RunRecord:
+        """Return the record of this run under the method; `draft` and `settings` say how the method was made."""
         actions = self._evidence.actions
         sent: list[Compressed] = []
         began = time.perf_counter()
@@ -57,7 +40,14 @@ class Walker:
         seen = [self._views.look(one.messages) for one in sent]
         steps = tuple(map(self._step, actions, sent, seen))
         cost, cost_cached = self._costs([one.messages for one in sent])
-        return Walked(
+        run = self._evidence.run
+        return RunRecord(
+            file=run.file,
+            run=run.id,
+            method=method.name,
+            draft=draft,
+            budget=self._budget,
+            settings=settings or {},
             steps=steps,
             events=sum(step.event for step in steps),
             failures=sum(one.failure is not None for one in sent),
@@ -91,11 +81,11 @@ class Walker:
         )
 
     def _lost(self, action: Action, seen: Seen) -> frozenset[str]:
-        """Return the user's words and system prompts that are not in the view."""
+        """The user's words and system prompts that are not in the view."""
         return frozenset(Counter(self._evidence.words(action.messages)) - seen.texts)
 
     def _costs(self, views: Sequence[Sequence[Message]]) -> tuple[float | None, float | None]:
-        """Return the USD without a provider's cache, and with one."""
+        """USD without a provider's cache, and with one."""
         price = self._price
         if price is None:
             return None, None

@@ -45,7 +45,7 @@ headings unless the feedback asks otherwise. Answer with the whole new guideline
 
 
 class _Kind(NamedTuple):
-    """What a round asks about every run, and what the new guideline is to reach."""
+    """The question of a round about every run, and the aim of the new guideline."""
 
     analyse: str
     aim: str

@@ -53,7 +53,7 @@ S = TypeVar("S", bound=_Step)
 
 
 class Recorded(Protocol[S]):
-    """What is needed of the bench's record of a task."""
+    """The part of a bench record that is needed here."""
 
     @property
     def task(self) -> str: ...

@@ -18,7 +18,7 @@ HEADING = "[The steps so far, in short. This was written by a program to save ro
 
 @dataclass(frozen=True, slots=True)
 class Older:
-    """What is to be put in short."""
+    """The turns that a summary is to replace."""
 
     history: History
     before: str

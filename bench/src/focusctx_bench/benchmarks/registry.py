@@ -9,7 +9,7 @@ from types import ModuleType
 from focusctx.errors import ConfigError
 from focusctx.types import DraftModel
 
-from ..seams import Benchmark, Model, Options
+from ..protocols import Benchmark, Model, Options
 
 _MODULES = {
     "office": ".office",

@@ -51,8 +51,8 @@ the same.
 
 
 def add_to(commands: Commands) -> None:
-    told = "rerun the paper: benchmarks, methods, tables and figures"
-    parts = commands_of(parser_for(commands, "bench", told, "Rerun the paper's experiments on any model."))
+    summary = "rerun the paper: benchmarks, methods, tables and figures"
+    parts = commands_of(parser_for(commands, "bench", summary, "Rerun the paper's experiments on any model."))
     _add_run(parts)
     _add_report(parts)
     _add_tasks(parts)
@@ -132,14 +132,14 @@ def _add_benchmarks(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from .bench_run import run_job
+    from .run import run_job
 
     return run_job(arguments)
 
 
 def report(arguments: argparse.Namespace) -> int:
-    from ..report.document import document
     from ..report.write import write_report
+    from ..results.document import document
 
     return say_written(write_report(document(arguments.folder), report_folder(arguments), forms_of(arguments)))
 
@@ -148,7 +148,7 @@ def tasks(arguments: argparse.Namespace) -> int:
     from focusctx.cli.terminal import printable
 
     from ..benchmarks.registry import benchmark_from
-    from .bench_job import benchmarks_of
+    from .job_options import benchmarks_of
 
     for name, options in benchmarks_of(arguments).items():
         for task in benchmark_from(name, options).tasks():

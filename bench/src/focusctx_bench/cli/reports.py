@@ -1,4 +1,4 @@
-"""Options for report files, and the list of written files, shared by the commands that write reports."""
+"""Options of commands that write a report, and the lines that say what was written and what failed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,12 @@ import argparse
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from focusctx.cli.terminal import printable
+
+if TYPE_CHECKING:
+    from focusctx.jobs.tally import Tally
 
 FORMS = ("markdown", "latex", "html")
 
@@ -25,14 +31,14 @@ def report_folder(arguments: argparse.Namespace) -> Path:
     return folder
 
 
-def say_written(files: Iterable[Path], *, pictures: bool = True) -> int:
-    """The files on standard output, and on standard error what is missing for pictures; the exit code."""
-    from focusctx.cli.terminal import printable
-
-    from ..report.write import can_draw
-
+def say_written(files: Iterable[Path]) -> int:
+    """Name the written files on standard output; return the exit code."""
     for path in files:
         sys.stdout.write(f"{printable(str(path))}\n")
-    if pictures and not can_draw():
-        sys.stderr.write("focusctx: no pictures, they need an extra: pip install 'focusctx[bench]'\n")
     return 0
+
+
+def say_failures(tally: Tally) -> None:
+    """Say on standard error how many items failed, and why the last one did."""
+    if tally.failures:
+        sys.stderr.write(f"{tally.failures:,} failed; the last: {printable(tally.last_problem)}\n")

@@ -10,7 +10,7 @@ from focusctx.drafts.http import Endpoint
 from focusctx.types import Message
 
 from ..cost import priced_turn
-from ..seams import Turn
+from ..protocols import Turn
 from .anthropic_messages import message, request
 from .served import Server
 

@@ -11,7 +11,7 @@ from focusctx.drafts.http import Endpoint
 from focusctx.types import Message
 
 from ..cost import priced_turn
-from ..seams import Turn
+from ..protocols import Turn
 from .served import Server
 
 _KEPT = ("reasoning_content", "reasoning_details", "refusal")

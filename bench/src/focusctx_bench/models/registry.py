@@ -8,7 +8,7 @@ from focusctx.drafts.registry import draft_from
 from focusctx.errors import ConfigError
 
 from ..agent import SEED, TEMPERATURE
-from ..seams import Model
+from ..protocols import Model
 from .anthropic import AnthropicModel
 from .openai_compatible import OpenAICompatibleModel
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from focusctx.replay.sizes import size
 from focusctx.types import Message, Usage
 
-from ..seams import Turn
+from ..protocols import Turn
+from ..sizes import size
 
 _NUMBERED = re.compile(r"call_(\d+)$")
 
@@ -54,6 +54,6 @@ def _message(say: Say, last: int) -> Message:
 
 
 def _last_number(messages: Sequence[Message]) -> int:
-    """Of the calls in sight: ids go on from there, so none stands twice in a history."""
+    """Count the calls in sight: ids go on from there, so that none occurs twice in a history."""
     calls = (call for message in messages for call in message.get("tool_calls") or ())
     return max((int(match[1]) for call in calls if (match := _NUMBERED.match(str(call["id"])))), default=0)

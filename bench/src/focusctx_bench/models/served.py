@@ -14,7 +14,7 @@ from focusctx.drafts.http import BadRequest, Endpoint, open_session
 from focusctx.drafts.parameters import Rejected
 from focusctx.errors import DraftError, ModelError
 
-from ..seams import ContextTooLong
+from ..protocols import ContextTooLong
 
 TIMEOUT = 300.0
 """Seconds one answer may take."""

@@ -1,11 +1,14 @@
-"""A table before it has a form: what Markdown, LaTeX, HTML and the terminal are made from."""
+"""A table before it has a form: Markdown, LaTeX, HTML, CSV and the terminal are made from it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
+from focusctx.replay.intervals import Interval
+
+T = TypeVar("T")
 Better: TypeAlias = Literal["more", "less"]
 
 
@@ -13,11 +16,11 @@ Better: TypeAlias = Literal["more", "less"]
 class Column:
     name: str
     better: Better | None = None
-    """Which way is good, where one is: the best of such a column is marked."""
+    """Whether more or less is good; the best of such a column is marked."""
     group: str = ""
     """A heading over several columns."""
     optional: bool = False
-    """Whether it is left out when it would hold nothing, or nothing but zeros."""
+    """True to leave it out when it would hold nothing, or nothing but zeros."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ class Number:
 
     @property
     def in_paper(self) -> str | None:
-        """With the paper's own digits, where there are no more of them than here."""
+        """The paper's figure, with its own digits where there are no more of them than here."""
         return None if self.paper is None else f"{round(self.paper, max(self.digits, 2)):,.10g}"
 
     def _written(self, value: float) -> str:
@@ -54,14 +57,36 @@ class Number:
 Cell: TypeAlias = Number | str | None
 
 
+def cell_of(
+    figure: Interval | float | None,
+    digits: int = 2,
+    scale: float = 1.0,
+    *,
+    paper: float | None = None,
+    signed: bool = False,
+) -> Number | None:
+    """Return the cell of a figure, with its interval where it has one; None where there is no figure."""
+    if figure is None:
+        return None
+    if not isinstance(figure, Interval):
+        return Number(scale * figure, digits, paper=paper, signed=signed)
+    mean, low, high = (scale * value for value in figure)
+    return Number(mean, digits, low, high, paper, signed)
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     name: str
     cells: Sequence[Cell]
     ours: bool = False
-    """Whether this is FOCUS."""
+    """True for FOCUS."""
     baseline: bool = False
-    """Whether this is what the others are measured against; it is never the best."""
+    """True for what the others are measured against; it is never the best."""
+
+    @property
+    def has_paper(self) -> bool:
+        """True if the paper has a figure for some cell."""
+        return any(isinstance(cell, Number) and cell.in_paper is not None for cell in self.cells)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +97,10 @@ class Table:
     columns: Sequence[Column]
     rows: Sequence[Row]
     stub: str = "Method"
-    """What the first column names."""
+    """Heading of the first column."""
 
     def best(self) -> set[tuple[int, int]]:
-        """Row and column of the best number of each column that has one, ties included."""
+        """Return row and column of the best number of each column that has one, ties included."""
         found = set()
         for place, column in enumerate(self.columns):
             numbers = {
@@ -98,6 +123,17 @@ class Table:
         ]
         rows = [replace(row, cells=[row.cells[place] for place in told]) for row in self.rows]
         return replace(self, columns=[self.columns[place] for place in told], rows=rows)
+
+
+RowOf: TypeAlias = Callable[[T, Sequence[Cell]], Row]
+Fields: TypeAlias = Sequence[tuple[Column, Callable[[T], Cell]]]
+"""Columns of a table, each with the function that makes its cells."""
+
+
+def table_of(key: str, title: str, note: str, fields: Fields[T], *, things: Iterable[T], row: RowOf[T]) -> Table:
+    """Return a table with a row for each thing; optional columns without content are left out."""
+    rows = [row(thing, [cell(thing) for _, cell in fields]) for thing in things]
+    return Table(key, title, note, [column for column, _ in fields], rows).without_empty_columns()
 
 
 def _says_something(cell: Cell) -> bool:

@@ -3,7 +3,7 @@
 from focusctx.replay.record import RunRecord, StepRecord
 from focusctx.types import Usage
 from focusctx_bench.replay.ablations.budgets import figures, recall, swept, tables
-from focusctx_bench.report.figures import drawn
+from focusctx_bench.report.drawing import drawn
 from focusctx_bench.report.table import Number
 
 

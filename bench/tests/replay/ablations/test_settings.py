@@ -7,21 +7,20 @@ import pytest
 from focusctx.baselines.embedders import embedder_from
 from focusctx.config import FocusConfig
 from focusctx.replay.evidence import Evidence
-from focusctx.replay.points import Point, points_of
 from focusctx.replay.runs import read_runs
-from focusctx.replay.sketches import Recorded, Sketches
-from focusctx_bench.replay.ablations.outcomes import judge
-from focusctx_bench.replay.ablations.settings import judge_all
+from focusctx_bench.replay.ablations.settings import judge, judge_variants
 from focusctx_bench.replay.ablations.settings_report import by_group, figures, tables
 from focusctx_bench.replay.ablations.variants import GROUPS, Variant, variants
+from focusctx_bench.replay.points import Point, points_of
+from focusctx_bench.replay.sketches import PointSketches, read_sketches
 from focusctx_bench.report.table import Number
 from replay.logs import long_run
 
 SHARED = Path(__file__).parents[5] / "shared"
 
 
-def recorded(point: Point, *cited: str) -> Recorded:
-    return Recorded.at(point, (f"Step: go on | Depends on: [{labels}]" for labels in cited))
+def recorded(point: Point, *cited: str) -> PointSketches:
+    return PointSketches.at(point, (f"Step: go on | Depends on: [{labels}]" for labels in cited))
 
 
 @pytest.fixture
@@ -71,7 +70,7 @@ async def test_groups_of_sketches_are_averaged_and_too_few_are_no_outcome(point:
 
 
 async def test_a_draft_that_fails_leaves_everything(point: Point) -> None:
-    nonsense = Recorded(
+    nonsense = PointSketches(
         file=point.file, id=point.run, messages=point.messages, spans=1, budget=point.budget, replies=("no",) * 3
     )
     outcome = await judge(Variant("N", "N = 3", FocusConfig.paper()), point, nonsense, embedder_from("words"))
@@ -81,12 +80,11 @@ async def test_a_draft_that_fails_leaves_everything(point: Point) -> None:
 
 @pytest.mark.skipif(not (SHARED / "sketches").is_dir(), reason="the recorded sketches are not here")
 def test_the_recorded_sketches_give_the_known_figures() -> None:
-    sketches = list(Sketches(SHARED / "sketches" / "sketches.jsonl"))
+    sketches = read_sketches(SHARED / "sketches" / "sketches.jsonl")
     small = [one for one in sketches if one.file.startswith("swebench_deepseek")]
     runs = read_runs([SHARED / "trajectories" / "swebench_deepseek.jsonl"])
-    seen: list[tuple[int, int, str | None]] = []
-    judged = judge_all(runs, small, 1, lambda *told: seen.append(told))
-    assert seen[-1] == (len(small), len(small), None)
+    judged, tally = judge_variants(runs, small, 1, lambda _: None)
+    assert (tally.done, tally.failures) == ({"runs": len(small)}, 0)
     names = {(variant.group, variant.name): judged.get(number, []) for number, variant in enumerate(variants())}
     paper = names["FOCUS-O against FOCUS-D", "FOCUS-D"]
     assert len(paper) == len(small) == 8

@@ -6,8 +6,7 @@ import pytest
 
 from focusctx.types import Reply
 from focusctx_bench.replay.study.convergence import converge
-from focusctx_bench.replay.study.spread import BINS, spread_in_groups, spread_of
-from focusctx_bench.replay.study.votes import Votes, read_votes
+from focusctx_bench.replay.study.votes import BINS, Votes, read_votes, spread_in_groups, spread_of
 
 
 def drawn(chances: dict[int, float], sketches: int, seed: int = 1) -> Votes:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from focusctx.errors import BenchError
 from focusctx_bench.replay.study.divergence import action_divergence, hindsight, kl, plan_divergence, sampled_curve
-from focusctx_bench.replay.study.likelihoods import Kind, Likelihoods, Text, read_likelihoods, to_line
+from focusctx_bench.replay.study.likelihoods import Kind, Likelihoods, Text, likelihood_file
 
 TEXTS = (
     Text(Kind.ACTION, "open a", 2),
@@ -70,12 +70,12 @@ def test_the_sampled_divergence_comes_to_the_exact_one() -> None:
 
 
 def test_lines_come_back_as_they_were(tmp_path: Path) -> None:
-    path = tmp_path / "likelihoods.jsonl"
-    path.write_text(f"{to_line(SCORED)}\n{to_line(SCORED)[:50]}")
-    [again] = read_likelihoods(path)  # the line that was cut short is passed over
+    file = likelihood_file(tmp_path / "likelihoods.jsonl")
+    file.add(SCORED)
+    [again] = file
     assert again.texts == SCORED.texts
     assert again.full == pytest.approx(SCORED.full, abs=1e-5)
     assert again.without.keys() == SCORED.without.keys()
-    path.write_text('{"file": 1}\n{}\n')
+    file.path.write_text('{"file": 1}\n{}\n')
     with pytest.raises(BenchError, match="line 1"):
-        list(read_likelihoods(path))
+        list(file)

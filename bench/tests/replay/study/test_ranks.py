@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from focusctx_bench.replay.study.ranks import auc, jaccard, log_log_slope, overlap, ranks, spearman, top
+from focusctx_bench.replay.study.ranks import auc, jaccard, log_log_slope, overlap, spearman, top
 
 SETS = st.frozensets(st.integers(1, 8))
 NUMBERS = st.lists(st.integers(0, 5).map(float), min_size=2, max_size=12)
@@ -25,10 +25,6 @@ def test_likeness_is_mutual_and_whole_only_for_equals(left: frozenset[int], righ
     assert (jaccard(left, right) == 1) == (left == right)
     both = overlap(left, right)
     assert both is None or both >= jaccard(left, right)
-
-
-def test_equal_numbers_share_their_places() -> None:
-    assert ranks([10, 30, 10, 20]) == [1.5, 4, 1.5, 3]
 
 
 def test_spearman_by_hand() -> None:

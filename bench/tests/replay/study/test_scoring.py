@@ -8,13 +8,13 @@ import pytest
 
 from focusctx.errors import DraftError
 from focusctx.replay.evidence import Evidence
-from focusctx.replay.points import Point, points_of
 from focusctx.types import Prompt, Reply
 from focusctx_bench.local_models.likelihood import Scored
+from focusctx_bench.replay.points import Point, points_of
 from focusctx_bench.replay.study.divergence import action_divergence, hindsight
 from focusctx_bench.replay.study.elicit import plan_prompt, read_actions, vocabulary, vocabulary_prompt
-from focusctx_bench.replay.study.events import at_stake, choose, place_of
-from focusctx_bench.replay.study.likelihoods import Kind, read_likelihoods
+from focusctx_bench.replay.study.events import at_stake, choose
+from focusctx_bench.replay.study.likelihoods import Kind, likelihood_file
 from focusctx_bench.replay.study.scoring import Amounts, score_points
 from replay.logs import long_run
 
@@ -48,13 +48,13 @@ def points() -> list[Point]:
     return [points_of(Evidence(long_run(id=f"run {n}")), 300, (1,))[0] for n in range(3)]
 
 
-async def test_the_span_that_gave_the_id_is_the_useful_one(points: list[Point], tmp_path: Path) -> None:
-    model, path, seen = Literal(), tmp_path / "new" / "likelihoods.jsonl", []
-    await score_points(model, points, path, Amounts(actions=4), lambda *told: seen.append(told))
-    scored = {one.place: one for one in read_likelihoods(path)}
-    assert scored.keys() == {place_of(point) for point in points}
-    assert seen[-1] == (3, 3, None)
-    one = scored[place_of(points[0])]
+def test_the_span_that_gave_the_id_is_the_useful_one(points: list[Point], tmp_path: Path) -> None:
+    model, file = Literal(), likelihood_file(tmp_path / "new" / "likelihoods.jsonl")
+    tally = score_points(model, points, file, Amounts(actions=4), lambda _: None)
+    scored = {one.place: one for one in file}
+    assert scored.keys() == {point.place for point in points}
+    assert tally.done == {"likelihoods": 3}
+    one = scored[points[0].place]
     assert one.model == "transformers:literal"
     assert sorted(one.without) == at_stake(points[0])
     assert [text.text for text in one.texts if text.kind == Kind.ACTION] == [f"use key_000{k}" for k in (1, 2, 3, 4)]
@@ -67,27 +67,25 @@ async def test_the_span_that_gave_the_id_is_the_useful_one(points: list[Point], 
     assert key == f"key_{points[0].history.newest + 1 - 3:04}"
 
 
-async def test_a_stopped_pass_goes_on(points: list[Point], tmp_path: Path) -> None:
-    model, path = Literal(), tmp_path / "likelihoods.jsonl"
-    await score_points(model, points[:2], path, Amounts(), lambda *_: None)
+def test_a_stopped_pass_goes_on(points: list[Point], tmp_path: Path) -> None:
+    model, file = Literal(), likelihood_file(tmp_path / "likelihoods.jsonl")
+    score_points(model, points[:2], file, Amounts(), lambda _: None)
     before = model.scored
-    with path.open("a") as file:
-        file.write('{"file": "log.js')
-    seen: list[tuple[int, int, str | None]] = []
-    await score_points(model, points, path, Amounts(), lambda *told: seen.append(told))
+    with file.path.open("a") as end:
+        end.write('{"file": "log.js')
+    tally = score_points(model, points, file, Amounts(), lambda _: None)
     assert model.scored == before * 3 // 2
-    assert seen == [(2, 3, None), (3, 3, None)]
-    assert len(list(read_likelihoods(path))) == 3
+    assert (tally.before, tally.done) == ({"likelihoods": 2}, {"likelihoods": 1})
+    assert len(list(file)) == 3
 
 
-async def test_one_event_that_fails_costs_no_other(points: list[Point], tmp_path: Path) -> None:
-    path = tmp_path / "likelihoods.jsonl"
-    seen: list[tuple[int, int, str | None]] = []
+def test_one_event_that_fails_costs_no_other(points: list[Point], tmp_path: Path) -> None:
+    file = likelihood_file(tmp_path / "likelihoods.jsonl")
     odd = points_of(Evidence(long_run(14, id="odd")), 600, (1,))[0]
     model = Literal(failing=f"key_{odd.history.newest:04}")
-    await score_points(model, [*points, odd], path, Amounts(), lambda *told: seen.append(told))
-    assert len(list(read_likelihoods(path))) == 3
-    assert [problem for *_, problem in seen if problem] == [f"{odd}: out of memory"]
+    tally = score_points(model, [*points, odd], file, Amounts(), lambda _: None)
+    assert len(list(file)) == 3
+    assert (tally.failures, tally.last_problem) == (1, f"{odd}: out of memory")
 
 
 @pytest.mark.parametrize(

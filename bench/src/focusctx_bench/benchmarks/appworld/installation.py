@@ -9,7 +9,7 @@ from pathlib import Path
 
 from focusctx.errors import BenchError, ConfigError
 
-from ...seams import Options, Task
+from ...protocols import Options, Task
 
 VARIABLE, PYTHON = "FOCUSCTX_APPWORLD", "FOCUSCTX_APPWORLD_PYTHON"
 DIFFICULTIES = {1: "easy", 2: "medium", 3: "hard"}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from focusctx.errors import ConfigError
 
-from ...seams import Options
+from ...protocols import Options
 
 
 def check_settings(name: str, options: Options, known: Sequence[str]) -> None:

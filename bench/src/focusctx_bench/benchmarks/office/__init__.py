@@ -9,7 +9,7 @@ from __future__ import annotations
 from focusctx.errors import ConfigError
 
 from ...models.scripted import FunctionModel
-from ...seams import Options
+from ...protocols import Options
 from .clerk import decide
 from .clerk.planner import PlannerDraft
 from .environment import DEFAULT_TASKS, Office

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...seams import Score, Task, ToolCall
+from ...protocols import Score, Task, ToolCall
 from . import apps as apps  # noqa: PLC0414 -- importing it makes the tools
 from .tasks import STEP_LIMITS, Assignment, difficulty_of, make
 from .tool import TOOLS

@@ -13,7 +13,7 @@ from typing import Any
 
 from focusctx.errors import BenchError, ConfigError
 
-from ...seams import Options, Task
+from ...protocols import Options, Task
 
 VARIABLE = "FOCUSCTX_OFFICEBENCH"
 _HOW = (

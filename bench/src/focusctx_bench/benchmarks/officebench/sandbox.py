@@ -17,7 +17,7 @@ from pathlib import Path
 
 from focusctx.errors import BenchError, ConfigError
 
-from ...seams import Options
+from ...protocols import Options
 from .checkout import Checkout
 
 PYTHON = "FOCUSCTX_OFFICEBENCH_PYTHON"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from focusctx.errors import BenchError
 
 from ...models.scripted import FunctionModel
-from ...seams import Options
+from ...protocols import Options
 from .data import groups_from, passages_from, questions_from
 from .environment import EightQuestions
 from .reader import decide

@@ -14,7 +14,7 @@ from focusctx.errors import ConfigError
 from focusctx.types import Message, Usage
 
 from ...models.registry import model_from
-from ...seams import Model, Options, Score, Task, ToolCall
+from ...protocols import Model, Options, Score, Task, ToolCall
 from ..foreign.settings import check_settings
 from ..foreign.worker import SERVING, Worker
 from .checkout import Checkout

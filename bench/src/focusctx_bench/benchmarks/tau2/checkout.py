@@ -12,7 +12,7 @@ from typing import Any
 
 from focusctx.errors import BenchError, ConfigError
 
-from ...seams import Options
+from ...protocols import Options
 from .airline_db import rebuild
 
 DOMAINS = ("retail", "airline", "telecom")

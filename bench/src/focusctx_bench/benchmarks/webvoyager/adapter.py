@@ -2,20 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 from focusctx.errors import BenchError, ConfigError
 
 from ...models.registry import model_from
-from ...seams import Model, Options, Score, Task, ToolCall
+from ...protocols import Model, Options, Score, Task, ToolCall
 from ..foreign.settings import check_settings
 from .browser import SharedBrowser, host_of
 from .judge import judge
 from .tasks import tasks_from
-from .tools import ANSWER, TOOLS
 from .window import Patience, Refused, Window
+
+ANSWER = "answer"
+_NUMBER = {"type": "integer", "description": "the number in brackets before an element"}
+
+
+def _definition(name: str, description: str, optional: Sequence[str] = (), **parameters: Any) -> Mapping[str, Any]:
+    schema = {
+        "type": "object",
+        "properties": parameters,
+        "required": [parameter for parameter in parameters if parameter not in optional],
+        "additionalProperties": False,
+    }
+    return {"type": "function", "function": {"name": name, "description": description, "parameters": schema}}
+
+
+TOOLS: Sequence[Mapping[str, Any]] = (
+    _definition("click", "Click a link, a button or another numbered element.", number=_NUMBER),
+    _definition(
+        "type",
+        "Put text into a field in place of what it holds, or choose the option of a select by its words.",
+        optional=("submit",),
+        number=_NUMBER,
+        text={"type": "string"},
+        submit={"type": "boolean", "description": "whether to press Enter afterwards"},
+    ),
+    _definition(
+        "scroll", "See the next or the previous part of the page.", direction={"type": "string", "enum": ["down", "up"]}
+    ),
+    _definition("back", "Go back to the page before."),
+    _definition("goto", "Open a web address.", url={"type": "string"}),
+    _definition(ANSWER, "Give the answer, which ends the task.", text={"type": "string"}),
+)
+
 
 SYSTEM = (
     "You do tasks on websites, in a browser that shows you pages as text. What can be clicked or filled in has a "

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from focusctx.types import Message, Usage
 
-from ...seams import Model
+from ...protocols import Model
 
 SYSTEM = (
     "You judge the work of an agent that used a website. You get the task, the agent's answer and the text of the "

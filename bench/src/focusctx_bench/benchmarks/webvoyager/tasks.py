@@ -9,7 +9,7 @@ from pathlib import Path
 
 from focusctx.errors import BenchError, ConfigError
 
-from ...seams import Options, Task
+from ...protocols import Options, Task
 from .window import is_web
 
 VARIABLE = "FOCUSCTX_WEBVOYAGER"

@@ -6,7 +6,6 @@ budgets can only be compared over the same actions.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -15,14 +14,20 @@ from typing import TYPE_CHECKING
 from focusctx.replay.intervals import Interval, bootstrap
 from focusctx.replay.record import RunRecord
 
-from ...report.figures import Figure, Theme
-from ...report.table import Column, Number, Row, Table
+from ...report.drawing import (
+    EVENTS_NOTE,
+    MARKERS,
+    Figure,
+    Theme,
+    bars,
+    count_events,
+    events_per_step,
+    label_events,
+)
+from ...report.table import Column, Number, Row, Table, cell_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-_GROUPS = 20
-"""Steps are drawn in at most so many groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +38,7 @@ class Swept:
     method: str
     draft: str
     at: Mapping[int, Sequence[RunRecord]]
-    """The same runs at every budget."""
+    """Records by budget, of equal runs at every budget."""
 
     @property
     def name(self) -> str:
@@ -57,7 +62,7 @@ def swept(records: Iterable[RunRecord]) -> list[Swept]:
 
 
 def recall(record: RunRecord) -> float | None:
-    """Of the facts that the run's actions needed, the share that stood in the view; None where none was."""
+    """Return the share of needed facts that was in the view; None where none was needed."""
     needed = sum(step.needed for step in record.steps)
     return sum(step.there for step in record.steps) / needed if needed else None
 
@@ -84,8 +89,8 @@ def _table(file: str, found: Sequence[Swept]) -> Table:
                 Row(
                     f"{one.name}, δ = {budget:,}",
                     [
-                        None if kept is None else Number(kept.mean, 3, kept.low, kept.high),
-                        Number(peak.mean / 1000, 2, peak.low / 1000, peak.high / 1000),
+                        cell_of(kept, 3),
+                        cell_of(peak, 2, 1e-3),
                         Number(fmean(record.dependency for record in records) / 1e6, 2),
                         Number(fmean(record.events for record in records), 1),
                         Number(100 * _events_per_step(records), 1),
@@ -120,8 +125,8 @@ def _front(file: str, found: Sequence[Swept]) -> Figure:
             peaks = [fmean(record.peak for record in one.at[budget]) / 1000 for budget in kept]
             axes.errorbar(
                 peaks, [share.mean for share in kept.values()],
-                yerr=[[s.mean - s.low for s in kept.values()], [s.high - s.mean for s in kept.values()]],
-                color=theme.colours[number % len(theme.colours)], marker="oDs^vPX*"[number % 8], capsize=2.5,
+                yerr=bars([*kept.values()]),
+                color=theme.colours[number % len(theme.colours)], marker=MARKERS[number % 8], capsize=2.5,
                 linewidth=1.5, label=one.name,
             )  # fmt: skip
             for budget, peak in zip(kept, peaks, strict=True):
@@ -141,32 +146,16 @@ def _front(file: str, found: Sequence[Swept]) -> Figure:
 def _events(file: str, one: Swept) -> Figure:
     def draw(axes: Axes, theme: Theme) -> None:
         for number, (budget, records) in enumerate(one.at.items()):
-            places, shares = _by_step(records)
+            events = ([(place, step.event) for place, step in enumerate(record.steps, 1)] for record in records)
             axes.plot(
-                places, shares, color=theme.colours[number % len(theme.colours)], marker="oDs^vPX*"[number % 8],
+                *events_per_step(count_events(events), len(records)),
+                color=theme.colours[number % len(theme.colours)], marker=MARKERS[number % 8],
                 markersize=5, label=f"δ = {budget:,}",
             )  # fmt: skip
-        axes.set_xlabel("step")
-        axes.set_ylabel("events per 100 steps")
-        axes.set_xlim(left=0)
-        axes.set_ylim(bottom=0)
+        label_events(axes)
         axes.legend(fontsize=9, loc="lower left", bbox_to_anchor=(0, 1), ncols=4)
 
-    note = "Over the runs that got that far, in groups of steps; not drawn where fewer than five or a tenth did."
-    return Figure(f"events-{_plain(file)}", f"Events by step, {one.name}, {file}", note, draw)
-
-
-def _by_step(records: Sequence[RunRecord]) -> tuple[list[float], list[float]]:
-    """The middle of each group of steps, and the events per 100 steps in it, as far as enough runs got."""
-    lengths = sorted((len(record.steps) for record in records), reverse=True)
-    reached = lengths[max(math.ceil(0.1 * len(records)), min(5, len(records))) - 1]
-    width = max(1, math.ceil(reached / _GROUPS))
-    places, shares = [], []
-    for first in range(0, reached, width):
-        seen = [step.event for record in records for step in record.steps[first : first + width]]
-        places.append(first + (width + 1) / 2)
-        shares.append(100 * sum(seen) / len(seen))
-    return places, shares
+    return Figure(f"events-{_plain(file)}", f"Events by step, {one.name}, {file}", EVENTS_NOTE, draw)
 
 
 def _plain(file: str) -> str:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from focusctx.replay.intervals import Interval, bootstrap
 
-from ...report.figures import Figure, Theme
-from ...report.table import Cell, Column, Number, Row, Table
-from .outcomes import Outcome
+from ...report.drawing import MARKERS, Figure, Theme
+from ...report.table import Cell, Column, Number, Row, Table, cell_of
+from .settings import Outcome
 from .variants import GROUPS, Variant
 
 if TYPE_CHECKING:
@@ -62,9 +62,9 @@ def _cells(outcomes: Sequence[Outcome], base: Sequence[Outcome] | None, is_base:
     if base is not None and not is_base:
         against = [_difference(asked, base, _recall), _difference(outcomes, base, _left)]
     return [
-        _number(_over_runs(asked, _recall)),
+        cell_of(_over_runs(asked, _recall), 3),
         Number(fmean(outcome.complete for outcome in asked)),
-        _number(_over_runs(outcomes, _left)),
+        cell_of(_over_runs(outcomes, _left), 3),
         Number(fmean(outcome.newest for outcome in asked)),
         Number(fmean(outcome.masking for outcome in asked)),
         *against,
@@ -97,12 +97,7 @@ def _difference(outcomes: Sequence[Outcome], base: Sequence[Outcome], value: Cal
             runs.setdefault(outcome.place[:2], []).append(value(outcome) - at_base[outcome.place])
     if not runs:
         return None
-    found = bootstrap([fmean(values) for values in runs.values()])
-    return Number(found.mean, 3, found.low, found.high, signed=True)
-
-
-def _number(interval: Interval) -> Number:
-    return Number(interval.mean, 3, interval.low, interval.high)
+    return cell_of(bootstrap([fmean(values) for values in runs.values()]), 3, signed=True)
 
 
 def _front(found: Found) -> Figure:
@@ -113,7 +108,7 @@ def _front(found: Found) -> Figure:
             shown = {name: [one for one in outcomes if one.needed] for name, outcomes in rows.items()}
             x = [100 * fmean(one.left for one in outcomes) for outcomes in shown.values()]
             y = [100 * fmean(one.recall for one in outcomes) for outcomes in shown.values()]
-            axes.scatter(x, y, color=theme.colours[number], marker="oDs^vP"[number], s=34, label=group, zorder=3)
+            axes.scatter(x, y, color=theme.colours[number], marker=MARKERS[number], s=34, label=group, zorder=3)
         every = [outcomes for rows in found.values() for outcomes in rows.values()]
         for name, marker in (("newest", "x"), ("masking", "+")):
             points = sorted(

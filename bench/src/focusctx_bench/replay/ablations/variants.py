@@ -1,4 +1,4 @@
-"""What is varied: N, τ, FOCUS-O or FOCUS-D, and every switch beyond the paper, on top of it and off the default."""
+"""Variants of FOCUS: N, τ, FOCUS-O or FOCUS-D, and every switch beyond the paper, on top of it and off the default."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from focusctx.config import FocusConfig
-from focusctx.replay.points import Point
+
+from ..points import Point
 
 ROLLOUTS = (1, 3, 5, 10)
 THRESHOLDS = (0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
@@ -22,7 +23,7 @@ GROUPS = {
     "Switches on top of the paper": PAPER,
     "Switches off the default": SHIPPED,
 }
-"""What is varied together, and the row that the others are held against."""
+"""Groups of variants, and the row that the others of a group are compared with."""
 
 
 @dataclass(frozen=True, slots=True)

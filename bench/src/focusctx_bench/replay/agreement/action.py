@@ -1,4 +1,4 @@
-"""What an assistant turn does, and how far two of them do the same.
+"""The action of an assistant turn, and how far two actions agree.
 
 An action is its tools, in order, and the values it gives them. Of a shell command the tool is the program it runs, and
 the values are its words; a turn that calls nothing and runs nothing speaks, and its values are its words. Thoughts
@@ -38,18 +38,18 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Of one action with another; each between 0 and 1."""
+    """Agreement of two actions; each figure is between 0 and 1."""
 
     exact: float
-    """The same tools with the same values, in the same order; white space aside."""
+    """1 if tools and values are equal, in order; white space aside."""
     tool: float
-    """The same tools in the same order."""
+    """1 if the tools are equal, in order."""
     arguments: float
-    """What the two have in common of their values: 2·|A ∩ B| / (|A| + |B|), each value as often as it occurs."""
+    """Share of values in common: 2·|A ∩ B| / (|A| + |B|), each value as often as it occurs."""
 
 
 def action_of(message: Message) -> Action:
-    """What a Chat Completions assistant message does."""
+    """Return the action of a Chat Completions assistant message."""
     calls = [call["function"] for call in message.get("tool_calls") or ()]
     if calls:
         read = [_called(str(call["name"]), call.get("arguments")) for call in calls]

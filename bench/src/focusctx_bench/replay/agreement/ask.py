@@ -1,24 +1,23 @@
-"""Asking a model for its next turn at every point, under every view; what was answered before is not asked again."""
+"""Ask a model for its next turn at every point, under every view; what was answered before is not asked again."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from focusctx.errors import ModelError
-from focusctx.replay.methods import Setup
-from focusctx.replay.points import Point
+from focusctx.jobs.engines import InProcess
+from focusctx.jobs.records import RecordFile
+from focusctx.jobs.runner import Runner, Watch
+from focusctx.jobs.tally import Meter, Tally
+from focusctx.replay.methods import ReplaySettings
 from focusctx.types import Message
 
-from ...seams import Model
-from .answers import AGAIN, RECORDED, Answers
+from ...protocols import Model
+from .answers import AGAIN, RECORDED, Answer
 from .tools import Tool
 from .views import View, recorded_turn
-
-Watch = Callable[[int, int, str | None], None]
-"""Told how many requests are over, of how many, and what went wrong with the last of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,66 +27,54 @@ class Request:
     messages: Sequence[Message]
     views: tuple[View, ...]
 
+    def __str__(self) -> str:
+        return str(self.views[0].point)
+
 
 def requests(views: Sequence[View]) -> list[Request]:
-    """Each prompt once for a point, save that of `again`. Short ones first: a batch is padded to its longest prompt."""
+    """Return each prompt once for a point, save that of `again`; the shortest first, as a batch is padded to its
+    longest prompt."""
     found: dict[tuple[object, ...], list[View]] = {}
     for view in views:
-        told = json.dumps(view.messages, sort_keys=True)
-        place = view.point.file, view.point.run, view.point.messages
-        found.setdefault((*place, view.method == AGAIN, told), []).append(view)
+        text = json.dumps(view.messages, sort_keys=True)
+        found.setdefault((*view.point.place, view.method == AGAIN, text), []).append(view)
     made = [Request(some[0].messages, tuple(some)) for some in found.values()]
     return sorted(made, key=lambda request: request.views[0].tokens)
 
 
-async def ask(
+def ask_all(
     model: Model,
     views: Sequence[View],
-    answers: Answers,
+    answers: RecordFile[Answer],
     *,
-    setup: Setup,
+    settings: ReplaySettings,
     tools: Mapping[str, Sequence[Tool]],
     at_once: int,
     watch: Watch,
-) -> int:
-    """The turns of the model, with those of the recorded agent beside them; how many requests failed.
+) -> Tally:
+    """Record the turns of the model, and those of the recorded agent beside them.
 
     `tools` are those of each file. What failed is asked again by the next call.
     """
-    known = answers.open()
+    known = answers.latest()
 
     def is_new(view: View) -> bool:
-        return view.answer(setup, model.name, {}).key not in known
+        return view.answer(settings, model.name, {}).key not in known
 
-    for point in _points(views):
+    for point in {view.point.place: view.point for view in views}.values():
         turn = recorded_turn(point)
         view = View(point, RECORDED, (), 0, 0)
         if turn is not None and is_new(view):
-            answers.add(view.answer(setup, model.name, turn))
-    todo = requests([view for view in views if is_new(view)])
-    places = asyncio.Semaphore(at_once)
-    over = failed = 0
-
-    async def one(request: Request) -> None:
-        nonlocal over, failed
-        problem = None
-        async with places:
-            try:
-                turn = await model.answer(request.messages, tools[request.views[0].point.file])
-            except ModelError as error:
-                problem = f"{request.views[0].point}: {error}"
-            else:
-                for view in request.views:
-                    answers.add(view.answer(setup, model.name, turn.message))
-        over += 1
-        failed += problem is not None
-        watch(over, len(todo), problem)
-
-    async with asyncio.TaskGroup() as group:
-        for request in todo:
-            group.create_task(one(request))
-    return failed
+            answers.add(view.answer(settings, model.name, turn))
+    work = partial(_ask, model, settings, tools)
+    runner = Runner(
+        InProcess(at_once), work, lambda made: answers.add(*made), part=lambda _: "answers", watch=watch
+    )  # fmt: skip
+    return runner.run_all(requests([view for view in views if is_new(view)]))
 
 
-def _points(views: Sequence[View]) -> list[Point]:
-    return list({id(view.point): view.point for view in views}.values())
+async def _ask(
+    model: Model, settings: ReplaySettings, tools: Mapping[str, Sequence[Tool]], request: Request, _: Meter
+) -> list[Answer]:
+    turn = await model.answer(request.messages, tools[request.views[0].point.file])
+    return [view.answer(settings, model.name, turn.message) for view in request.views]

@@ -1,4 +1,4 @@
-"""From answers to how far a model's next actions agree, with intervals by bootstrap over runs.
+"""Agreement of a model's next actions, from its answers, with intervals by bootstrap over runs.
 
 A run's points count together: its figure is their mean, and every figure here is a mean over runs.
 """

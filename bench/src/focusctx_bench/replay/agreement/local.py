@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from focusctx.errors import DraftError, ModelError
-from focusctx.replay.files import short_name
+from focusctx.replay.methods import short_name
 from focusctx.types import DraftModel, History, Message, Prompt
 from focusctx.wire.chat_completions import SYSTEM_ROLES
 
-from ...seams import Turn
+from ...protocols import Turn
 
 _TOOLS = """
 # Tools
@@ -41,7 +41,7 @@ _KINDS = ("transformers", "llama-cpp")
 
 
 def runs_here(name: str) -> bool:
-    """Whether a draft of that name is a model in this process."""
+    """Return True if a draft of that name is a model in this process."""
     return name.partition(":")[0] in _KINDS
 
 

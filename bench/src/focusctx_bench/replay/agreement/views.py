@@ -1,4 +1,4 @@
-"""What each method would have the agent read at a point: one event over the full history, comparators included."""
+"""The views of a point: what each method, comparators included, would have the agent read there."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from focusctx.baselines.method import Method
+from focusctx.jobs.tally import Meter
 from focusctx.replay.matched import COMPARATORS, comparator
-from focusctx.replay.methods import FOCUS, Setup, Workshop
-from focusctx.replay.points import Point
-from focusctx.replay.sketches import Recorded
+from focusctx.replay.methods import FOCUS, Methods, ReplaySettings, close_method
 from focusctx.types import Message
 
+from ..judge import make_method
+from ..points import Point
+from ..sketches import PointSketches
 from .action import SAYS, action_of
 from .answers import AGAIN, FULL, RECORDED, Answer
 
@@ -30,17 +32,17 @@ class View:
     left: int
     """Tokens of spans."""
 
-    def answer(self, setup: Setup, model: str, turn: Message) -> Answer:
-        point, told = self.point, self.method not in (FULL, AGAIN, RECORDED)
+    def answer(self, settings: ReplaySettings, model: str, turn: Message) -> Answer:
+        point, compressed = self.point, self.method not in (FULL, AGAIN, RECORDED)
         return Answer(
             file=point.file,
             run=point.run,
             messages=point.messages,
             model=model,
             method=self.method,
-            draft=setup.draft_of(self.method) if told else "",
+            draft=settings.draft_of(self.method) if compressed else "",
             budget=point.budget,
-            settings=setup.settings_of(self.method) if told else {},
+            settings=settings.settings_of(self.method) if compressed else {},
             history_tokens=point.history.tokens,
             sent_tokens=self.tokens,
             span_tokens=point.span_tokens,
@@ -49,22 +51,21 @@ class View:
         )
 
 
-async def views_at(point: Point, workshop: Workshop, recorded: Sequence[Recorded]) -> list[View]:
-    """The full history twice, then every method with the comparators that go with it. One that failed has no view."""
-    setup, run = workshop.setup, point.evidence.run
+async def views_at(methods: Methods, recorded: Sequence[PointSketches], point: Point, _: Meter) -> list[View]:
+    """Return the full history twice, then the view of every method with its comparators. One that failed has none."""
+    settings = methods.settings
     found = [_view(point, name, point.sent) for name in (FULL, AGAIN)]
-    for name in setup.methods:
+    for name in settings.methods:
         if name == FULL:
             continue
-        method = workshop.method(name, run, point.budget, recorded)
+        method = make_method(methods, name, point, recorded)
         own = await _under(method, name, point)
-        if (close := getattr(method, "close", None)) is not None:
-            close()
+        close_method(method)
         if own is None:
             continue
         found.append(own)
-        for other in COMPARATORS if setup.matched and name in FOCUS else ():
-            matched = comparator(other, name, {point.history.newest: own.left}, workshop.embed)
+        for other in COMPARATORS if settings.matched and name in FOCUS else ():
+            matched = comparator(other, name, {point.history.newest: own.left}, methods.embed)
             found += filter(None, [await _under(matched, matched.name, point)])
     return found
 
@@ -75,15 +76,15 @@ async def _under(method: Method, name: str, point: Point) -> View | None:
 
 
 def recorded_turn(point: Point) -> Message | None:
-    """What the recorded agent did at the point."""
+    """Return the turn of the recorded agent at the point."""
     messages = point.evidence.run.messages
     turn = messages[point.messages] if point.messages < len(messages) else {}
     return turn if turn.get("role") == "assistant" else None
 
 
 def sample(points: Iterable[Point], number: int, longest: int) -> list[Point]:
-    """So many points, as many of each file as there are, among those at which the recorded agent acted (words to a
-    user can be the same in many ways) and whose history has no more tokens than `longest`; the same ones every time."""
+    """Choose `number` points, files in turn, always the same ones: of those at which the recorded agent acted (words to
+    a user can be the same in many ways) and whose history has no more tokens than `longest`."""
     files: defaultdict[str, list[Point]] = defaultdict(list)
     for point in points:
         turn = recorded_turn(point)

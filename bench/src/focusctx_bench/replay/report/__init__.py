@@ -1,1 +1,1 @@
-"""What a replay found: collect → tables, figures → Markdown, CSV, HTML, LaTeX, pictures."""
+"""The report of a replay: lines → tables, figures → document."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from focusctx.replay.intervals import Interval
 from focusctx.replay.methods import FOCUS
 from focusctx.replay.names import method_name, order_of
 
-from ...report.figures import Figure, Theme
-from ...report.table import Cell, Column, Number, Row, Table
+from ...report.drawing import Figure, Theme, bars
+from ...report.table import Cell, Column, Number, Row, Table, cell_of
 from ..agreement.answers import AGAIN, FULL, Answer
 from ..agreement.compare import MEASURES, Agreed, compare
 
@@ -36,7 +35,7 @@ def agreement_table(answers: Sequence[Answer]) -> Table | None:
         return None
     rows = []
     for one in found:
-        cells: list[Cell] = [_number(one.full(name)) for name in MEASURES]
+        cells: list[Cell] = [cell_of(one.full(name), 1, 100) for name in MEASURES]
         cells += [
             Number(100 * one.span_share, 1),
             Number(100 * one.history_share, 1),
@@ -54,9 +53,9 @@ def agreement_table(answers: Sequence[Answer]) -> Table | None:
 
 
 def recorded_table(answers: Sequence[Answer]) -> Table | None:
-    """The same turns against what the recorded agent did."""
+    """Compare the model's turns with what the recorded agent did."""
     found = agreed(answers)
-    rows = [_row(one, found, [_number(one.recorded(name)) for name in MEASURES]) for one in found]
+    rows = [_row(one, found, [cell_of(one.recorded(name), 1, 100) for name in MEASURES]) for one in found]
     note = f"The model's next turn against what the recorded agent did. {_MEASURED}"
     return Table("as-recorded", "Agreement with the recorded agent", note, _columns(), rows) if rows else None
 
@@ -69,7 +68,7 @@ def agreement_against(answers: Sequence[Answer]) -> Table | None:
         for other in found:
             if focus.method in FOCUS and other.method.partition("@")[2] == focus.method and other.draft == focus.draft:
                 differences = [focus.ahead_of(other, measure) for measure in MEASURES]
-                cells = [None if one is None else _number(one, signed=True) for one in differences]
+                cells = [cell_of(one, 1, 100, signed=True) for one in differences]
                 rows.append(
                     Row(f"{_name(focus, found)} − {method_name(other.method).partition(' @')[0]}", cells, ours=True)
                 )
@@ -91,7 +90,7 @@ def agreement_figure(answers: Sequence[Answer]) -> Figure | None:
                 figure = one.full(measure)
                 axes.errorbar(
                     100 * figure.mean, place + 0.22 * (number - 1),
-                    xerr=[[100 * (figure.mean - figure.low)], [100 * (figure.high - figure.mean)]],
+                    xerr=bars([figure], 100),
                     color=theme.colours[(0, 2, 4)[number]], marker=marker, markersize=6, capsize=2, elinewidth=1.2,
                     linestyle="none", label=measure if not place else None,
                 )  # fmt: skip
@@ -114,10 +113,6 @@ def _row(one: Agreed, found: Sequence[Agreed], cells: Sequence[Cell]) -> Row:
 
 
 def _name(one: Agreed, found: Sequence[Agreed]) -> str:
-    """With the draft, where there are several."""
+    """Return the method's name, with its draft where there are several."""
     several = sum(other.method == one.method for other in found) > 1
     return f"{method_name(one.method)} ({one.draft})" if several else method_name(one.method)
-
-
-def _number(interval: Interval, *, signed: bool = False) -> Number:
-    return Number(100 * interval.mean, 1, 100 * interval.low, 100 * interval.high, signed=signed)

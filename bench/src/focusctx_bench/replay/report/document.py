@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from focusctx import __version__
 from focusctx.errors import BenchError
-from focusctx.replay.folder import ABOUT, ReplayFolder
+from focusctx.replay.folder import ReplayFolder
 from focusctx.replay.lines import Line, R, by_file, lines_of
-from focusctx.replay.record import PointRecord, RunRecord
+from focusctx.replay.record import RunRecord, run_records
 
 from ...report.document import Document, Section
-from ..agreement.answers import Answer, Answers
+from ..agreement.answers import Answer, answer_file
+from ..point_record import PointRecord, point_records
 from .agreement import agreement_against, agreement_figure, agreement_table, recorded_table
 from .figures import differences, events_by_step, trade_off
+from .pairs import verdicts
 from .reference import others_table, paper_table, prototype_table
 from .tables import against_by_file, against_table, points_table, sizes_table, walks_table
-from .verdicts import verdicts
 
 
 def document(folder: Path) -> Document:
-    replay = ReplayFolder(folder)
-    walks, points, answers = list(replay.runs), list(replay.points), list(Answers(folder))
-    sections = [*_walks(walks), *_points(points), *_answers(answers)]
+    walks = list(run_records(folder).latest().values())
+    points = list(point_records(folder).latest().values())
+    sections = [*_walks(walks), *_points(points), *_answers(answer_file(folder))]
     if not sections:
         raise BenchError(f"{folder} holds no record of a replay: make some with `focusctx replay run`")
     return Document("focusctx replay", [f"Made by focusctx {__version__}."], sections, _commands(folder))
@@ -95,15 +95,9 @@ def _answers(answers: Iterable[Answer]) -> list[Section]:
 
 
 def _commands(folder: Path) -> list[str]:
-    """What the records were made by."""
-    path = folder / ABOUT
-    if not path.exists():
-        return []
-    try:
-        told: Mapping[str, Sequence[Mapping[str, Sequence[str]]]] = json.loads(path.read_text(encoding="utf-8"))
-        return [f"focusctx {shlex.join(command['arguments'])}" for command in told["commands"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BenchError(f"{path} cannot be read: {error!r}") from error
+    """Return the commands that made the records."""
+    commands = ReplayFolder(folder).read_about().get("commands", [])
+    return [f"focusctx {shlex.join(command['arguments'])}" for command in commands]
 
 
 def _counted(lines: Sequence[Line[R]]) -> str:

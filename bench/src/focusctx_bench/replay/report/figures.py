@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from focusctx.replay import measures
 from focusctx.replay.intervals import Interval
 from focusctx.replay.lines import Line, R
 from focusctx.replay.record import RunRecord
 
-from ...report.figures import Figure, Theme
+from ...report.drawing import EVENTS_NOTE, Figure, Theme, bars, count_events, events_per_step, label_events
 from .pairs import FEW, pairs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-_GROUPS = 20
-"""Steps are drawn in at most so many groups."""
 
 
 class _Look(NamedTuple):
@@ -37,7 +32,7 @@ _FOCUS = {"focus": (1, "*", 15.0), "focus-d": (0, "D", 8.0), "focus-o": (6, "d",
 
 def trade_off(lines: Sequence[Line[R]]) -> Figure | None:
     """Every method where it stands: what it leaves, and what of the needed facts is in that."""
-    places = [(line, line.mean(measures.span_share), line.mean(measures.recall)) for line in lines]
+    places = [(line, line.mean("span_share"), line.mean("recall")) for line in lines]
     drawn = [(line, x, y) for line, x, y in places if x is not None and y is not None]
     if len(drawn) < 2:
         return None
@@ -70,7 +65,7 @@ def trade_off(lines: Sequence[Line[R]]) -> Figure | None:
 def _groups(drawn: Sequence[tuple[Line[R], Interval, Interval]]) -> list[int]:
     """Where each line stands in the legend: the shipped FOCUS and its comparators first, rules last."""
     heads = ["focus", "focus-d", "focus-o"]
-    leads = [line.whose or line.method for line, _, _ in drawn if line.method not in _MASKS[1:]]
+    leads = [line.matched or line.method for line, _, _ in drawn if line.method not in _MASKS[1:]]
     return [heads.index(lead) if lead in heads else len(heads) for lead in leads]
 
 
@@ -79,8 +74,8 @@ def _mark(axes: Axes, theme: Theme, line: Line[R], x: Interval, y: Interval) -> 
     axes.errorbar(
         100 * x.mean,
         100 * y.mean,
-        xerr=[[100 * (x.mean - x.low)], [100 * (x.high - x.mean)]],
-        yerr=[[100 * (y.mean - y.low)], [100 * (y.high - y.mean)]],
+        xerr=bars([x], 100),
+        yerr=bars([y], 100),
         color=look.colour,
         marker=look.marker,
         markersize=look.size,
@@ -89,7 +84,7 @@ def _mark(axes: Axes, theme: Theme, line: Line[R], x: Interval, y: Interval) -> 
         markeredgecolor=theme.ground if line.is_focus else look.colour,
         linestyle="none",
         elinewidth=1.4 if line.is_focus else 0.8,
-        zorder=4 if line.is_focus else 3 if line.whose else 2,
+        zorder=4 if line.is_focus else 3 if line.matched else 2,
         label=None if line.method in _MASKS[1:] else _MASKING if line.method in _MASKS else line.name,
     )
     if line.method in _MASKS:
@@ -106,9 +101,9 @@ def _look(line: Line[R], theme: Theme) -> _Look:
     if kind in _KINDS:
         place, marker = _KINDS[kind]
         colour = theme.colours[place]
-        if line.whose not in ("", "focus"):
+        if line.matched not in ("", "focus"):
             colour = _paler(colour, theme.ground)
-        return _Look(colour, marker, 6.5, hollow=not line.whose)
+        return _Look(colour, marker, 6.5, hollow=not line.matched)
     return _Look(theme.soft, "X" if line.method == "oracle" else "P", 7.0)
 
 
@@ -130,7 +125,7 @@ def differences(found: Mapping[str, Sequence[Line[R]]], over: str) -> Figure | N
         heads: dict[str, float] = {}
         for file, pair in rows:
             assert pair.recall is not None
-            head = f"{file.removesuffix('.jsonl')}{f' ({pair.focus.told})' if pair.focus.told else ''}"
+            head = f"{file.removesuffix('.jsonl')}{f' ({pair.focus.detail})' if pair.focus.detail else ''}"
             if head not in heads:
                 at += 1.2 if heads else 0.6
                 heads[head] = at - 0.95
@@ -182,39 +177,15 @@ def events_by_step(lines: Sequence[Line[RunRecord]]) -> Figure | None:
     def draw(axes: Axes, theme: Theme) -> None:
         for line in shown:
             look = _look(line, theme)
+            reached = count_events([(step.step, step.event) for step in one.steps] for one in line.records.values())
             axes.plot(
-                *_rates(line), color=look.colour, marker=look.marker, markersize=0.6 * look.size, linewidth=1.5,
-                label=line.name,
+                *events_per_step(reached, len(line.records)),
+                color=look.colour, marker=look.marker, markersize=0.6 * look.size, linewidth=1.5, label=line.name,
             )  # fmt: skip
-        axes.set_xlabel("step")
-        axes.set_ylabel("events per 100 steps")
-        axes.set_xlim(left=0)
-        axes.set_ylim(bottom=0)
+        label_events(axes)
         axes.legend(fontsize=9)
 
-    note = (
-        "Over the runs that got that far, in groups of steps; not drawn where fewer than a tenth of them did, or fewer "
-        "than five (where there are no more than five: all)."
-    )
-    return Figure("events", "Compression events by step", note, draw, height=3.4)
-
-
-def _rates(line: Line[RunRecord]) -> tuple[list[float], list[float]]:
-    """The middle of each group of steps, and the events per 100 steps in it."""
-    reached: dict[int, tuple[int, int]] = {}
-    for record in line.records.values():
-        for step in record.steps:
-            runs, events = reached.get(step.step, (0, 0))
-            reached[step.step] = runs + 1, events + step.event
-    least = max(0.1 * len(line.records), min(5, len(line.records)))
-    steps = [step for step in sorted(reached) if reached[step][0] >= least]
-    width = max(1, math.ceil(len(steps) / _GROUPS))
-    middles, rates = [], []
-    for first in range(0, len(steps), width):
-        some = steps[first : first + width]
-        middles.append(sum(some) / len(some))
-        rates.append(100 * sum(reached[step][1] for step in some) / sum(reached[step][0] for step in some))
-    return middles, rates
+    return Figure("events", "Compression events by step", EVENTS_NOTE, draw, height=3.4)
 
 
 def _percents(places: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:

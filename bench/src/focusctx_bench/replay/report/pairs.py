@@ -1,4 +1,4 @@
-"""FOCUS beside each comparator that was given its share of tokens.
+"""FOCUS beside each comparator that got its share of tokens.
 
 Masking keeps every thought and action, so at many steps it has far more tokens than FOCUS left, and a comparison over
 all steps is none at the same share. It is therefore made twice: over all, and within masking's reach, which is where it
@@ -7,15 +7,17 @@ has at most a tenth more tokens than FOCUS.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Generic
+from typing import Any, Generic
 
-from focusctx.replay import measures
 from focusctx.replay.intervals import Interval
 from focusctx.replay.lines import Line, R
-from focusctx.replay.record import PointRecord, RunRecord
+from focusctx.replay.record import ReplayRecord, RunRecord
+
+from ..point_record import PointRecord
 
 FEW = 5
 """Runs below which an interval by bootstrap says nothing."""
@@ -27,7 +29,7 @@ class Pair(Generic[R]):
     focus: Line[R]
     other: Line[R]
     name: str
-    """Of the comparator."""
+    """Name of the comparator."""
     counted: float = 1.0
     """The share of due steps, or of points, that the comparison is over."""
 
@@ -37,23 +39,23 @@ class Pair(Generic[R]):
 
     @cached_property
     def runs(self) -> int:
-        """Those in which both have a recall."""
+        """Number of runs in which both have a recall."""
         both = (place for place in self.focus.records if place in self.other.records)
         return len({place[:2] for place in both if self.focus.records[place].recall is not None})
 
     @cached_property
     def recall(self) -> Interval | None:
         """FOCUS minus the comparator."""
-        return self.focus.minus(self.other, measures.recall)
+        return self.focus.minus(self.other, "recall")
 
     @cached_property
     def whole(self) -> Interval | None:
-        return self.focus.minus(self.other, measures.whole)
+        return self.focus.minus(self.other, "whole")
 
     @property
     def more_tokens(self) -> float:
-        """What the comparator has beyond FOCUS, as a share of the tokens of spans."""
-        ours, theirs = (line.average(measures.span_share) for line in (self.focus, self.other))
+        """Tokens that the comparator has beyond FOCUS, as a share of the tokens of spans."""
+        ours, theirs = (line.average("span_share") for line in (self.focus, self.other))
         return (theirs or 0.0) - (ours or 0.0)
 
     @property
@@ -70,7 +72,7 @@ def pairs(lines: Sequence[Line[R]]) -> list[Pair[R]]:
     found = []
     for focus in lines:
         for other in lines:
-            if focus.is_focus and other.is_given_the_room_of(focus):
+            if focus.is_focus and other.is_matched_to(focus):
                 name = other.name.partition(" @")[0]
                 found.append(Pair(focus, other, name))
                 if other.method.startswith("masking"):
@@ -87,11 +89,10 @@ def _within_reach(focus: Line[R], other: Line[R], name: str) -> Iterator[Pair[R]
         yield Pair(replace(focus, records=ours), replace(other, records=theirs), name, share)
 
 
-def _near(focus: R, other: R) -> tuple[R, R] | None:
-    """Both with only those steps due at which the second is within reach; None for a point where it is not."""
+def _near(focus: Any, other: Any) -> tuple[Any, Any] | None:
+    """Return both with only those steps due at which the second is within reach; None for a point where it is not."""
     if isinstance(focus, PointRecord):
         return (focus, other) if _fits(focus.span_left, other.span_left) else None
-    assert isinstance(other, RunRecord)
     near = [_fits(ours.span_left, theirs.span_left) for ours, theirs in zip(focus.steps, other.steps, strict=True)]
     return _only(focus, near), _only(other, near)
 
@@ -105,5 +106,31 @@ def _fits(ours: int, theirs: int) -> bool:
     return theirs <= _REACH * ours
 
 
-def _size(record: RunRecord | PointRecord) -> int:
+def _size(record: ReplayRecord) -> int:
     return len(record.due) if isinstance(record, RunRecord) else 1
+
+
+_SAID = {"above": "above", "no clear difference": "not clearly above", "below": "below"}
+
+
+def verdicts(lines: Sequence[Line[R]]) -> list[str]:
+    """One sentence for each FOCUS."""
+    every = pairs(lines)
+    told = []
+    for focus in dict.fromkeys(pair.focus.name for pair in every):
+        others: defaultdict[str, list[str]] = defaultdict(list)
+        for pair in every:
+            if pair.focus.name == focus:
+                others[_SAID.get(pair.verdict, "")].append(pair.name.lower())
+        parts = [f"{how} {_listed(others[how])}" for how in _SAID.values() if how in others]
+        if not parts:
+            told.append(f"There are too few runs for a verdict on {focus}.")
+            continue
+        if "" in others:
+            parts.append(f"with too few runs for a verdict on {_listed(others[''])}")
+        told.append(f"At its share of tokens, {focus} has a recall {'; '.join(parts)}.")
+    return told
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

@@ -8,12 +8,12 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from focusctx.replay import measures
 from focusctx.replay.lines import Line, R
 from focusctx.replay.names import method_name
-from focusctx.replay.record import PointRecord, RunRecord
+from focusctx.replay.record import RunRecord
 
-from ...report.table import Cell, Column, Number, Row, Table
+from ...report.table import Cell, Column, Number, Row, Table, cell_of
+from ..point_record import PointRecord
 
 
 def others_table(file: str, lines: Sequence[Line[RunRecord]]) -> Table | None:
@@ -32,11 +32,11 @@ def others_table(file: str, lines: Sequence[Line[RunRecord]]) -> Table | None:
         line = _line(lines, name)
         ours: list[Cell] = [None, None]
         if line is not None:
-            ours = [_share(line.average(measures.recall)), _share(line.average(measures.span_share))]
-        rows.append(Row(method_name(name), [*map(_share, figures), *ours]))
+            ours = [cell_of(line.average("recall")), cell_of(line.average("span_share"))]
+        rows.append(Row(method_name(name), [*map(cell_of, figures), *ours]))
     for line in lines:
         if line.is_focus:
-            found = [_share(line.average(measures.recall)), _share(line.average(measures.span_share))]
+            found = [cell_of(line.average("recall")), cell_of(line.average("span_share"))]
             rows.append(Row(line.name, [None, None, *found], ours=True))
     note = (
         f"There: {told['title']}, other runs than these, measured with a similar yardstick, not by us. Here: recall "
@@ -62,10 +62,10 @@ def prototype_table(lines: Sequence[Line[PointRecord]]) -> Table | None:
         line = ours.get(name)
         found: list[Cell] = [None, None, None]
         if line is not None:
-            wanted = (measures.recall, measures.whole, measures.span_share)
-            found = [_share(line.average(measure)) for measure in wanted]
+            wanted = ("recall", "whole", "span_share")
+            found = [cell_of(line.average(measure)) for measure in wanted]
         is_focus = name.startswith("focus")
-        rows.append(Row(method_name(name), [*map(_share, figures), *found], ours=is_focus))
+        rows.append(Row(method_name(name), [*map(cell_of, figures), *found], ours=is_focus))
     note = (
         "The same 40 events and sketches (recorded sketches of a frontier model, N = 3). The prototype's FOCUS is the "
         "best that it came to: FOCUS-D, with spare room filled to 45 % by data flow. Its newest spans stayed below "
@@ -89,9 +89,7 @@ def paper_table(found: Mapping[str, Sequence[Line[RunRecord]]]) -> Table | None:
         Row(f"Paper: {one['label']}", [_change(*one["peak"]), _change(*one["dependency"])]) for one in _told()["paper"]
     ]
     for file, line, base in ours:
-        cells = [
-            _change(base.average(measure), line.average(measure)) for measure in (measures.peak, measures.dependency)
-        ]
+        cells = [_change(base.average(measure), line.average(measure)) for measure in ("peak", "dependency")]
         rows.append(Row(f"{file.removesuffix('.jsonl')}, {line.name}", cells, ours=True))
     note = (
         "Against no compression. The paper's agents went on under compression and took their own steps; here the steps "
@@ -107,10 +105,6 @@ def _line(lines: Sequence[Line[R]], method: str) -> Line[R] | None:
 
 def _is_about(one: Mapping[str, Any], file: str) -> bool:
     return any(file.startswith(name) for name in one["files"])
-
-
-def _share(value: float | None) -> Number | None:
-    return None if value is None else Number(value, 2)
 
 
 def _change(before: float | None, after: float | None) -> Number | None:

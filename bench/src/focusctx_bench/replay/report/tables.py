@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from focusctx.replay import measures
-from focusctx.replay.intervals import Interval
 from focusctx.replay.lines import Line, R
-from focusctx.replay.record import PointRecord, RunRecord
+from focusctx.replay.record import RunRecord
 
-from ...report.table import Cell, Column, Number, Row, Table
+from ...report.table import Cell, Column, Fields, Number, Row, Table, cell_of, table_of
+from ..point_record import PointRecord
 from .pairs import FEW, Pair, pairs
 
 _INTERVALS = "In brackets: where the mean lies with 95 % confidence, by bootstrap over runs."
@@ -20,83 +20,61 @@ _AGAINST = (
     "of it that fits says. Masking cannot go below its thoughts and actions: “within reach” counts only where it has "
     "at most a tenth more tokens than FOCUS."
 )
+_REPEATED = "Failed calls repeated"
 _LEFT = "Left: the share of the tokens of spans, and of the whole history, that was sent."
 
 
 def walks_table(lines: Sequence[Line[RunRecord]]) -> Table:
-    repeats = any(record.repeated for line in lines for record in line.records.values())
-    columns = [
-        Column("Recall %", "more"),
-        Column("Supported %", "more"),
-        Column("spans %", "less", "Left"),
-        Column("history %", "less", "Left"),
-        Column("Events"),
-        Column("Forgotten", None, "Failed calls repeated", optional=not repeats),
-        Column("of", None, "Failed calls repeated", optional=not repeats),
-        Column("Words lost", "less"),
-        Column("Failed", "less", "Events", optional=True),
-        Column("At its least %", None, optional=True),
-        Column("Runs"),
+    repeats = any(line.total("repeated") for line in lines)
+    fields: Fields[Line[RunRecord]] = [
+        (Column("Recall %", "more"), lambda line: cell_of(line.mean("recall"), 1, 100)),
+        (Column("Supported %", "more"), lambda line: cell_of(line.mean("whole"), 1, 100)),
+        *_left(),
+        (Column("Events"), lambda line: cell_of(line.average("events"), 1)),
+        (Column("Forgotten", None, _REPEATED, optional=not repeats), lambda line: Number(line.total("forgotten"), 0)),
+        (Column("of", None, _REPEATED, optional=not repeats), lambda line: Number(line.total("repeated"), 0)),
+        (Column("Words lost", "less"), lambda line: Number(line.total("words_lost"), 0)),
+        (Column("Failed", "less", "Events", optional=True), lambda line: Number(line.total("failures"), 0)),
+        (Column("At its least %", optional=True), lambda line: cell_of(line.average("floored_share"), 1, 100)),
+        (Column("Runs"), lambda line: f"{line.runs:,}"),
     ]
     note = (
         "Over the steps at which the full history is over δ. Recall: of the facts that an action used and only past "
         "spans had given, the share in what would have been sent. Supported: of the actions with such facts, those "
         f"that had all. {_LEFT} Events: compressions a run."
     )
-    rows = [_row(line, _walk_cells(line)) for line in lines]
-    table = Table("walks", "Evidence recall, step by step", note, columns, rows).without_empty_columns()
+    table = table_of("walks", "Evidence recall, step by step", note, fields, things=lines, row=_row)
     forgotten = "Forgotten: of the failing calls that were made again word for word, those whose failure was gone."
     least = "At its least: due steps at which masking could not go as low as FOCUS."
     return _explained(table, lines, {"Forgotten": forgotten, "At its least %": least})
 
 
-def _walk_cells(line: Line[RunRecord]) -> list[Cell]:
-    records = line.records.values()
+def _left() -> Fields[Line[Any]]:
     return [
-        _percent(line.mean(measures.recall)),
-        _percent(line.mean(measures.whole)),
-        _bare(line.average(measures.span_share), 1, 100),
-        _bare(line.average(measures.history_share), 1, 100),
-        _bare(line.average(measures.events), 1),
-        Number(sum(record.forgotten for record in records), 0),
-        Number(sum(record.repeated for record in records), 0),
-        Number(sum(record.words_lost for record in records), 0),
-        Number(sum(record.failures for record in records), 0),
-        _bare(line.average(measures.at_its_least), 1, 100),
-        f"{line.runs:,}",
+        (Column("spans %", "less", "Left"), lambda line: cell_of(line.average("span_share"), 1, 100)),
+        (Column("history %", "less", "Left"), lambda line: cell_of(line.average("history_share"), 1, 100)),
     ]
 
 
 def sizes_table(lines: Sequence[Line[RunRecord]]) -> Table:
     base = next((line for line in lines if line.method == "none"), None)
-    columns = [
-        Column("tokens", "less", "Peak"),
-        Column("vs. none %", "less", "Peak", optional=True),
-        Column("million", "less", "Dependency"),
-        Column("vs. none %", "less", "Dependency", optional=True),
-        Column("no cache", "less", "Cost $", optional=True),
-        Column("cached", "less", "Cost $", optional=True),
-        Column("Draft tokens", optional=True),
+    change = "vs. none %"
+    fields: Fields[Line[RunRecord]] = [
+        (Column("tokens", "less", "Peak"), lambda line: cell_of(line.average("peak"), 0)),
+        (Column(change, "less", "Peak", optional=True), lambda line: _change(line, base, "peak")),
+        (Column("million", "less", "Dependency"), lambda line: cell_of(line.average("dependency"), 2, 1e-6)),
+        (Column(change, "less", "Dependency", optional=True), lambda line: _change(line, base, "dependency")),
+        (Column("no cache", "less", "Cost $", optional=True), lambda line: cell_of(line.average("cost"), 4)),
+        (Column("cached", "less", "Cost $", optional=True), lambda line: cell_of(line.average("cost_cached"), 4)),
+        (Column("Draft tokens", optional=True), lambda line: cell_of(line.average("draft_tokens"), 0)),
     ]
-    rows = []
-    for line in lines:
-        cells: list[Cell] = [
-            _bare(line.average(measures.peak), 0),
-            _change(line, base, "peak"),
-            _bare(line.average(measures.dependency), 2, 1e-6),
-            _change(line, base, "dependency"),
-            _bare(line.average(measures.cost), 4),
-            _bare(line.average(measures.cost_cached), 4),
-            _bare(line.average(measures.draft_tokens), 0),
-        ]
-        rows.append(_row(line, cells))
     note = (
         "Per run, all runs. Peak: the largest input of a step; dependency: the sum of (n_i + 2 n_o)·n_o / 2; both "
         "without the system prompt, as in the paper. Cost of the agent's calls, without the draft's, at the list "
         "prices of the model that the replay was told (gpt-4.1 unless named): with no cache, and where prefixes are "
         "cached. The actions are the recorded ones, whatever was left: a run cannot get shorter or longer here."
     )
-    return Table("sizes", "Peak, dependency and cost", note, columns, rows).without_empty_columns()
+    return table_of("sizes", "Peak, dependency and cost", note, fields, things=lines, row=_row)
 
 
 def _change(line: Line[RunRecord], base: Line[RunRecord] | None, what: str) -> Number | None:
@@ -109,47 +87,31 @@ def _change(line: Line[RunRecord], base: Line[RunRecord] | None, what: str) -> N
 
 
 def points_table(lines: Sequence[Line[PointRecord]]) -> Table:
-    columns = [
-        Column("Recall %", "more"),
-        Column("All there %", "more"),
-        Column("spans %", "less", "Left"),
-        Column("history %", "less", "Left"),
-        Column("Words lost", "less"),
-        Column("Failed", "less", optional=True),
-        Column("At its least %", None, optional=True),
-        Column("Points"),
-        Column("Runs"),
+    fields: Fields[Line[PointRecord]] = [
+        (Column("Recall %", "more"), lambda line: cell_of(line.mean("recall"), 1, 100)),
+        (Column("All there %", "more"), lambda line: cell_of(line.mean("whole"), 1, 100)),
+        *_left(),
+        (Column("Words lost", "less"), lambda line: Number(line.total("words_lost"), 0)),
+        (Column("Failed", "less", optional=True), lambda line: Number(line.total("failures"), 0)),
+        (Column("At its least %", optional=True), lambda line: cell_of(line.average("floored_share"), 1, 100)),
+        (Column("Points"), lambda line: f"{len(line.records):,}"),
+        (Column("Runs"), lambda line: f"{line.runs:,}"),
     ]
-    rows = []
-    for line in lines:
-        records = line.records.values()
-        cells: list[Cell] = [
-            _percent(line.mean(measures.recall)),
-            _percent(line.mean(measures.whole)),
-            _bare(line.average(measures.span_share), 1, 100),
-            _bare(line.average(measures.history_share), 1, 100),
-            Number(sum(record.words_lost for record in records), 0),
-            Number(sum(record.failure is not None for record in records), 0),
-            _bare(line.average(measures.at_its_least), 1, 100),
-            f"{len(records):,}",
-            f"{line.runs:,}",
-        ]
-        rows.append(_row(line, cells))
     note = (
         "One compression of the full history at each point. Recall: of the distinct facts that all later actions use "
         "and only past spans gave, the share that is left, mean over points. All there: points with all of them. "
         f"{_LEFT}"
     )
-    table = Table("points", "Evidence recall at single events", note, columns, rows).without_empty_columns()
+    table = table_of("points", "Evidence recall at single events", note, fields, things=lines, row=_row)
     least = "At its least: points at which masking could not go as low as FOCUS."
     return _explained(table, lines, {"At its least %": least})
 
 
 def _explained(table: Table, lines: Sequence[Line[R]], columns: Mapping[str, str]) -> Table:
-    """With a word on those of the optional columns that are there, and on comparators where there are some."""
+    """Add to the note a word on the optional columns that are there, and on comparators."""
     there = {column.name for column in table.columns}
     more: list[str] = [said for name, said in columns.items() if name in there]
-    more += [_MATCHED] if any(line.whose for line in lines) else []
+    more += [_MATCHED] if any(line.matched for line in lines) else []
     return replace(table, note=" ".join([table.note, *more, _INTERVALS]))
 
 
@@ -167,8 +129,8 @@ def against_table(lines: Sequence[Line[R]], over: str) -> Table | None:
     rows = []
     for pair in found:
         cells: list[Cell] = [
-            _points(pair.recall),
-            _points(pair.whole),
+            cell_of(pair.recall, 1, 100, signed=True),
+            cell_of(pair.whole, 1, 100, signed=True),
             Number(100 * pair.more_tokens, 1, signed=True),
             Number(100 * pair.counted, 0),
             pair.verdict,
@@ -193,7 +155,7 @@ def against_by_file(found: Mapping[str, Sequence[Line[R]]]) -> Table | None:
         return None
     made = []
     for (file, focus), row in rows.items():
-        cells: list[Cell] = [_points(row[name].recall) if name in row else None for name in names]
+        cells: list[Cell] = [cell_of(row[name].recall, 1, 100, signed=True) if name in row else None for name in names]
         not_above = [name.lower() for name in names if name in row and row[name].verdict != "above"]
         made.append(Row(f"{file.removesuffix('.jsonl')}, {focus}", [*cells, ", ".join(not_above) or "–"], ours=True))
     note = (
@@ -206,19 +168,3 @@ def against_by_file(found: Mapping[str, Sequence[Line[R]]]) -> Table | None:
 
 def _row(line: Line[R], cells: Sequence[Cell]) -> Row:
     return Row(line.name, cells, ours=line.is_focus, baseline=line.method in ("none", "oracle"))
-
-
-def _percent(interval: Interval | None) -> Number | None:
-    if interval is None:
-        return None
-    return Number(100 * interval.mean, 1, 100 * interval.low, 100 * interval.high)
-
-
-def _points(interval: Interval | None) -> Number | None:
-    if interval is None:
-        return None
-    return Number(100 * interval.mean, 1, 100 * interval.low, 100 * interval.high, signed=True)
-
-
-def _bare(mean: float | None, digits: int, scale: float = 1.0) -> Number | None:
-    return None if mean is None else Number(scale * mean, digits)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import NamedTuple
 
-from focusctx.replay.intervals import RESAMPLES, SEED, Interval, bootstrap, percentile
+from focusctx.replay.intervals import RESAMPLES, SEED, Interval, bootstrap, interval_of
 
 from .ranks import jaccard, log_log_slope
 from .votes import Votes
@@ -56,14 +56,14 @@ class Curve:
         return self.sizes[first] if first < len(self.sizes) else None
 
     def slope(self) -> Interval | None:
-        """Of the mean worst-span error over N on log-log axes, with its interval by bootstrap over events."""
+        """Slope of the mean worst-span error over N on log-log axes, with its interval by bootstrap over events."""
         whole = self._slope(self.error)
         if whole is None or not self.enough:
             return None
         chance = random.Random(SEED)
         again = [self._slope(chance.choices(self.error, k=len(self.error))) for _ in range(RESAMPLES)]
         found = [slope for slope in again if slope is not None]
-        return Interval(whole, percentile(found, 0.025), percentile(found, 0.975))
+        return interval_of(whole, found)
 
     def _slope(self, rows: Sequence[Sequence[float]]) -> float | None:
         return log_log_slope(self.sizes, [fmean(row[place] for row in rows) for place in range(len(self.sizes))])

@@ -24,7 +24,7 @@ _EDGES = (0.0, 0.25, 0.5, 0.75, 1.0)
 _LEAST_EVENTS = 5
 """A bin with sets of fewer events says nothing and is left out."""
 _RANDOM_SETS = 10
-"""Of each event."""
+"""Random sets of each event."""
 
 
 @dataclass(frozen=True, slots=True)

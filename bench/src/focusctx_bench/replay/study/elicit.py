@@ -1,4 +1,4 @@
-"""What the agent may do next, asked of a model: a vocabulary of actions, and plans written freely."""
+"""Ask a model for the agent's next moves: a vocabulary of actions, and plans written freely."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LONGEST = 400
 
 
 def plan_prompt(history: History, window: int, *, temperature: float = 1.0, max_tokens: int = 160) -> Prompt:
-    """What all texts are scored as the answer to; sampled at temperature 1, it gives the model's own futures."""
+    """Return the prompt that texts are scored against; sampled at temperature 1, it gives the model's own futures."""
     return _prompt(_PLAN, history, window, temperature, max_tokens)
 
 
@@ -54,7 +54,7 @@ def vocabulary(replies: Iterable[str], plans: Iterable[str], limit: int) -> list
 
 
 def one_line(text: str) -> str:
-    """As the trace shows it, cut."""
+    """Return the text as the trace shows it, cut."""
     return harmless(text[: 2 * _LONGEST])[:_LONGEST]
 
 

@@ -31,13 +31,13 @@ class Agreement:
     right: str
     events: int
     overlap: Interval | None
-    """Of their kept sets, both of the same size …"""
+    """Overlap of their kept sets, both of the same size."""
     chance: float
-    """… and what two random sets of that size would share."""
+    """Overlap of two random sets of that size."""
     decisions: Interval | None
-    """Spearman's rank correlation of keep and drop, as in the paper …"""
+    """Spearman's rank correlation of keep and drop, as in the paper."""
     utilities: Interval | None
-    """… and of the utilities themselves."""
+    """Spearman's rank correlation of the utilities themselves."""
 
 
 @dataclass(frozen=True, slots=True)

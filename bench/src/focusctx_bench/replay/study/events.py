@@ -9,9 +9,9 @@ from itertools import zip_longest
 from focusctx.config import FocusConfig
 from focusctx.pipeline.budget import pinned_spans
 from focusctx.replay.facts import text_of
-from focusctx.replay.points import Point
-from focusctx.replay.sketches import Place, Recorded
 
+from ..points import Place, Point
+from ..sketches import PointSketches
 from .likelihoods import Likelihoods
 from .votes import Votes, read_votes
 
@@ -33,10 +33,6 @@ class Event:
         return {fact: frozenset(index for index, text in texts.items() if fact in text) for fact in self.point.needed}
 
 
-def place_of(point: Point) -> Place:
-    return point.file, point.run, point.messages
-
-
 def choose(points: Iterable[Point], count: int, least_spans: int = LEAST_SPANS) -> list[Point]:
     """The first fitting point of each run, files in turn, until there are enough."""
     by_file: dict[str, dict[str, Point]] = {}
@@ -55,14 +51,14 @@ def at_stake(point: Point) -> list[int]:
 
 def gather(
     points: Iterable[Point],
-    recorded: Mapping[Place, Recorded],
+    recorded: Mapping[Place, PointSketches],
     scored: Mapping[Place, Likelihoods],
     least_spans: int = LEAST_SPANS,
 ) -> list[Event]:
     """The points that have recorded sketches, with what they say; those with too few spans or no plan are left out."""
     found = []
     for point in points:
-        place = place_of(point)
+        place = point.place
         if place not in recorded or len(point.history.spans) < least_spans:
             continue
         pinned = pinned_spans(point.history, FocusConfig().pin)

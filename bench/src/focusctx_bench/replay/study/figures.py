@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from focusctx.replay.intervals import Interval
 
-from ...report.figures import Figure, Theme
+from ...report.drawing import MARKERS, Figure, Theme, bars
 from .convergence import Curve
 from .findings import Findings
-from .spread import BINS
+from .votes import BINS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_MARKERS = "oDs^"
 _PAPER_ERROR = {1: 0.25, 10: 0.089, 300: 0.025}
 _PAPER_JACCARD = {1: 0.92}
 
@@ -79,7 +78,7 @@ def _curves(
         slope = curve.slope() if slopes else None
         name = curve.name + (f" (slope {slope.mean:.2f})".replace("-", "−") if slope else "")
         colour = theme.colours[place]
-        axes.plot(curve.sizes, [one.mean for one in found], color=colour, marker=_MARKERS[place], label=name)
+        axes.plot(curve.sizes, [one.mean for one in found], color=colour, marker=MARKERS[place], label=name)
         low, high = [max(one.low, 1e-4) for one in found], [one.high for one in found]
         axes.fill_between(curve.sizes, low, high, color=colour, alpha=0.15, linewidth=0)
 
@@ -115,8 +114,8 @@ def _coverage(findings: Findings) -> Figure:
             means = [one.needed for one in found.bins]
             axes.errorbar(
                 x, [one.mean for one in means],
-                yerr=[[one.mean - one.low for one in means], [one.high - one.mean for one in means]],
-                color=colour, marker=_MARKERS[number], linestyle="none", capsize=2.5,
+                yerr=bars(means),
+                color=colour, marker=MARKERS[number], linestyle="none", capsize=2.5,
                 label=f"{found.name}: κ = {found.kappa:.2f}, ε = {found.epsilon:.2f}",
             )  # fmt: skip
             axes.plot([0, 1], [found.epsilon, found.epsilon + found.kappa], color=colour, linewidth=1.2)

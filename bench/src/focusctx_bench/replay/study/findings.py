@@ -12,7 +12,7 @@ from .coverage import Coverage, coverage, is_needed, sets_of_spans, single_spans
 from .divergence import action_divergence, hindsight, plan_divergence, sampled_curve
 from .estimators import Agreement, Scores, Use, agreements, uses
 from .events import Event
-from .spread import Spread, spread_in_groups, spread_of
+from .votes import Spread, spread_in_groups, spread_of
 
 _PAPER_ROLLOUTS = 3
 
@@ -21,7 +21,7 @@ _PAPER_ROLLOUTS = 3
 class Findings:
     draft: str
     model: str | None
-    """Whose probabilities the divergences rest on."""
+    """The model whose probabilities the divergences rest on."""
     threshold: float
     events: int
     files: Mapping[str, int]

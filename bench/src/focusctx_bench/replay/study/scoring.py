@@ -7,21 +7,24 @@ that a pass that was stopped goes on where it was.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 
 from focusctx.config import FocusConfig
-from focusctx.errors import BenchError, FocusError
-from focusctx.replay.files import short_name
-from focusctx.replay.points import Point
-from focusctx.replay.record import end_the_last_line
+from focusctx.errors import BenchError
+from focusctx.jobs.engines import InProcess
+from focusctx.jobs.records import RecordFile
+from focusctx.jobs.runner import Runner, Watch
+from focusctx.jobs.tally import Meter, Tally
+from focusctx.replay.methods import short_name
 from focusctx.types import Prompt
 
 from ...local_models.likelihood import ScoringDraft, without_span
+from ..points import Point
 from .elicit import one_line, plan_prompt, vocabulary, vocabulary_prompt
-from .events import at_stake, place_of
-from .likelihoods import Kind, Likelihoods, Text, read_likelihoods, to_line
+from .events import at_stake
+from .likelihoods import Kind, Likelihoods, Text
 
 _AT_ONCE = 8
 """Events in the making at a time: few enough to lose little when stopped."""
@@ -38,38 +41,19 @@ class Amounts:
     plans: int = 4
 
 
-async def score_points(
-    model: ScoringDraft,
-    points: Sequence[Point],
-    path: Path,
-    amounts: Amounts,
-    watch: Callable[[int, int, str | None], None],
-) -> None:
-    """Score what the file does not have yet. `watch` gets how many are done, of how many, and what went wrong."""
-    done = {scored.place for scored in read_likelihoods(path)} if path.exists() else set()
-    left = [point for point in points if place_of(point) not in done]
-    finished = len(points) - len(left)
-    watch(finished, len(points), None)
-    gate = asyncio.Semaphore(_AT_ONCE)
-    path.parent.mkdir(parents=True, exist_ok=True)
-
-    async def one(point: Point) -> None:
-        nonlocal finished
-        problem = None
-        async with gate:
-            try:
-                _add(path, await _score(model, point, amounts))
-            except FocusError as error:  # one event that cannot be scored must not cost the others
-                problem = f"{point}: {error}"
-        finished += 1
-        watch(finished, len(points), problem)
-
-    async with asyncio.TaskGroup() as group:
-        for point in left:
-            group.create_task(one(point))
+def score_points(
+    model: ScoringDraft, points: Sequence[Point], file: RecordFile[Likelihoods], amounts: Amounts, watch: Watch
+) -> Tally:
+    """Score the points that the file does not have yet. One that cannot be scored does not stop the others."""
+    done = file.latest()
+    runner = Runner(
+        InProcess(_AT_ONCE), partial(_score, model, amounts), lambda made: file.add(*made),
+        part=lambda _: "likelihoods", is_done=lambda point: point.place in done, watch=watch,
+    )  # fmt: skip
+    return runner.run_all(points)
 
 
-async def _score(model: ScoringDraft, point: Point, amounts: Amounts) -> Likelihoods:
+async def _score(model: ScoringDraft, amounts: Amounts, point: Point, _: Meter) -> list[Likelihoods]:
     window = FocusConfig().draft_window
     prompt = plan_prompt(point.history, window)
     plans, lists = await asyncio.gather(
@@ -89,21 +73,16 @@ async def _score(model: ScoringDraft, point: Point, amounts: Amounts) -> Likelih
     spans = sorted(at_stake(point), reverse=True)
     prompts = [prompt, *(without_span(prompt, f"s_{index}") for index in spans)]
     full, *without = await model.score(prompts, [text for _, text in texts])
-    return Likelihoods(
-        place=place_of(point),
+    scored = Likelihoods(
+        place=point.place,
         budget=point.budget,
         model=short_name(model.name),
         texts=tuple(Text(kind, text, len(found.logs)) for (kind, text), found in zip(texts, full, strict=True)),
         full=tuple(found.total for found in full),
         without={index: tuple(found.total for found in row) for index, row in sorted(zip(spans, without, strict=True))},
     )
+    return [scored]
 
 
 async def _replies(model: ScoringDraft, prompt: Prompt, n: int) -> list[str]:
     return [reply.text async for reply in model.sample(prompt, n)]
-
-
-def _add(path: Path, scored: Likelihoods) -> None:
-    end_the_last_line(path)
-    with path.open("ab", buffering=0) as file:
-        file.write(f"{to_line(scored)}\n".encode())

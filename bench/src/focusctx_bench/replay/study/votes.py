@@ -7,18 +7,19 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from focusctx.pipeline.cite import read_sketch
-from focusctx.replay.sketches import Place
 from focusctx.theory import set_utility
 from focusctx.types import Reply
+
+from ..points import Place
 
 
 @dataclass(frozen=True, slots=True)
 class Votes:
-    """What the sketches of one event say about the spans that may be dropped."""
+    """Votes of one event's sketches on the spans that may be dropped."""
 
     place: Place
     spans: tuple[int, ...]
-    """Those at stake: pinned ones are kept whatever the sketches say, and would only flatter every figure."""
+    """Spans that may be dropped. Pinned ones are always kept, and would only flatter every figure."""
     cited: tuple[frozenset[int], ...]
     """For each sketch that is a plan, the spans it cites …"""
     rescued: tuple[frozenset[int], ...]
@@ -32,7 +33,7 @@ class Votes:
         return self._shares(self.cited)
 
     def score(self, *, defensive: bool) -> dict[int, float]:
-        """What the threshold is held against: the utility, or the share that rescues the span where that is more."""
+        """Return what is compared with the threshold: the utility, or the share of rescues where that is more."""
         if not defensive:
             return self.utility
         rescue = self._shares(self.rescued)
@@ -71,3 +72,46 @@ def read_votes(place: Place, spans: Iterable[int], pinned: Collection[int], repl
         rescued=tuple(plan.rescued.intersection(at_stake) for plan in plans),
         replies=len(replies),
     )
+
+
+BINS = ("0", *(f"{low / 10:.1f}–{(low + 1) / 10:.1f}" for low in range(10)), "1")
+"""No sketch, ten open tenths, every sketch."""
+_NEAR = 1 / 6
+"""How close to τ is a close call, as in the paper."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    name: str
+    values: tuple[float, ...]
+    """The utility of every span of every event."""
+
+    def shares(self) -> list[float]:
+        """Return the share of spans in each bin."""
+        counts = [0] * len(BINS)
+        for value in self.values:
+            counts[0 if value <= 0 else 11 if value >= 1 else 1 + min(int(10 * value), 9)] += 1
+        return [count / len(self.values) for count in counts]
+
+    @property
+    def extremes(self) -> float:
+        """The share of spans that no sketch or every sketch cites."""
+        return sum(value in (0.0, 1.0) for value in self.values) / len(self.values)
+
+    def near(self, threshold: float) -> float:
+        """The share of spans with a utility close to the threshold."""
+        return sum(abs(value - threshold) <= _NEAR for value in self.values) / len(self.values)
+
+
+def spread_of(events: Sequence[Votes]) -> Spread:
+    return Spread("all sketches", tuple(value for votes in events for value in votes.utility.values()))
+
+
+def spread_in_groups(events: Sequence[Votes], size: int) -> Spread:
+    """The utilities that each `size` sketches in a row give, as if an event had sampled just those."""
+    values = []
+    for votes in events:
+        for first in range(0, len(votes.cited) - size + 1, size):
+            some = votes.cited[first : first + size]
+            values += [sum(index in cited for cited in some) / size for index in votes.spans]
+    return Spread(f"N = {size}", tuple(values))

@@ -10,9 +10,9 @@ import random
 import re
 from collections.abc import AsyncIterator, Iterator
 
-from focusctx.replay.sizes import count
 from focusctx.types import History, Message, Prompt, Reply, Usage
 
+from ....sizes import count
 from .knowledge import Key, Knowledge
 from .reader import read
 

@@ -1,0 +1,170 @@
+"""`focusctx replay agree`: a model's next action under the full history, against under compressed ones."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from focusctx.cli.interrupt import interruptible
+from focusctx.cli.options import DRAFTS
+from focusctx.cli.parsers import parser_for
+from focusctx.cli.problem import INCOMPLETE, Problem, check_positive
+from focusctx.cli.replay_options import DATA, REPLAY_METHODS, add_data, add_methods
+
+from .points_of import add_sketches, draft_name, points_over_budget, points_with_sketches, sketches_in
+from .reports import say_failures
+
+if TYPE_CHECKING:
+    from focusctx.cli.parsers import Commands
+    from focusctx.jobs.records import RecordFile
+    from focusctx.replay.methods import ReplaySettings
+    from focusctx.replay.runs import Run
+
+    from ..protocols import Model
+    from ..replay.agreement.answers import Answer
+    from ..replay.agreement.views import View
+    from ..replay.points import Point
+    from ..replay.sketches import PointSketches
+
+_DESCRIPTION = f"""\
+At points of recorded runs, ask a model for the agent's next turn: once with
+the full history, once more with it (how far the model agrees with itself), and
+once with what each method leaves. The table says how often it then does the
+same: the very same action, the same tool, and how much of the arguments. A
+run's points are where its history first passes δ, 2δ and 4δ; with --sketches,
+the points that sketches were recorded for; of both those at which the
+recorded agent acted.
+
+{DATA}
+Only chat runs are asked about. Tools are those that the runs of a file call.
+What was answered is not asked again: the same command goes on where it was.
+"""
+_METHODS = ("focus",)
+_SKETCHED = 64
+"""Points that a draft sketches for at once, where one is asked."""
+
+
+def add_to(parts: Commands) -> None:
+    summary = "a model's next action, full history against compressed"
+    parser = parser_for(parts, "agree", summary, _DESCRIPTION, f"{REPLAY_METHODS}\n{DRAFTS}")
+    add_data(parser)
+    asked = parser.add_argument_group("whom to ask").add_argument
+    asked("--agent", required=True, metavar="MODEL", help="whose next action it is; named like a draft")
+    asked("--points", type=int, metavar="N", default=300, help="how many points, over all files (default: 300)")
+    asked(
+        "--longest",
+        type=int,
+        metavar="TOKENS",
+        default=12288,
+        help="no point whose full history has more, system prompt excluded (default: 12288)",
+    )
+    asked(
+        "--tokens", type=int, metavar="N", default=128, help="tokens of a local model's answer at most (default: 128)"
+    )
+    asked("--at-once", type=int, metavar="N", default=16, help="requests at once to a server (default: 16)")
+    add_methods(parser, _METHODS, "offline; none with --sketches")
+    add_sketches(parser)
+    how = parser.add_argument_group("how to run").add_argument
+    how("--out", type=Path, metavar="FOLDER", help="where answers go (default: below focusctx-replay, by data)")
+    how(
+        "--deadline",
+        type=float,
+        metavar="SECONDS",
+        default=600.0,
+        help="how long the sketches of a point may take (default: 600)",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from focusctx.cli.progress import progress
+    from focusctx.cli.replay_options import folder_of, runs_of, settings_fields
+
+    from ..replay.agreement.answers import answer_file
+    from ..replay.agreement.ask import ask_all
+    from ..replay.agreement.local import LocalModel
+    from ..replay.agreement.tools import tools_by_file
+    from ..replay.judge import PointSettings
+
+    check_positive(arguments, "points", "longest", "tokens", "at_once")
+    arguments.draft = arguments.draft or (None if arguments.sketches else "offline")
+    runs = [run for run in runs_of(arguments) if run.format == "chat_completions"]
+    if not runs:
+        raise Problem("no chat run in the data: models are asked in that format only")
+    recorded = sketches_in(arguments.sketches, runs)
+    settings = PointSettings(**settings_fields(arguments, runs), recorded=draft_name(recorded))
+    settings.check()
+    model = _model(arguments)
+    points = _points(arguments, runs, recorded)
+    folder = folder_of(arguments)
+    sys.stderr.write(f"{len(points)} points\n")
+    with interruptible(), folder.locked():
+        folder.begin(runs, sys.argv[1:])
+        answers = answer_file(folder.path)
+        views = _views(settings, points, recorded)
+        # A model that runs here decides by itself how many prompts are one batch.
+        at_once = max(1, len(views)) if isinstance(model, LocalModel) else arguments.at_once
+        tools = tools_by_file(runs)
+        with progress(sys.stderr) as watch:
+            tally = ask_all(model, views, answers, settings=settings, tools=tools, at_once=at_once, watch=watch)
+    say_failures(tally)
+    _print(answers, model.name)
+    return INCOMPLETE if tally.failures else 0
+
+
+def _model(arguments: argparse.Namespace) -> Model:
+    """A model that runs here answers in text; one behind a server has tools of its own."""
+    from focusctx.drafts.registry import draft_from
+
+    from ..models.registry import model_from
+    from ..replay.agreement.local import LocalModel, runs_here
+
+    if runs_here(arguments.agent):
+        return LocalModel(draft_from(arguments.agent), tokens=arguments.tokens)
+    return model_from(arguments.agent)
+
+
+def _points(arguments: argparse.Namespace, runs: list[Run], recorded: list[PointSketches]) -> list[Point]:
+    from ..replay.agreement.views import sample
+
+    found = points_with_sketches(runs, recorded) if recorded else points_over_budget(arguments, runs)
+    points = sample(found, arguments.points, arguments.longest)
+    if not points:
+        raise Problem(f"of {len(found)} histories over δ, none within --longest {arguments.longest} led to an action")
+    return points
+
+
+def _views(settings: ReplaySettings, points: list[Point], recorded: list[PointSketches]) -> list[View]:
+    from functools import partial
+
+    from focusctx.cli.progress import progress
+    from focusctx.jobs.engines import InProcess
+    from focusctx.jobs.runner import Runner
+    from focusctx.replay.methods import Methods
+
+    from ..replay.agreement.views import views_at
+
+    found: list[View] = []
+    work = partial(views_at, Methods(settings), recorded)
+    with progress(sys.stderr) as watch:
+        runner = Runner(InProcess(_SKETCHED), work, found.extend, part=lambda _: "views", watch=watch)
+        say_failures(runner.run_all(points))
+    order = {point.place: number for number, point in enumerate(points)}
+    return sorted(found, key=lambda view: order[view.point.place])
+
+
+def _print(answers: RecordFile[Answer], model: str) -> None:
+    from focusctx.cli.terminal import console_on
+
+    from ..replay.report.agreement import agreement_table
+    from .tables import print_table
+
+    table = agreement_table([answer for answer in answers if answer.model == model])
+    if table is None:
+        sys.stderr.write("no point yet at which every method has an answer\n")
+        return
+    console = console_on(sys.stdout)
+    print_table(console, table)
+    console.print(table.note, style="dim", soft_wrap=True)

@@ -1,0 +1,97 @@
+"""`focusctx replay record`: ask a draft for sketches at every point of recorded runs, and keep them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from focusctx.cli.interrupt import interruptible
+from focusctx.cli.options import DRAFTS
+from focusctx.cli.parsers import parser_for
+from focusctx.cli.problem import INCOMPLETE, check_positive
+from focusctx.cli.replay_options import DATA, add_data
+
+from .points_of import points_over_budget, points_with_sketches, sketches_in
+
+if TYPE_CHECKING:
+    from focusctx.cli.parsers import Commands
+
+_DESCRIPTION = f"""\
+Ask a draft for N sketches at every point of recorded runs, many points at
+once, and write them to FILE, one line a point. `points`, `study` and others
+then play them with no model at hand. What FILE holds is not asked again, so
+the same command goes on where it was.
+
+{DATA}
+A run's points are where its history first passes δ, 2δ and 4δ.
+"""
+
+
+def add_to(parts: Commands) -> None:
+    parser = parser_for(parts, "record", "ask a draft for sketches at every point", _DESCRIPTION, DRAFTS)
+    add_data(parser)
+    add = parser.add_argument_group("what to ask").add_argument
+    add("--draft", required=True, help="who sketches plans, see below")
+    add("--out", type=Path, required=True, metavar="FILE", help="where the sketches go")
+    add("--at", type=Path, metavar="FILE", help="only the points of these recorded sketches")
+    add("--rollouts", type=int, metavar="N", default=3, help="sketches per point (default: 3)")
+    add("--temperature", type=float, default=0.7, help="of the draft (default: 0.7)")
+    add("--sketch-tokens", type=int, metavar="N", default=1024, help="tokens of a sketch at most (default: 1024)")
+    add("--optimistic", action="store_true", help="ask for no rescued spans")
+    add("--every", type=int, metavar="N", default=1, help="only every Nth point (default: 1)")
+    add("--at-once", type=int, metavar="N", default=256, help="points asked about at once (default: 256)")
+    add(
+        "--deadline",
+        type=float,
+        metavar="SECONDS",
+        default=1800.0,
+        help="how long the sketches of a point may take (default: 1800)",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    import asyncio
+    import time
+
+    from focusctx.baselines.patience import patient
+    from focusctx.cli.progress import progress
+    from focusctx.cli.replay_options import runs_of
+    from focusctx.cli.terminal import printable
+    from focusctx.config import FocusConfig
+    from focusctx.replay.probe import probe_drafts
+
+    from ..replay.sketches import record_sketches, sketch_file
+
+    check_positive(arguments, "sketch_tokens", "every", "at_once")
+    runs = runs_of(arguments)
+    if arguments.at:
+        points = points_with_sketches(runs, sketches_in(arguments.at, runs))
+    else:
+        points = points_over_budget(arguments, runs)
+    points = points[:: arguments.every]
+    config = FocusConfig(
+        rollouts=arguments.rollouts,
+        temperature=arguments.temperature,
+        sketch_tokens=arguments.sketch_tokens,
+        defensive=not arguments.optimistic,
+        deadline=arguments.deadline,
+    )
+    file = sketch_file(arguments.out)
+    known = file.latest()
+    began = time.monotonic()
+    with interruptible(), progress(sys.stderr) as watch:
+        if any(point.place not in known for point in points):
+            asyncio.run(probe_drafts([arguments.draft]))
+        draft = patient(arguments.draft, arguments.deadline)
+        tally = record_sketches(draft, points, file, config=config, at_once=arguments.at_once, watch=watch)
+    tokens = sum(one.output_tokens for key, one in file.latest().items() if key not in known)
+    sys.stdout.write(
+        f"{sum(tally.done.values())} points sketched in {time.monotonic() - began:.0f} s, {tokens} tokens written; "
+        f"{printable(str(arguments.out))} has {len(points) - tally.left} of {len(points)}\n"
+    )
+    if tally.failures:
+        sys.stderr.write(f"{tally.failures} points failed; the last: {printable(tally.last_problem)}\n")
+    return INCOMPLETE if tally.left else 0

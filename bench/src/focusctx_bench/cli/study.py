@@ -1,0 +1,200 @@
+"""`focusctx replay study`: the paper's estimator study on recorded runs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from focusctx.cli.interrupt import interruptible
+from focusctx.cli.options import DRAFTS, add_threshold
+from focusctx.cli.parsers import parser_for
+from focusctx.cli.problem import Problem, check_positive
+from focusctx.cli.replay_options import DATA, add_data, runs_of
+
+from .points_of import chosen_points, draft_name, points_with_sketches, sketches_in
+from .reports import say_failures, say_written
+
+if TYPE_CHECKING:
+    from focusctx.cli.parsers import Commands
+
+    from ..replay.points import Point
+    from ..replay.study.findings import Findings
+
+_DESCRIPTION = f"""\
+How many sketches are enough, and do they say what the future needs? Three
+passes, each added to files in the folder, so that a stopped one goes on:
+
+  sketches     the draft is asked for very many sketches at each event
+  likelihoods  how likely the model finds possible next actions, its own plans
+               and what the agent did, with each span left out in turn; needs a
+               model whose probabilities can be read (transformers:…)
+  report       tables and figures of what is there; needs no model
+
+{DATA}"""
+_EPILOG = f"""\
+{DRAFTS}
+from recorded sketches, with no model:
+  focusctx replay study runs/ --sketches sketches.jsonl --out study
+on a GPU:
+  focusctx replay study runs/ --draft transformers:MODEL --rollouts 128 --out study
+"""
+_PATIENCE = 3600.0
+"""Seconds that the sketches of one event may take: hundreds, beside those of other events."""
+_PASSES = ("sketches", "likelihoods", "report")
+
+
+def add_to(parts: Commands) -> None:
+    told = "the paper's estimator study: convergence, divergences, coverage"
+    parser = parser_for(parts, "study", told, _DESCRIPTION, _EPILOG)
+    add_data(parser)
+    group = parser.add_argument_group("what to study")
+    what = group.add_argument
+    what("--draft", help="who sketches, see below")
+    what("--sketches", type=Path, metavar="FILE", help="recorded sketches and their events, in place of a draft's")
+    what("--likelihoods", type=Path, metavar="FILE", help="recorded likelihoods (default: those in the folder)")
+    what("--only", choices=_PASSES, metavar="PASS", help="just one pass: sketches, likelihoods or report")
+    what(
+        "--events",
+        type=int,
+        metavar="N",
+        default=30,
+        help="how many events: a few of each file, one of a run (default: 30)",
+    )
+    what("--rollouts", type=int, metavar="N", default=100, help="sketches at each event (default: 100)")
+    what("--sketch-tokens", type=int, metavar="N", default=1024, help="tokens of a sketch at most (default: 1024)")
+    add_threshold(group)
+    what(
+        "--actions",
+        type=int,
+        metavar="N",
+        default=12,
+        help="possible next actions that are scored at each event (default: 12)",
+    )
+    what("--plans", type=int, metavar="N", default=4, help="plans that are scored at each event (default: 4)")
+    how = parser.add_argument_group("how to run").add_argument
+    how(
+        "--out",
+        type=Path,
+        metavar="FOLDER",
+        default=Path("focusctx-study"),
+        help="where files go (default: focusctx-study)",
+    )
+    how("--at-once", type=int, metavar="N", default=8, help="events that are sketched at a time (default: 8)")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    check_positive(arguments, "events", "sketch_tokens", "actions", "plans", "at_once")
+    wanted = (arguments.only,) if arguments.only else _PASSES
+    if not arguments.draft and not arguments.sketches and "report" not in wanted:
+        raise Problem("the passes need a --draft")
+    points = _points(arguments)
+    with interruptible():
+        if "sketches" in wanted and arguments.draft and not arguments.sketches:
+            _sketch(arguments, points)
+        if "likelihoods" in wanted and arguments.draft:
+            _score(arguments, points, asked=arguments.only is not None)
+    if "report" in wanted:
+        _report(arguments, points)
+    return 0
+
+
+def _points(arguments: argparse.Namespace) -> list[Point]:
+    """Return the points of the recorded sketches, where only those are studied, or a few of each file."""
+    runs = runs_of(arguments)
+    if arguments.sketches or arguments.only == "report":
+        recorded = sketches_in(_sketches_path(arguments), runs)
+        known = {one.key[:2] for one in recorded}
+        return points_with_sketches([run for run in runs if (run.file, run.id) in known], recorded)
+    return chosen_points(arguments, runs)
+
+
+def _sketch(arguments: argparse.Namespace, points: list[Point]) -> None:
+    from focusctx.cli.progress import progress
+    from focusctx.config import FocusConfig
+    from focusctx.drafts.registry import draft_from
+
+    from ..replay.sketches import record_sketches, sketch_file
+
+    config = FocusConfig.paper(
+        rollouts=arguments.rollouts,
+        threshold=arguments.threshold,
+        sketch_tokens=arguments.sketch_tokens,
+        deadline=_PATIENCE,
+    )
+    file, draft, at_once = sketch_file(_sketches_path(arguments)), draft_from(arguments.draft), arguments.at_once
+    with progress(sys.stderr) as watch:
+        tally = record_sketches(
+            draft, points, file, config=config, at_once=at_once, watch=watch, part=lambda _: "sketches"
+        )
+    say_failures(tally)
+
+
+def _score(arguments: argparse.Namespace, points: list[Point], *, asked: bool) -> None:
+    from focusctx.cli.progress import progress
+    from focusctx.drafts import TransformersDraft
+    from focusctx.drafts.registry import draft_from
+
+    from ..local_models.score import TransformersScorer
+    from ..replay.study.likelihoods import likelihood_file
+    from ..replay.study.scoring import Amounts, score_points
+
+    draft = draft_from(arguments.draft)
+    if not isinstance(draft, TransformersDraft):
+        if asked:
+            raise Problem(f"the probabilities of {draft.name} cannot be read; transformers:… can")
+        return
+    amounts = Amounts(actions=arguments.actions, plans=arguments.plans)
+    file = likelihood_file(_likelihoods_path(arguments))
+    with progress(sys.stderr) as watch:
+        tally = score_points(TransformersScorer(draft), points, file, amounts, watch)
+    say_failures(tally)
+
+
+def _report(arguments: argparse.Namespace, points: list[Point]) -> None:
+    from focusctx.replay.methods import short_name
+
+    from ..replay.sketches import read_sketches
+    from ..replay.study.events import gather
+    from ..replay.study.findings import study
+    from ..replay.study.likelihoods import likelihood_file
+    from ..replay.study.report import document
+    from ..report.write import write_report
+
+    recorded = read_sketches(_sketches_path(arguments))
+    scored = likelihood_file(_likelihoods_path(arguments)).latest()
+    events = gather(points, {one.key: one for one in recorded}, {one.place: one for one in scored.values()})
+    if not events:
+        raise Problem(
+            f"{_sketches_path(arguments)} has no event of these runs with 6 spans or more and a sketch that is a plan"
+        )
+    findings = study(events, short_name(draft_name(recorded) or ""), arguments.threshold)
+    for line in _headline(findings):
+        sys.stdout.write(f"{line}\n")
+    command = f"focusctx {' '.join(sys.argv[1:])}"
+    say_written(write_report(document(findings, command), arguments.out, ("markdown",)))
+
+
+def _headline(findings: Findings) -> list[str]:
+    from ..replay.study.report import facts
+
+    told = [facts(findings)]
+    for curve in findings.curves:
+        if curve.enough:
+            settles, slope = curve.settles(), curve.slope()
+            at = f"settles at N = {settles}" if settles else f"does not settle by N = {curve.sizes[-1]}"
+            falls = f"; worst-span error falls with slope {slope.mean:.2f}" if slope else ""
+            told.append(f"{curve.name}: {at}{falls}")
+    return told
+
+
+def _sketches_path(arguments: argparse.Namespace) -> Path:
+    path: Path = arguments.sketches or arguments.out / "sketches.jsonl"
+    return path
+
+
+def _likelihoods_path(arguments: argparse.Namespace) -> Path:
+    path: Path = arguments.likelihoods or arguments.out / "likelihoods.jsonl"
+    return path

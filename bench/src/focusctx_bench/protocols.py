@@ -1,0 +1,122 @@
+"""Interfaces of the bench: a model answers, an environment acts, a benchmark has tasks.
+
+The agent loop (`agent.py`) knows only these and writes a record (`record.py`). A benchmark is one file in
+`benchmarks/`, a kind of model one file in `models/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from focusctx.errors import ModelError
+from focusctx.types import Message, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    id: str
+    name: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One answer of the model: an assistant message, as it will be in the history."""
+
+    message: Message
+    usage: Usage = Usage()
+    """Usage as the provider counts, system prompt included; `cost` at list prices without a cache, as in the paper."""
+    cached_tokens: int = 0
+    """Input tokens that were read from the provider's cache."""
+    billed: float | None = 0.0
+    """Cost of the request with the provider's cache prices; None where no price is known."""
+
+    @property
+    def text(self) -> str:
+        return self.message.get("content") or ""
+
+
+class ContextTooLong(ModelError):
+    """The model cannot read that much. A result, not an accident: the task counts as failed."""
+
+
+class Model(Protocol):
+    """The agent's model. One object may answer many runs at once; it keeps nothing of them."""
+
+    name: str
+
+    async def answer(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Turn:
+        """One turn. `tools` are Chat Completions tool definitions. Retries by itself; raises ModelError for good."""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How a task went, by the benchmark's own judgement."""
+
+    success: float
+    """1 or 0, or a share where the benchmark has one: what accuracy is the mean of."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """Further figures, as JSON: em, f1, failed checks. Numbers are averaged over tasks."""
+
+
+class Environment(Protocol):
+    """One task, under way."""
+
+    @property
+    def system(self) -> str:
+        """May be empty: then there is no system message."""
+
+    @property
+    def task(self) -> str: ...
+
+    @property
+    def tools(self) -> Sequence[Mapping[str, Any]]:
+        """Chat Completions tool definitions. A benchmark whose actions are text has one tool for them."""
+
+    async def act(self, call: ToolCall) -> str:
+        """The observation. What the agent does wrong is an observation too, not an error."""
+
+    async def hear(self, text: str) -> str | None:
+        """The agent spoke instead of acting: what the user answers, or None when the task is over."""
+
+    def is_over(self) -> bool:
+        """Return True if the last action ended the task."""
+
+    async def score(self) -> Score:
+        """Asked once, at the end, also when the steps ran out."""
+
+    async def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    id: str
+    difficulty: str = ""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    step_limit: int = 50
+    """The most turns of the agent, unless the user says otherwise."""
+
+
+class Benchmark(Protocol):
+    name: str
+
+    def tasks(self) -> Sequence[Task]:
+        """All of the chosen split, in a fixed order. Raises BenchError that says how to get what is missing."""
+
+    async def start(self, task: Task) -> Environment: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Options of a benchmark."""
+
+    data: Path | None = None
+    """The folder or file with what the benchmark reads: a checkout, a data set."""
+    split: str = ""
+    """The split, as the benchmark names it; empty for the one the paper reports."""
+    seed: int = 42
+    more: Mapping[str, str] = field(default_factory=dict)
+    """Options that only one benchmark has, by name: `domain=retail`, `user=openai:gpt-4.1`."""

@@ -1,0 +1,157 @@
+"""Judge one event at each point of recorded runs, under methods and their comparators, as a job."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+
+from focusctx.baselines.method import Method
+from focusctx.jobs.records import Key, RecordFile
+from focusctx.jobs.runner import Watch
+from focusctx.jobs.tally import Meter
+from focusctx.replay.evidence import Evidence
+from focusctx.replay.job import CompareItem, Plan, Replay, ReplayTally, matched_fields
+from focusctx.replay.matched import comparator
+from focusctx.replay.methods import FOCUS, Methods, ReplaySettings, close_method
+from focusctx.replay.runs import Run
+
+from .point_record import PointRecord
+from .points import ORACLE, Oracle, Point, point_at, points_of
+from .sketches import PointSketches, RecordedDraft, points_recorded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointSettings(ReplaySettings):
+    recorded: str | None = None
+    """The model that made the recorded sketches. They are played where there are some; elsewhere the draft is asked,
+    and without a draft such an event fails."""
+
+    def draft_of(self, method: str) -> str:
+        own = ReplaySettings.draft_of(self, method)
+        matched = method.partition("@")[2] or method
+        return " + ".join(filter(None, (self.recorded, own))) if matched in FOCUS else ""
+
+
+@dataclass(frozen=True, slots=True)
+class PointItem:
+    """One run, the methods to judge its points under, its recorded sketches, and the records that are there."""
+
+    run: Run
+    budget: int
+    methods: tuple[str, ...]
+    recorded: tuple[PointSketches, ...] = ()
+    done: frozenset[Key] = frozenset()
+
+    def __str__(self) -> str:
+        return str(self.run)
+
+    def points(self) -> list[Point]:
+        """Return the recorded points, where sketches were recorded; the run's own otherwise."""
+        evidence = Evidence(self.run)
+        return points_recorded(evidence, self.recorded) if self.recorded else points_of(evidence, self.budget)
+
+    def lacking(self, settings: ReplaySettings, point: Point) -> list[str]:
+        """Return the methods that have no record of the point yet."""
+        return [name for name in self.methods if (*point.place, *settings.key_of(name, point.budget)) not in self.done]
+
+
+@lru_cache(maxsize=1)
+def methods_of(settings: ReplaySettings) -> Methods:
+    """Return the one of this process."""
+    return Methods(settings)
+
+
+def make_method(methods: Methods, name: str, point: Point, recorded: Sequence[PointSketches]) -> Method:
+    """Return a method for a point, which plays recorded sketches where there are some."""
+    if name == ORACLE:
+        return Oracle(point)
+    sketcher = None
+    if recorded or methods.settings.draft is None:
+        otherwise = None if methods.settings.draft is None else methods.draft()
+        sketcher = RecordedDraft(point.evidence.run, recorded, otherwise)
+    return methods.make(name, point.evidence.run, point.budget, sketcher)
+
+
+def judge_all(
+    plan: Plan, records: RecordFile[PointRecord], watch: Watch, recorded: Sequence[PointSketches] = ()
+) -> ReplayTally:
+    """Judge all points; with recorded sketches, those of the runs that have some.
+
+    Raises a `DraftError` where a model that is to be asked gives no answer to begin with.
+    """
+    replay = Replay(plan, records, watch)
+    done, settings = replay.done(), plan.settings
+    sketches: defaultdict[tuple[str, str], list[PointSketches]] = defaultdict(list)
+    for one in recorded:
+        sketches[one.file, one.id].append(one)
+    items = []
+    for run in plan.runs:
+        place = run.file, run.id
+        if sketches[place] or not recorded:
+            own = tuple(sketches[place])
+            items.append(PointItem(run, plan.budgets[run.file], settings.methods, own, frozenset(done[place])))
+    if any(map(settings.model_of, settings.methods)):
+        replay.probe(name for item in items for point in item.points() for name in item.lacking(settings, point))
+    replay.run(partial(judge_item, settings), items)
+    replay.compare(partial(compare_points, settings))
+    return replay.tally
+
+
+async def judge_item(settings: ReplaySettings, item: PointItem, _: Meter) -> list[PointRecord]:
+    """Judge the points of one run that have no record yet."""
+    records = []
+    for point in item.points():
+        for name in item.lacking(settings, point):
+            method = make_method(methods_of(settings), name, point, item.recorded)
+            record = await _judge(point, method)
+            unanswered = record.unanswered and settings.can_ask_again(name)
+            draft, own = settings.draft_of(name), settings.settings_of(name)
+            records.append(replace(record, draft=draft, settings=own, unanswered=unanswered))
+            close_method(method)
+    return records
+
+
+async def compare_points(settings: ReplaySettings, item: CompareItem[PointRecord], _: Meter) -> list[PointRecord]:
+    """Judge comparators at the points of one run, each with as many tokens as FOCUS left there."""
+    evidence = Evidence(item.run)
+    found = []
+    for match in item.matches:
+        focus = match.focus
+        point = point_at(evidence, focus.messages, focus.budget)
+        quotas = {point.history.newest: focus.span_left}
+        for name in match.names:
+            method = comparator(name, focus.method, quotas, methods_of(settings).embed)
+            record = await _judge(point, method)
+            fields = matched_fields(settings, focus, name)
+            found.append(replace(record, **fields, floored=bool(method.floored)))
+    return found
+
+
+async def _judge(point: Point, method: Method) -> PointRecord:
+    began = time.perf_counter()
+    sent = await method.compress(point.sent)
+    seconds = time.perf_counter() - began
+    judged = point.judge(sent.messages)
+    return PointRecord(
+        file=point.file,
+        run=point.run,
+        messages=point.messages,
+        method=method.name,
+        draft="",
+        budget=point.budget,
+        event=len(sent.messages) < point.messages or judged.left < point.span_tokens,
+        failure=sent.failure,
+        unanswered=sent.unanswered,
+        span_tokens=point.span_tokens,
+        span_left=judged.left,
+        history_tokens=point.history.tokens,
+        sent_tokens=judged.seen.tokens,
+        needed=judged.needed,
+        there=judged.there,
+        words_lost=judged.words_lost,
+        usage=sent.usage,
+        seconds=round(seconds, 3),
+    )

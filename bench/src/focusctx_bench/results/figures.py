@@ -1,0 +1,137 @@
+"""The paper's figures for one study, drawn by matplotlib: trade-off over δ, events by step, cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from ..report.drawing import EVENTS_NOTE, MARKERS, Figure, Theme, bars, events_per_step, label_events
+from .choose import main_lines, varied_lines
+from .collect import Line, Study
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+_COLOURED = ("focus-d", "focus-o", "acon-utco", "acon-ut", "prompting", "none", "llmlingua", "retrieval")
+
+
+def figures(study: Study) -> list[Figure]:
+    lines = main_lines(study)
+    made = [_trade_off(study, lines), _events(study, lines), _cost(lines)]
+    return [figure for figure in made if figure is not None]
+
+
+def _trade_off(study: Study, lines: Sequence[Line]) -> Figure | None:
+    """One point per method, and a path over δ for those that were run at several."""
+    swept = {
+        method: list(some) for method, some in groupby(varied_lines(study, "budget"), key=lambda line: line.method)
+    }
+    paths = [swept.get(line.method, [line]) for line in lines]
+    labelled = next((path for path in reversed(paths) if len(path) > 1), [])
+    if len(paths) + len(labelled) < 2:
+        return None
+
+    def draw(axes: Axes, theme: Theme) -> None:
+        for path in paths:
+            colour, marker = _look(path[0], theme)
+            x = [line.summary.peak.mean / 1000 for line in path]
+            y = [100 * line.summary.accuracy.mean for line in path]
+            axes.errorbar(
+                x, y, yerr=bars([line.summary.accuracy for line in path], 100), label=path[0].name,
+                color=colour, marker=marker, markersize=7, linewidth=1.6, elinewidth=0.9, capsize=2.5,
+            )  # fmt: skip
+        for line in labelled:
+            axes.annotate(
+                f"δ = {line.settings['budget']:,}",
+                (line.summary.peak.mean / 1000, 100 * line.summary.accuracy.mean),
+                xytext=(7, -12), textcoords="offset points", fontsize=8.5, color=theme.ink,
+                bbox={"boxstyle": "square,pad=0.1", "facecolor": theme.ground, "edgecolor": "none", "alpha": 0.8},
+            )  # fmt: skip
+        axes.set_xlabel("peak tokens of a task, mean (thousands)")
+        axes.set_ylabel("accuracy (%)")
+        axes.set_xlim(0, 1.08 * axes.get_xlim()[1])
+        low = min(line.summary.accuracy.low for path in paths for line in path)
+        axes.set_ylim(max(-6.0, 100 * low - 8), 105)
+        axes.legend(fontsize=8.5, loc="center left", bbox_to_anchor=(1.0, 0.5), labelspacing=0.9)
+
+    note = "Further left is cheaper, further up is better. Bars: 95 % confidence."
+    if labelled:
+        note += f" Paths run over δ; those of {labelled[0].name} are named."
+    return Figure("trade-off", "Accuracy against peak tokens", note, draw)
+
+
+def _events(study: Study, lines: Sequence[Line]) -> Figure | None:
+    """How often a run that got to a step was compressed there; over δ where it was varied."""
+    swept = [line for line in varied_lines(study, "budget") if line.method == "focus-d"]
+    shown = swept or [line for line in lines if "budget" in line.settings]
+    shown = [line for line in shown if any(events for _, events in line.events.values())]
+    if not shown:
+        return None
+
+    def draw(axes: Axes, theme: Theme) -> None:
+        for place, line in enumerate(shown):
+            steps, shares = events_per_step(line.events, line.events[1][0])
+            colour, marker = _look(line, theme)
+            if swept:
+                colour, marker = theme.colours[place % len(theme.colours)], MARKERS[place % len(MARKERS)]
+            name = f"δ = {line.settings['budget']:,}" if swept else line.name
+            axes.plot(steps, shares, color=colour, marker=marker, markersize=5, linewidth=1.5, label=name)
+        label_events(axes)
+        axes.legend(fontsize=9)
+
+    return Figure("events", "Compression events by step" + (", FOCUS-D" if swept else ""), EVENTS_NOTE, draw)
+
+
+def _cost(lines: Sequence[Line]) -> Figure | None:
+    """Agent and draft, per task: in dollars, or in tokens where nothing has a price."""
+    if len(lines) < 2:
+        return None
+    costs = [(line.summary.agent.cost, line.summary.draft.cost) for line in lines]
+    priced = all(agent is not None and draft is not None for agent, draft in costs) and any(map(any, costs))
+
+    def heights_of() -> list[tuple[float, float]]:
+        if priced:
+            return [
+                ((agent or 0.0) / line.summary.tasks, (draft or 0.0) / line.summary.tasks)
+                for line, (agent, draft) in zip(lines, costs, strict=True)
+            ]
+        usages = [(line.summary.agent, line.summary.draft, 1000 * line.summary.tasks) for line in lines]
+        return [
+            ((agent.input_tokens + agent.output_tokens) / scale, (draft.input_tokens + draft.output_tokens) / scale)
+            for agent, draft, scale in usages
+        ]
+
+    def draw(axes: Axes, theme: Theme) -> None:
+        heights = heights_of()
+        places = list(range(len(lines)))
+        agent = [height[0] for height in heights]
+        draft = [height[1] for height in heights]
+        axes.barh(places, agent, color=theme.colours[0], label="agent", height=0.66)
+        if any(draft):
+            axes.barh(places, draft, left=agent, color=theme.colours[4], label="draft", height=0.66)
+            axes.legend(fontsize=9, loc="lower right")
+        most = max(map(sum, heights)) or 1.0
+        for place, height in zip(places, heights, strict=True):
+            label = f"${sum(height):,.3f}" if priced else f"{sum(height):,.0f}"
+            axes.text(sum(height) + 0.01 * most, place, label, va="center", fontsize=8.5, color=theme.soft)
+        axes.set_yticks(places, [line.name for line in lines])
+        axes.invert_yaxis()
+        axes.grid(visible=False, axis="y")
+        axes.set_xlim(0, 1.12 * most)
+        axes.set_xlabel("USD per task, at list prices" if priced else "thousand tokens read and written per task")
+
+    title = "Cost per task" if priced else "Tokens per task"
+    note = "" if priced else "Nothing here has a price: tokens in place of dollars."
+    return Figure("cost", title, note, draw, height=1.2 + 0.34 * len(lines))
+
+
+def _look(line: Line, theme: Theme) -> tuple[str, str]:
+    """A method's colour and mark; methods that only cut by rule share the soft colour and differ in marks."""
+    if line.method in _COLOURED:
+        place = _COLOURED.index(line.method)
+        return theme.colours[place], MARKERS[place]
+    rules = ("fifo", "masking-10", "masking-5", "masking-3")
+    place = rules.index(line.method) if line.method in rules else 0
+    return theme.soft, "<>dh"[place]

@@ -1,0 +1,216 @@
+"""The paper's tables for one study: main, by difficulty, draft models, N, δ, latency and cost, trajectories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from ..metrics import Summary, difference
+from ..report.table import Cell, Column, Fields, Number, Row, Table, cell_of, table_of
+from .choose import main_lines, same_for_all, value_of, varied_lines
+from .collect import Line, Study
+from .paper import paper_figures
+
+_INTERVALS = "In brackets: where the mean lies with 95 % confidence, by bootstrap over tasks."
+_UNITS = "Peak tokens in thousands, dependency in millions, system prompt excluded, cl100k_base."
+
+
+_PAPER_SCALE = dict.fromkeys(("agent_in", "agent_out", "draft_in", "draft_out"), 1000.0)
+"""The paper has these in millions."""
+CellOf: TypeAlias = Callable[[Line], Cell]
+
+KEYS = ("main", "difficulty", "draft", "rollouts", "budget", "cost", "trajectories")
+
+
+def tables(study: Study, keys: Sequence[str] = KEYS) -> list[Table]:
+    """Return the tables, of those with these keys, that the study has data for."""
+    lines = main_lines(study)
+    makers: dict[str, Callable[[], Table | None]] = {
+        "main": lambda: _main(study, lines),
+        "difficulty": lambda: _difficulty(study, lines),
+        "draft": lambda: _varied(study, "draft", "The model that sketches plans or writes summaries varies."),
+        "rollouts": lambda: _varied(study, "rollouts", "N, the number of sketches per event, varies."),
+        "budget": lambda: _varied(study, "budget", "δ, the tokens above which history is compressed, varies."),
+        "cost": lambda: _cost(study, lines),
+        "trajectories": lambda: _trajectories(study, lines),
+    }
+    return [table for key in keys if (table := makers[key]()) is not None]
+
+
+def _main(study: Study, lines: Sequence[Line]) -> Table:
+    base = next((line for line in lines if line.method == "none"), None)
+    compared = base is not None and len(lines) > 1
+    columns = [*_scores(lines), Column("Steps", "less"), Column("Peak", "less"), Column("Dependency", "less")]
+    if compared:
+        columns.insert(1, Column("vs. none"))
+    rows = []
+    for line in lines:
+        cells = _numbers(study, line, lines)
+        if base is not None and compared:
+            cells.insert(1, None if line is base else _against(line, base))
+        rows.append(_row(line, [*cells, f"{line.summary.tasks:,}"]))
+    note = f"{_UNITS} {_INTERVALS}"
+    if compared:
+        note += " Vs. none: the difference in points over the tasks that both have run, paired."
+    return Table("main", "Main results", f"{_setting(lines)}{note}", [*columns, Column("Tasks")], rows)
+
+
+def _difficulty(study: Study, lines: Sequence[Line]) -> Table | None:
+    classes = list(dict.fromkeys(name for line in lines for name in line.classes))
+    if len(classes) < 2:
+        return None
+    columns = [
+        Column(name, "more" if name.startswith("Acc") else "less", group=_class_name(lines, difficulty))
+        for difficulty in classes
+        for name in ("Accuracy %", "Peak", "Dependency")
+    ]
+    rows = []
+    for line in lines:
+        cells: list[Cell] = []
+        for name in classes:
+            summary = line.classes.get(name)
+            cells += _three(summary, paper_figures(study, line, name)) if summary else [None, None, None]
+        rows.append(_row(line, cells))
+    return Table("difficulty", "By difficulty", f"{_UNITS} In brackets: 95 % confidence.", columns, rows)
+
+
+def _varied(study: Study, setting: str, note: str) -> Table | None:
+    lines = varied_lines(study, setting)
+    if not lines:
+        return None
+    columns = [*_scores(lines), Column("Steps", "less"), Column("Peak", "less"), Column("Dependency", "less")]
+    columns += [Column("Events per task"), Column("$ per task", "less", optional=True), Column("Tasks")]
+    title, symbol = {
+        "draft": ("By draft model", ""),
+        "rollouts": ("By the number of rollouts", "N = "),
+        "budget": ("By budget", "δ = "),
+    }[setting]
+    rows = []
+    for line in lines:
+        summary, value = line.summary, value_of(line, setting)
+        shown = f"{value:,}" if isinstance(value, int) else value
+        cost = None if summary.cost is None else Number(summary.cost / summary.tasks, 4)
+        rest: list[Cell] = [Number(summary.events / summary.tasks, 1), cost, f"{summary.tasks:,}"]
+        rows.append(_row(line, [*_numbers(study, line, lines), *rest], name=f"{line.name} ({symbol}{shown})"))
+    return Table(setting, title, f"{note} {_UNITS} {_INTERVALS}", columns, rows).without_empty_columns()
+
+
+def _cost(study: Study, lines: Sequence[Line]) -> Table:
+    def each(number: Callable[[Summary], float | None], digits: int, paper: str = "", scale: float = 1.0) -> CellOf:
+        """Return the function that makes the cell of a total, per task, beside the paper's."""
+
+        def cell(line: Line) -> Cell:
+            total, figure = number(line.summary), paper_figures(study, line).get(paper)
+            per_task = None if total is None else total / line.summary.tasks
+            return cell_of(
+                per_task, digits, scale, paper=None if figure is None else figure * _PAPER_SCALE.get(paper, 1)
+            )
+
+        return cell
+
+    fields: Fields[Line] = [
+        (Column("Seconds", "less"), each(lambda one: one.seconds, 2, "seconds")),
+        (Column("In (K)", "less", "Agent tokens"), each(lambda one: one.agent.input_tokens, 2, "agent_in", 1e-3)),
+        (Column("Out (K)", "less", "Agent tokens"), each(lambda one: one.agent.output_tokens, 2, "agent_out", 1e-3)),
+        (Column("Requests", "less", "Agent tokens"), each(lambda one: one.agent.requests, 1, "agent_requests")),
+        (_draft("In (K)"), each(lambda one: one.draft.input_tokens, 2, "draft_in", 1e-3)),
+        (_draft("Out (K)"), each(lambda one: one.draft.output_tokens, 2, "draft_out", 1e-3)),
+        (_draft("Requests"), each(lambda one: one.draft.requests, 1, "draft_requests")),
+        (Column("Agent", "less", "Cost $", optional=True), each(lambda one: one.agent.cost, 4, "agent_cost")),
+        (Column("Draft", None, "Cost $", optional=True), each(lambda one: one.draft.cost, 4, "draft_cost")),
+        (Column("Total", "less", "Cost $", optional=True), each(lambda one: one.cost, 4, "cost")),
+        (Column("Agent, billed", "less", "Cost $", optional=True), each(lambda one: one.billed, 4)),
+        (Column("Count", None, "Events", optional=True), each(lambda one: one.events, 2, "events")),
+        (Column("Failed", None, "Events", optional=True), each(lambda one: one.failures, 2)),
+        (Column("ms each", None, "Events", optional=True), lambda line: _milliseconds(study, line)),
+    ]
+    note = (
+        "Per task. Tokens as the provider counts them, system prompt and all, in thousands; costs at list prices, "
+        "which know no cache, as in the paper; billed: with the provider's cache prices. Draft: whatever model a "
+        "method asks. The paper gives totals: they are divided by its number of tasks."
+    )
+    return table_of("cost", "Latency, tokens and cost", note, fields, things=lines, row=_row)
+
+
+def _draft(name: str) -> Column:
+    return Column(name, None, "Draft tokens", optional=True)
+
+
+def _milliseconds(study: Study, line: Line) -> Cell:
+    return cell_of(line.summary.event_seconds, 0, 1e3, paper=paper_figures(study, line).get("event_milliseconds"))
+
+
+def _trajectories(study: Study, lines: Sequence[Line]) -> Table | None:
+    line = next((line for line in lines if line.method == "none"), None)
+    if line is None:
+        return None
+    paper = paper_figures(study, line)
+    scales = {"steps": (1.0, 1), "peak": (1.0, 0), "cumulative": (1.0, 0), "dependency": (1e6, 2)}
+    names = {
+        "steps": "Steps",
+        "peak": "Peak tokens",
+        "cumulative": "Cumulative tokens",
+        "dependency": "Dependency (M)",
+    }
+    rows = []
+    for key, (scale, digits) in scales.items():
+        spread = line.summary.trajectory[key]._asdict()
+        cells = [Number(value / scale, digits, paper=paper.get(f"{key}_{name}")) for name, value in spread.items()]
+        rows.append(Row(names[key], cells))
+    columns = [Column(name) for name in ("mean", "median", "p90", "max")]
+    return Table("trajectories", "Trajectories without compression", "Per task.", columns, rows, stub="Of a task")
+
+
+def _numbers(study: Study, line: Line, lines: Sequence[Line]) -> list[Cell]:
+    """Scores, steps, peak, dependency."""
+    summary, paper = line.summary, paper_figures(study, line)
+    if _is_qa(lines):
+        scores: list[Cell] = [cell_of(summary.details[name], 3, paper=paper.get(name)) for name in ("em", "f1")]
+    else:
+        scores = [cell_of(summary.accuracy, 1, 100, paper=paper.get("accuracy"))]
+    return [
+        *scores,
+        cell_of(summary.steps, 2, paper=paper.get("steps")),
+        cell_of(summary.peak, 2, 1e-3, paper=paper.get("peak")),
+        cell_of(summary.dependency, 3, 1e-6, paper=paper.get("dependency")),
+    ]
+
+
+def _three(summary: Summary, paper: Mapping[str, float]) -> list[Cell]:
+    return [
+        cell_of(summary.accuracy, 1, 100, paper=paper.get("accuracy")),
+        cell_of(summary.peak.mean, 2, 1e-3, paper=paper.get("peak")),
+        Number(summary.dependency.mean / 1e6, 3, paper=paper.get("dependency")),
+    ]
+
+
+def _scores(lines: Sequence[Line]) -> list[Column]:
+    if _is_qa(lines):
+        return [Column("EM", "more"), Column("F1", "more")]
+    return [Column("Accuracy %", "more")]
+
+
+def _is_qa(lines: Sequence[Line]) -> bool:
+    return all({"em", "f1"} <= line.summary.details.keys() for line in lines)
+
+
+def _against(line: Line, base: Line) -> Cell:
+    return cell_of(difference(line.tasks.values(), base.tasks.values(), lambda task: task.success), 1, 100, signed=True)
+
+
+def _row(line: Line, cells: Sequence[Cell], name: str | None = None) -> Row:
+    return Row(name or line.name, cells, ours=line.is_focus, baseline=line.method == "none")
+
+
+def _class_name(lines: Sequence[Line], difficulty: str) -> str:
+    tasks = max(line.classes[difficulty].tasks for line in lines if difficulty in line.classes)
+    return f"{difficulty or 'other'} ({tasks:,})"
+
+
+def _setting(lines: Sequence[Line]) -> str:
+    budget, rollouts = same_for_all(lines, "budget"), same_for_all(lines, "rollouts")
+    drafts = sorted({line.writer for line in lines if line.writer})
+    told = [f"Draft {' and '.join(drafts)}"] if drafts else []
+    told += [f"δ = {budget:,}"] if budget else []
+    told += [f"N = {rollouts}"] if rollouts else []
+    return f"{', '.join(told)}. " if told else ""

@@ -1,0 +1,109 @@
+"""A file of records, one JSON object per line. Lines are only ever added, each whole.
+
+A process that is killed while it writes leaves half a line at the end: readers skip it, and the next writer removes it.
+Files whose name ends in `.gz` are packed; they can be read, but not added to.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, Any, ClassVar, Generic, Protocol, Self, TypeVar
+
+from ..errors import BenchError
+
+Key = tuple[str | int, ...]
+"""Tells a record from all others of its kind."""
+
+PACKED = ".gz"
+
+
+class Record(Protocol):
+    @property
+    def key(self) -> Key: ...
+
+    def to_json(self) -> dict[str, Any]: ...
+
+
+R = TypeVar("R", bound=Record)
+
+
+class PlainRecord:
+    """Base of records that are dataclasses of JSON values."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        return cls(**data)
+
+
+class RecordFile(Generic[R]):
+    """Reads records one at a time and adds new ones. A file that is missing holds none."""
+
+    def __init__(self, path: Path, read: Callable[[dict[str, Any]], R]) -> None:
+        packed = path.with_name(f"{path.name}{PACKED}")
+        self.path = packed if packed.exists() and not path.exists() else path
+        self._read = read
+
+    def __iter__(self) -> Iterator[R]:
+        if not self.path.exists():
+            return
+        with _opened(self.path) as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    if line.strip():
+                        yield self._read(json.loads(line))
+                except (ValueError, TypeError, KeyError, AttributeError) as error:
+                    if not line.endswith("\n"):
+                        return  # cut short by a kill
+                    raise BenchError(f"{self.path} line {number} holds no record of this kind: {error!r}") from error
+
+    def latest(self) -> dict[Key, R]:
+        """Return all records by key. Of records that were made again, the last one counts."""
+        return {record.key: record for record in self}
+
+    def prepare(self) -> None:
+        """Make the file ready to be added to: create its folder, and remove half a line at its end."""
+        if self.path.suffix == PACKED:
+            raise BenchError(f"{self.path} is packed and cannot be added to: unpack it with gunzip, or name another")
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if not self.path.exists():
+            return
+        with self.path.open("rb+") as file:
+            if not file.seek(0, os.SEEK_END):
+                return
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) == b"\n":
+                return
+            file.seek(0)
+            text = file.read()
+            whole = text.rfind(b"\n") + 1
+            try:
+                json.loads(text[whole:])
+            except ValueError:
+                file.truncate(whole)
+            else:
+                file.write(b"\n")
+
+    def add(self, *records: R) -> None:
+        """Add records, in one write, and wait until they are on disk."""
+        lines = [json.dumps(record.to_json(), ensure_ascii=False, separators=(",", ":")) for record in records]
+        self.prepare()
+        with self.path.open("ab", buffering=0) as file:
+            # A lone surrogate, legal in JSON, is written as the escape it was read from.
+            file.write("".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace"))
+            os.fsync(file.fileno())
+
+
+def _opened(path: Path) -> IO[str]:
+    if path.suffix == PACKED:
+        return gzip.open(path, "rt", encoding="utf-8", newline="\n")
+    return path.open(encoding="utf-8", newline="\n")
