@@ -78,18 +78,3 @@ async def test_a_hung_draft_costs_one_deadline_and_says_what_to_change(make, goo
         second = await focus.acompress(run(7))
     assert len(got) == asked, "nobody waits for it a second time"
     assert "is left alone for 60 s more (breaker_pause)" in second.failure
-
-
-async def test_what_is_left_of_the_deadline_is_said_as_the_whole_of_it():
-    """With `curtail` the rest is asked for later; the limit is still the one that the user set."""
-    asked = []
-
-    async def draft(prompt):
-        asked.append(prompt)
-        if len(asked) > 3:
-            await asyncio.sleep(60)
-        return PLAN if len(asked) % 2 else PLAN.replace("s_2", "s_3")
-
-    focus = Focus(draft, budget=10, deadline=0.4, rollouts=5, threshold=0.5, curtail=True)
-    result = await focus.acompress(run(6))
-    assert any("within 0.4 s" in warning for warning in result.warnings)

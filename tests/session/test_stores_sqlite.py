@@ -50,7 +50,7 @@ def test_a_file_of_another_layout_is_refused_and_left_alone(tmp_path, version):
     with closing(sqlite3.connect(path)) as db:
         db.execute(f"PRAGMA user_version = {version}")
     before = path.read_bytes()
-    with pytest.raises(ConfigError, match=f"schema {version}, this one reads 2.*give focusctx a new file"):
+    with pytest.raises(ConfigError, match=f"schema {version}, this one reads 3.*give focusctx a new file"):
         SQLiteStore(path).version("t", "r")
     assert path.read_bytes() == before
 

@@ -33,7 +33,7 @@ class Recorder:
         return self._history
 
     def step(self, compressed: Compressed, turn: Turn, *, waited: float, answered: float) -> None:
-        """To be told before the answer enters the history."""
+        """Record a step, before its answer enters the history."""
         before, after = size(self._history), size(compressed.messages)
         event = None
         if compressed.happened or compressed.failure or compressed.usage.requests:

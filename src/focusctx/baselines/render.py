@@ -17,7 +17,7 @@ def turns_as_text(spans: Iterable[Span]) -> str:
     return "\n\n".join(f"Step {span.index}\n{turn_as_text(span)}" for span in spans)
 
 
-def told(history: History, spans: Sequence[Span]) -> str:
+def dialogue_as_text(history: History, spans: Sequence[Span]) -> str:
     """Render turns with the user's words between them, in order. The first words, the task, are left out."""
     pieces: list[str] = []
     for span in spans:

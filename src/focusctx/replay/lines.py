@@ -117,14 +117,14 @@ def _minus(one: float | None, other: float | None) -> float | None:
 
 def _details(firsts: Sequence[ReplayRecord], budgets: bool) -> list[str]:
     """Return, for each line's first record, the settings in which lines of its method differ."""
-    told = [_settings(record, budgets) for record in firsts]
+    settings = [_settings(record, budgets) for record in firsts]
     values: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
-    for record, own in zip(firsts, told, strict=True):
+    for record, own in zip(firsts, settings, strict=True):
         for name, value in own.items():
             values[record.method, name].add(value)
     return [
         ", ".join(value for name, value in own.items() if len(values[record.method, name]) > 1)
-        for record, own in zip(firsts, told, strict=True)
+        for record, own in zip(firsts, settings, strict=True)
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from .conversation import Conversation
 from .keys import Chain
 from .registry import Registry, Shelf
 
+_log = logging.getLogger("focusctx")
 _LOOKED_AT = 64
 """Messages, the newest ones, that are compared at every call with what was read."""
 
@@ -38,6 +40,7 @@ class Conversations:
         self._let_go = let_go
         self._frozen = frozen
         self._registry = Registry()
+        self._warned = False
 
     def __iter__(self) -> Iterator[Conversation]:
         """The one used last comes first."""
@@ -64,6 +67,7 @@ class Conversations:
         try:
             if not self._frozen:
                 conversation = self._current(conversation, messages, shelf)
+            self._warn_of_unknown(conversation.reader)
             yield conversation
         finally:
             self._put_back(conversation)
@@ -149,6 +153,11 @@ class Conversations:
         reader = Reader(wire, self._focus.config, self._focus.count, watched=not self._frozen)
         reader.extend(messages)
         return reader, Chain.of(reader.messages, reader.owners)
+
+    def _warn_of_unknown(self, reader: Reader) -> None:
+        if not self._warned and (unknown := reader.unknown()):
+            self._warned = True  # once is enough: the history comes again at every step
+            _log.warning("%s", unknown)
 
     def _put_back(self, conversation: Conversation) -> None:
         for gone in self._registry.put_back(conversation):

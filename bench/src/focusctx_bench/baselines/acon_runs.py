@@ -1,4 +1,4 @@
-"""Runs to learn from: which recorded tasks tell ACON's optimiser something, and how they are told to it."""
+"""Runs to learn from: which recorded tasks tell ACON's optimiser something, and how they are shown to it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from focusctx.baselines.render import told
+from focusctx.baselines.render import dialogue_as_text
 from focusctx.config import FocusConfig
 from focusctx.pipeline.split import read_history
 from focusctx.tokens import Counter
@@ -96,5 +96,5 @@ def run_as_text(run: Run) -> str:
     for span in history.spans:
         place = history.owners.index(span.index)
         pieces += [f"The memory from here on:\n{memory.text}" for memory in run.memories if memory.reply == place]
-        pieces.append(told(history, [span]))
+        pieces.append(dialogue_as_text(history, [span]))
     return "\n\n".join(pieces)

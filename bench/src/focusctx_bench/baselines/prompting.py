@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from focusctx.baselines.render import told
+from focusctx.baselines.render import dialogue_as_text
 from focusctx.types import Reply
 
 from .ask import Ask
@@ -33,4 +33,4 @@ class Prompting(Summary):
 def question(older: Older) -> str:
     """The task, the memory so far, if there is one, and the steps since."""
     memory = f"Memory so far:\n{older.before}\n\n" if older.before else ""
-    return f"Task:\n{older.history.goal}\n\n{memory}Steps since:\n{told(older.history, older.spans)}"
+    return f"Task:\n{older.history.goal}\n\n{memory}Steps since:\n{dialogue_as_text(older.history, older.spans)}"

@@ -46,8 +46,8 @@ _PASSES = ("sketches", "likelihoods", "report")
 
 
 def add_to(parts: Commands) -> None:
-    told = "the paper's estimator study: convergence, divergences, coverage"
-    parser = parser_for(parts, "study", told, _DESCRIPTION, _EPILOG)
+    summary = "the paper's estimator study: convergence, divergences, coverage"
+    parser = parser_for(parts, "study", summary, _DESCRIPTION, _EPILOG)
     add_data(parser)
     group = parser.add_argument_group("what to study")
     what = group.add_argument
@@ -180,14 +180,14 @@ def _report(arguments: argparse.Namespace, points: list[Point]) -> None:
 def _headline(findings: Findings) -> list[str]:
     from ..replay.study.report import facts
 
-    told = [facts(findings)]
+    lines = [facts(findings)]
     for curve in findings.curves:
         if curve.enough:
             settles, slope = curve.settles(), curve.slope()
             at = f"settles at N = {settles}" if settles else f"does not settle by N = {curve.sizes[-1]}"
             falls = f"; worst-span error falls with slope {slope.mean:.2f}" if slope else ""
-            told.append(f"{curve.name}: {at}{falls}")
-    return told
+            lines.append(f"{curve.name}: {at}{falls}")
+    return lines
 
 
 def _sketches_path(arguments: argparse.Namespace) -> Path:

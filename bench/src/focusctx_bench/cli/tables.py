@@ -41,8 +41,8 @@ def print_table(console: Console, table: Table) -> None:
     best = table.best()
     with_interval = next(columns for width, columns in _WIDTHS if console.width >= width)
     for at, row in enumerate(table.rows):
-        told = [_cell(cell, place < with_interval) for place, cell in enumerate(row.cells)]
-        cells = [Text(text, "bold" if (at, place) in best else "") for place, text in enumerate(told)]
+        texts = [_cell(cell, place < with_interval) for place, cell in enumerate(row.cells)]
+        cells = [Text(text, "bold" if (at, place) in best else "") for place, text in enumerate(texts)]
         drawn.add_row(Text(row.name, "cyan" if row.ours else ""), *cells)
     console.print(drawn)
 
@@ -50,5 +50,5 @@ def print_table(console: Console, table: Table) -> None:
 def _cell(cell: Cell, with_interval: bool) -> str:
     if not isinstance(cell, Number):
         return cell or "–"
-    told = f"{cell.text} [{cell.interval}]" if with_interval and cell.interval is not None else cell.text
-    return told if cell.in_paper is None else f"{told} (paper {cell.in_paper})"
+    text = f"{cell.text} [{cell.interval}]" if with_interval and cell.interval is not None else cell.text
+    return text if cell.in_paper is None else f"{text} (paper {cell.in_paper})"

@@ -116,13 +116,13 @@ class Table:
         return found
 
     def without_empty_columns(self) -> Table:
-        told = [
+        shown = [
             place
             for place, column in enumerate(self.columns)
             if not column.optional or any(_says_something(row.cells[place]) for row in self.rows)
         ]
-        rows = [replace(row, cells=[row.cells[place] for place in told]) for row in self.rows]
-        return replace(self, columns=[self.columns[place] for place in told], rows=rows)
+        rows = [replace(row, cells=[row.cells[place] for place in shown]) for row in self.rows]
+        return replace(self, columns=[self.columns[place] for place in shown], rows=rows)
 
 
 RowOf: TypeAlias = Callable[[T, Sequence[Cell]], Row]

@@ -77,8 +77,8 @@ class Study:
 
     @property
     def title(self) -> str:
-        told = [*self.options.values(), self.settings.get("split") or ""]
-        return " ".join([self.benchmark, *(word for word in told if word)])
+        words = [*self.options.values(), self.settings.get("split") or ""]
+        return " ".join([self.benchmark, *(word for word in words if word)])
 
 
 def collect(folder: Path) -> list[Study]:

@@ -82,6 +82,6 @@ def _has_its_settings(table: Mapping[str, Any], settings: Mapping[str, Any]) -> 
 
 @cache
 def _tables() -> list[dict[str, Any]]:
-    told = files(__package__).joinpath("paper.toml").read_text("utf-8")
-    tables: list[dict[str, Any]] = tomllib.loads(told)["table"]
+    text = files(__package__).joinpath("paper.toml").read_text("utf-8")
+    tables: list[dict[str, Any]] = tomllib.loads(text)["table"]
     return tables

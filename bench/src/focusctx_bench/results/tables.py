@@ -210,7 +210,7 @@ def _class_name(lines: Sequence[Line], difficulty: str) -> str:
 def _setting(lines: Sequence[Line]) -> str:
     budget, rollouts = same_for_all(lines, "budget"), same_for_all(lines, "rollouts")
     drafts = sorted({line.writer for line in lines if line.writer})
-    told = [f"Draft {' and '.join(drafts)}"] if drafts else []
-    told += [f"δ = {budget:,}"] if budget else []
-    told += [f"N = {rollouts}"] if rollouts else []
-    return f"{', '.join(told)}. " if told else ""
+    parts = [f"Draft {' and '.join(drafts)}"] if drafts else []
+    parts += [f"δ = {budget:,}"] if budget else []
+    parts += [f"N = {rollouts}"] if rollouts else []
+    return f"{', '.join(parts)}. " if parts else ""

@@ -49,8 +49,8 @@ def swept(records: Iterable[RunRecord]) -> list[Swept]:
     """Methods that were replayed at several budgets, over the runs that all of them have."""
     groups: dict[tuple[str, str, str, str], dict[int, dict[str, RunRecord]]] = {}
     for record in records:
-        told = repr(sorted(record.settings.items()))
-        key = (record.file, record.method, record.draft, told)
+        settings = repr(sorted(record.settings.items()))
+        key = (record.file, record.method, record.draft, settings)
         groups.setdefault(key, {}).setdefault(record.budget, {})[record.run] = record
     found = []
     for (file, method, draft, _), budgets in sorted(groups.items()):

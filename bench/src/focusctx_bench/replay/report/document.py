@@ -42,17 +42,17 @@ def _walks(records: Sequence[RunRecord]) -> list[Section]:
     together = lines_of(records, budgets=False)
     sections = []
     if len(found) > 1:
-        told = [against_by_file(found), walks_table(together), sizes_table(together), paper_table(found)]
+        tables = [against_by_file(found), walks_table(together), sizes_table(together), paper_table(found)]
         pictures = [trade_off(together), differences(found, "steps")]
         facts = f"{_counted(together)} In what is over all files, every run counts once."
-        sections.append(Section("walks", "Walks, all files", facts, _there(told), _there(pictures)))
+        sections.append(Section("walks", "Walks, all files", facts, _there(tables), _there(pictures)))
     for file, lines in found.items():
-        told = [against_table(lines, "steps"), walks_table(lines), sizes_table(lines), others_table(file, lines)]
+        tables = [against_table(lines, "steps"), walks_table(lines), sizes_table(lines), others_table(file, lines)]
         if len(found) == 1:
-            told.append(paper_table(found))
+            tables.append(paper_table(found))
         pictures = [trade_off(lines), events_by_step(lines)]
         facts = " ".join([_counted(lines), _budgets(lines), *verdicts(lines)])
-        sections.append(Section(_key("walks", file), f"Walks, {file}", facts, _there(told), _there(pictures)))
+        sections.append(Section(_key("walks", file), f"Walks, {file}", facts, _there(tables), _there(pictures)))
     return sections
 
 
@@ -62,14 +62,14 @@ def _points(records: Sequence[PointRecord]) -> list[Section]:
     if not found:
         return []
     together = lines_of(records, budgets=False)
-    told = [against_table(together, "points"), points_table(together), prototype_table(together)]
+    tables = [against_table(together, "points"), points_table(together), prototype_table(together)]
     pictures = [trade_off(together), differences(found, "points")]
     facts = " ".join([_counted(together), *verdicts(together)])
-    sections = [Section("points", "Points, all files", facts, _there(told), _there(pictures))]
+    sections = [Section("points", "Points, all files", facts, _there(tables), _there(pictures))]
     for file, lines in found.items() if len(found) > 1 else ():
         facts = " ".join([_counted(lines), _budgets(lines), *verdicts(lines)])
-        tables = _there([against_table(lines, "points"), points_table(lines)])
-        sections.append(Section(_key("points", file), f"Points, {file}", facts, tables, _there([trade_off(lines)])))
+        own = _there([against_table(lines, "points"), points_table(lines)])
+        sections.append(Section(_key("points", file), f"Points, {file}", facts, own, _there([trade_off(lines)])))
     return sections
 
 
@@ -104,8 +104,8 @@ def _counted(lines: Sequence[Line[R]]) -> str:
     most = max(lines, key=lambda line: len(line.records))
     drafts = sorted({line.draft for line in lines if line.draft})
     points = sum(isinstance(record, PointRecord) for record in most.records.values())
-    told = f"{points:,} points of {most.runs:,} runs." if points else f"{most.runs:,} runs."
-    return f"{told} Draft: {', '.join(drafts)}." if drafts else told
+    counted = f"{points:,} points of {most.runs:,} runs." if points else f"{most.runs:,} runs."
+    return f"{counted} Draft: {', '.join(drafts)}." if drafts else counted
 
 
 def _budgets(lines: Sequence[Line[R]]) -> str:

@@ -116,7 +116,7 @@ _SAID = {"above": "above", "no clear difference": "not clearly above", "below": 
 def verdicts(lines: Sequence[Line[R]]) -> list[str]:
     """One sentence for each FOCUS."""
     every = pairs(lines)
-    told = []
+    sentences = []
     for focus in dict.fromkeys(pair.focus.name for pair in every):
         others: defaultdict[str, list[str]] = defaultdict(list)
         for pair in every:
@@ -124,12 +124,12 @@ def verdicts(lines: Sequence[Line[R]]) -> list[str]:
                 others[_SAID.get(pair.verdict, "")].append(pair.name.lower())
         parts = [f"{how} {_listed(others[how])}" for how in _SAID.values() if how in others]
         if not parts:
-            told.append(f"There are too few runs for a verdict on {focus}.")
+            sentences.append(f"There are too few runs for a verdict on {focus}.")
             continue
         if "" in others:
             parts.append(f"with too few runs for a verdict on {_listed(others[''])}")
-        told.append(f"At its share of tokens, {focus} has a recall {'; '.join(parts)}.")
-    return told
+        sentences.append(f"At its share of tokens, {focus} has a recall {'; '.join(parts)}.")
+    return sentences
 
 
 def _listed(parts: Sequence[str]) -> str:

@@ -18,8 +18,8 @@ from ..point_record import PointRecord
 
 def others_table(file: str, lines: Sequence[Line[RunRecord]]) -> Table | None:
     """Recall and share that others measured on runs of the same kind as those in a file."""
-    told = next((one for one in _told()["others"] if _is_about(one, file)), None)
-    if told is None:
+    theirs = next((one for one in _figures()["others"] if _is_about(one, file)), None)
+    if theirs is None:
         return None
     columns = [
         Column("recall", None, "There"),
@@ -28,7 +28,7 @@ def others_table(file: str, lines: Sequence[Line[RunRecord]]) -> Table | None:
         Column("tokens left", None, "Here"),
     ]
     rows = []
-    for name, figures in told["rows"].items():
+    for name, figures in theirs["rows"].items():
         line = _line(lines, name)
         ours: list[Cell] = [None, None]
         if line is not None:
@@ -39,7 +39,7 @@ def others_table(file: str, lines: Sequence[Line[RunRecord]]) -> Table | None:
             found = [cell_of(line.average("recall")), cell_of(line.average("span_share"))]
             rows.append(Row(line.name, [None, None, *found], ours=True))
     note = (
-        f"There: {told['title']}, other runs than these, measured with a similar yardstick, not by us. Here: recall "
+        f"There: {theirs['title']}, other runs than these, measured with a similar yardstick, not by us. Here: recall "
         "step by step, and the share of the tokens of spans. The two columns show whether the yardsticks agree; they "
         "are no comparison of methods."
     )
@@ -48,9 +48,9 @@ def others_table(file: str, lines: Sequence[Line[RunRecord]]) -> Table | None:
 
 def prototype_table(lines: Sequence[Line[PointRecord]]) -> Table | None:
     """The prototype's figures on the recorded events, where these are the same events."""
-    told = _told()["prototype"]
-    ours = {name: line for name in told["rows"] if (line := _line(lines, name)) is not None}
-    if not any(line.draft == told["draft"] and len(line.records) == told["points"] for line in ours.values()):
+    theirs = _figures()["prototype"]
+    ours = {name: line for name in theirs["rows"] if (line := _line(lines, name)) is not None}
+    if not any(line.draft == theirs["draft"] and len(line.records) == theirs["points"] for line in ours.values()):
         return None
     columns = [
         Column(name, None, group)
@@ -58,7 +58,7 @@ def prototype_table(lines: Sequence[Line[PointRecord]]) -> Table | None:
         for name in ("recall", "events with all", "tokens left")
     ]
     rows = []
-    for name, figures in told["rows"].items():
+    for name, figures in theirs["rows"].items():
         line = ours.get(name)
         found: list[Cell] = [None, None, None]
         if line is not None:
@@ -86,7 +86,8 @@ def paper_table(found: Mapping[str, Sequence[Line[RunRecord]]]) -> Table | None:
     if not ours:
         return None
     rows = [
-        Row(f"Paper: {one['label']}", [_change(*one["peak"]), _change(*one["dependency"])]) for one in _told()["paper"]
+        Row(f"Paper: {one['label']}", [_change(*one["peak"]), _change(*one["dependency"])])
+        for one in _figures()["paper"]
     ]
     for file, line, base in ours:
         cells = [_change(base.average(measure), line.average(measure)) for measure in ("peak", "dependency")]
@@ -112,5 +113,5 @@ def _change(before: float | None, after: float | None) -> Number | None:
 
 
 @cache
-def _told() -> dict[str, Any]:
+def _figures() -> dict[str, Any]:
     return tomllib.loads(files(__package__).joinpath("reference.toml").read_text("utf-8"))

@@ -81,10 +81,10 @@ def converge(
 
     Where some events have enough plans, those that have not are left out.
     """
-    told = [votes for votes in events if len(votes.cited) >= ENOUGH] or events
-    most = min(len(votes.cited) for votes in told)
+    counted = [votes for votes in events if len(votes.cited) >= ENOUGH] or events
+    most = min(len(votes.cited) for votes in counted)
     sizes = tuple(size for size in SIZES if size <= most)
-    rows = [_event(votes, threshold, defensive, sizes, _Draws(draws, random.Random(seed))) for votes in told]
+    rows = [_event(votes, threshold, defensive, sizes, _Draws(draws, random.Random(seed))) for votes in counted]
     name = "plans and rescues" if defensive else "plans"
     return Curve(name, sizes, tuple(row[0] for row in rows), tuple(row[1] for row in rows))
 

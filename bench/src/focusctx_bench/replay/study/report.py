@@ -180,13 +180,13 @@ def document(findings: Findings, command: str) -> Document:
 
 def facts(findings: Findings) -> str:
     files = _listed([f"{count} of {file}" for file, count in findings.files.items()])
-    told = (
+    text = (
         f"{findings.events} events ({files}), {findings.sketches:,} sketches or more at each that are plans; "
         f"{100 * findings.no_plans:.1f} % of the replies are none and do not vote. τ = {findings.threshold:g}."
     )
     if findings.model is not None:
-        told += f" Divergences by the probabilities of {findings.model}."
-    return told
+        text += f" Divergences by the probabilities of {findings.model}."
+    return text
 
 
 def _listed(parts: Sequence[str]) -> str:
