@@ -116,7 +116,7 @@ async def test_as_many_messages_as_are_read(tmp_path: Path) -> None:
 
 
 async def test_a_client_that_leaves_while_its_request_is_read(tmp_path: Path) -> None:
-    """What a thread is still at work on is not given to the next request."""
+    """A history that a thread is still reading is not given to the next request, which reads its own."""
     first = messages(1, json.dumps({"role": "user", "content": "some words, " * 400_000}).encode())
     async with raw_upstream() as up, proxy(up.url) as (served, url):
         async with await connect(url) as line:
@@ -124,6 +124,7 @@ async def test_a_client_that_leaves_while_its_request_is_read(tmp_path: Path) ->
             await eventually(lambda: len(served.sessions) == 1)
             line.reset()
         assert (await exchange(url, "POST", CHAT, [], first)).status == 200
-        (live,) = served.sessions
-        assert live.session.size[0] > 400_000
+        live = next(iter(served.sessions))  # the one used last
+        assert live.conversation is not None
+        assert live.conversation.size[0] > 400_000
     assert up.got[-1].body == first

@@ -27,6 +27,7 @@ from ..egress import proxy_for
 from .answer import Answer, NoAnswer
 from .headers import CREDENTIALS
 from .outages import Outages
+from .patience import TooSlow
 from .upstream import Upstream
 
 _KEEP_IDLE = 4.0
@@ -221,6 +222,8 @@ class Client:
                 auto_decompress=decode,
             )
         except aiohttp.ClientError as error:
+            if isinstance(error.__cause__, TooSlow):  # the caller is at fault, not the provider
+                raise error.__cause__ from error
             raise _no_answer(error) from error
 
 

@@ -110,7 +110,9 @@ async def test_open_pages_do_not_hold_up_a_proxy_that_stops(staging):
 async def test_nor_does_a_page_that_has_stopped_reading(staging):
     async with staging(grace=30.0) as stage:
         for number in range(300):
-            stage.proxy.sessions.open(Key("tenant", "local", "chat_completions", "m" * 50_000, str(number)), [b"{}"])
+            stage.proxy.sessions.open(
+                Key("tenant", "local", "chat_completions", "m" * 50_000, str(number)), "root", [b"{}"]
+            )
         reader, writer = await asyncio.open_connection("127.0.0.1", URL(stage.url).port, limit=1024)
         writer.write(b"GET /ui/api/live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         assert b"200 OK" in await reader.readline()
