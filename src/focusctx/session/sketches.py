@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Coroutine, Hashable
+from collections.abc import Callable, Coroutine, Hashable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -66,8 +66,8 @@ class Draw:
     def started(self) -> bool:
         return self._work is not None
 
-    def start(self, coroutine: Coroutine[Any, Any, Proposal], world: World[object]) -> None:
-        work = self._work = world.start(self._drive(coroutine))
+    def start(self, foresee: Callable[[], Coroutine[Any, Any, Proposal]], world: World[object]) -> None:
+        work = self._work = world.start(self._drive(foresee))
         if isinstance(work, asyncio.Task):
             work.add_done_callback(lambda _: self._settle(None))  # also if it is cancelled before it began
 
@@ -112,9 +112,11 @@ class Draw:
             self.outcome = Future()
             self.outcome.set_result(found.drafted)
 
-    async def _drive(self, coroutine: Coroutine[Any, Any, Proposal]) -> None:
+    async def _drive(self, foresee: Callable[[], Coroutine[Any, Any, Proposal]]) -> None:
         try:
-            self._settle(await coroutine)
+            self._settle(
+                await foresee()
+            )  # made here: one that is cancelled before it begins leaves no coroutine behind
         except Exception as error:  # handed to all who wait
             self._settle(error)
         finally:

@@ -174,7 +174,7 @@ class Steps:
                         if not judgement.due:
                             return
                         continue
-                    draw.start(foresee(self._focus, conversation.now()), world)
+                    draw.start(partial(foresee, self._focus, conversation.now()), world)
                 found = yield from self._awaited(draw, world)
                 if found is None and not draw.done:
                     self._draws.give_up(draw)
@@ -291,7 +291,7 @@ class Steps:
             price = self._money.sketches(conversation.tokens)
             draw, is_new = self._join(conversation, world)
             if is_new:
-                draw.start(foresee(self._focus, conversation.now()), world)
+                draw.start(partial(foresee, self._focus, conversation.now()), world)
             conversation.ahead.hold(draw, self._draws, price)
 
     def _pay(self, conversation: Conversation, cost: float | None) -> None:
