@@ -88,7 +88,7 @@ def everything_dropped_is_there(session: Session, number: int, steps: int) -> in
     shown = {message["tool_call_id"] for message in view if message["role"] == "tool"}
     missing = [index for index in range(1, steps + 1) if f"call_{index}" not in shown]
     for index in missing:
-        (recalled,) = session.recall(f"s_{index}")
+        (recalled,) = view.conversation.recall(f"s_{index}")
         assert list(recalled.messages) == messages[2 * index - 1 : 2 * index + 1]
     return len(missing)
 
