@@ -29,7 +29,8 @@ _MOST = 1000
 """Conversations held in memory. One that was let go of goes on from the store when it comes back."""
 _MOST_BYTES = 128 * 1024 * 1024
 """Memory that their messages take, as `weight` reckons it."""
-_STEPS = 2000
+_STEPS = 500
+"""Requests of one conversation whose sizes are kept for the dashboard."""
 _LONG = 64 * 1024
 """Bytes of a first message that is not worth remembering: a cache of such would hold gigabytes."""
 
