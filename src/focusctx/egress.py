@@ -25,7 +25,7 @@ def proxy_for(url: str) -> str | None:
     proxies = getproxies()
     name = to.scheme if proxies.get(to.scheme) else "all"
     proxy = proxies.get(name)
-    if not proxy or _is_this_machine(host) or proxy_bypass(to.netloc):
+    if not proxy or is_loopback(host) or proxy_bypass(to.netloc):
         return None
     return _checked(proxy, f"{name.upper()}_PROXY", host)
 
@@ -46,7 +46,8 @@ def _checked(proxy: str, variable: str, host: str) -> str:
     return proxy
 
 
-def _is_this_machine(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """True if a host name or address is this machine's own."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

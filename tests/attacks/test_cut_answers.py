@@ -54,7 +54,7 @@ class Cut:
 
 
 async def received(url: str, cut: Cut, version: str = "1.1") -> bytes:
-    """What an agent gets, down to the end of its connection. A reset is one way to say that something is missing."""
+    """Return all that an agent gets, to the end of its connection. A reset also says that something is missing."""
     async with await connect(url) as line:
         asked = request("POST", CHAT, [("Connection", "close")], history(2))
         await line.send(asked.replace(b"HTTP/1.1", f"HTTP/{version}".encode(), 1))

@@ -1,4 +1,4 @@
-"""What a token opens, and what it does not: callers are not admins, and cookies and pages are neither."""
+"""Tokens and what they open: callers are not admins, and cookies and pages are neither."""
 
 import asyncio
 import json

@@ -57,7 +57,7 @@ async def test_an_upgrade_with_a_body_does_not_swallow_the_next_request(provider
 
 @pytest.mark.parametrize("headers", ATTACKS.values(), ids=ATTACKS.keys())
 async def test_a_length_goes_up_only_with_a_body_of_that_length(headers: Headers) -> None:
-    """Whatever the caller's headers say: the provider reads exactly the bytes that belong to the request."""
+    """The provider reads exactly the bytes of the request, whatever the caller's headers say."""
     seen: list[bytes] = []
 
     async def answer(line: Line, head: Head) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from focusctx.cli.options import DEFAULTS
+from focusctx.egress import is_loopback
 from focusctx.errors import ConfigError
-from focusctx.proxy.settings import File, Settings, address, is_loopback, machine
+from focusctx.proxy.settings import File, Settings, address, machine
 from focusctx.proxy.upstream import Upstream, Upstreams, base_urls
 
 TOKEN = "a token of more than 16 characters"

@@ -1,4 +1,4 @@
-"""What plans lose without a span, with a model that finds a word likely when its prompt holds it."""
+"""Losses of plans without a span, from a model that finds a word likely when its prompt holds it."""
 
 import re
 

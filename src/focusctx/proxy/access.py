@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from aiohttp import web
 
+from ..egress import is_loopback
 from .guesses import Guesses
-from .settings import is_loopback
 from .upstream import Upstream
 
 HEADER = "x-focusctx-token"

@@ -8,12 +8,13 @@ from hashlib import blake2b
 SESSION = "x-focusctx-session"
 _SESSIONS = (SESSION, "x-claude-code-session-id")
 """Headers that name the run of a request: ours first, then those of agents."""
-_KEYS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
+CREDENTIALS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
+"""Headers that tell a provider who is calling."""
 
 
 def tenant_of(headers: Mapping[str, str], upstream: str) -> str:
     """Return the scope of a caller's decisions, which callers with another key cannot see."""
-    whose = [upstream, *(headers.get(name, "") for name in _KEYS)]
+    whose = [upstream, *(headers.get(name, "") for name in CREDENTIALS)]
     return blake2b("\0".join(whose).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
 
 

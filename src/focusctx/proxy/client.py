@@ -25,7 +25,7 @@ from yarl import URL
 
 from ..egress import proxy_for
 from .answer import Answer, NoAnswer
-from .headers import CREDENTIALS
+from .caller import CREDENTIALS
 from .outages import Outages
 from .patience import TooSlow
 from .upstream import Upstream

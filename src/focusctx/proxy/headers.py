@@ -9,7 +9,7 @@ from multidict import CIMultiDict, CIMultiDictProxy, MultiMapping
 from .access import COOKIE
 from .access import HEADER as TOKEN
 from .answer import Answer
-from .caller import SESSION
+from .caller import CREDENTIALS, SESSION
 from .upstream import HEADER as UPSTREAM
 from .upstream import Upstream
 
@@ -33,8 +33,6 @@ _HARMLESS = re.compile(
     re.IGNORECASE,
 )
 """Content types that a browser never runs as a page. Without a type it guesses, and of several it takes the last."""
-CREDENTIALS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
-"""Headers that tell a provider who is calling."""
 
 
 def headers_up(headers: CIMultiDictProxy[str], upstream: Upstream) -> CIMultiDict[str]:

@@ -129,7 +129,7 @@ class Sessions:
         self._make = make
         self._live: OrderedDict[str, Live] = OrderedDict()
         self._alike: dict[tuple[Key, str], list[Live]] = {}
-        """Those that began alike."""
+        """Conversations of one caller that began with the same words."""
         self._sessions: dict[Key, Session] = {}
         self._users: Counter[Key] = Counter()
         self._held = 0

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ..checks import check_types
+from ..egress import is_loopback
 from ..errors import ConfigError
 from .upstream import Upstream
 
@@ -158,13 +159,6 @@ def address(text: str) -> tuple[str, int]:
     if not parts or not text:
         raise ConfigError(f"{text!r} is no address: HOST:PORT, IPv6 in brackets")
     return parts["six"] or parts["host"] or "127.0.0.1", int(parts["port"] or PORT)
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def machine() -> str:

@@ -1,1 +1,1 @@
-"""What the studies ask of a model in this process beyond sketches: how likely it finds given texts."""
+"""Likelihoods of given texts, which the studies read from a model in this process."""
