@@ -26,7 +26,7 @@ def focusctx(capsys):
 
 @pytest.fixture
 def say(monkeypatch):
-    """Whatever --draft names, these are its replies."""
+    """Replies of any draft that --draft names."""
 
     def replies(*texts):
         draft = ScriptedDraft(list(texts))

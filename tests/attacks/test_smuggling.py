@@ -84,7 +84,7 @@ async def test_a_length_goes_up_only_with_a_body_of_that_length(headers: Headers
     ids=str,
 )
 async def test_a_request_whose_end_is_unclear_goes_nowhere_else(lengths: Headers) -> None:
-    """What follows it may be refused, or be a request of its own, but goes up under no other caller's name."""
+    """The bytes behind it are refused or are a request of their own, never sent under another caller's name."""
     smuggled = b"GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
     async with raw_upstream() as up, proxy(up.url) as (_, url), await connect(url) as line:
         await line.send(request("POST", "/v1/embeddings", lengths) + b"{}\n" + smuggled)

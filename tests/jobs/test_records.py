@@ -29,7 +29,7 @@ def notes(path: Path) -> RecordFile[Note]:
 @given(st.lists(st.text(st.characters(exclude_categories=()), max_size=20), min_size=1))
 @settings(max_examples=60)
 def test_written_and_read_again(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
-    """Whatever a model writes: line ends, other separators, lone surrogates."""
+    """Texts a model may write: line ends, other separators, lone surrogates."""
     file = notes(tmp_path_factory.mktemp("notes") / "deep" / "notes.jsonl")
     made = [Note(number, text) for number, text in enumerate(texts)]
     file.add(*made[:1])

@@ -34,7 +34,7 @@ TOOLS = [{"type": "function", "function": {"name": "look", "parameters": {"type"
 
 
 def told(history: Messages, name: str) -> Messages:
-    """The same run with other observations: only the opening is equal."""
+    """A run with other observations: only the opening is equal."""
     return [
         {**message, "content": f"{name} {message['content']}"} if message["role"] == "tool" else message
         for message in history

@@ -22,7 +22,7 @@ from session_parts import Draft, calls_in, cites, crosses, growing, moved, sessi
 
 
 def told(history: list[dict], name: str) -> list[dict]:
-    """The same run with other observations: only the opening is equal."""
+    """A run with other observations: only the opening is equal."""
     return [
         {**message, "content": f"{name} {message['content']}"} if message["role"] == "tool" else message
         for message in history
