@@ -1,4 +1,4 @@
-"""Every setting, with one docstring each. The defaults are the paper's, except `fill`."""
+"""Every setting, with one docstring each. `FocusConfig.paper()` has the paper's."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Settings(TypedDict, total=False):
     defensive: bool
     temperature: float
     prompt: Literal["focusctx", "paper"]
-    dropped: Literal["remove", "skeleton"]
-    fill: float
-    limit: int | None
+    levels: bool
+    target: float | None
+    reads: tuple[str, ...]
     tokens: str | Callable[[str], int]
     observations: ObservationRule
     pin: PinRule | None
@@ -56,8 +56,8 @@ class FocusConfig:
     """Compression settings. `FocusConfig()` and `FocusConfig.paper()` differ only where a measurement said so."""
 
     budget: int = 4096
-    """δ: tokens of history (system prompt excluded) above which compression is due. It does not set the size
-    afterwards: see `limit`."""
+    """δ: tokens of history (system prompt excluded) above which compression is due; see `target` for the size
+    afterwards."""
 
     rollouts: int = 3
     """N: number of plan sketches sampled per event."""
@@ -76,17 +76,19 @@ class FocusConfig:
     any case, that finished work is not a step, that steps listing members of a set are needed, and that a trace is
     data."""
 
-    dropped: Literal["remove", "skeleton"] = "remove"
-    """Treatment of a dropped span: `remove` takes it out whole (the paper's rule); `skeleton` keeps its thought and
-    action and puts a short placeholder where its observation was."""
+    levels: bool = True
+    """Decide passage by passage: a span stays whole, as an excerpt of its results, or as a record of what was done and
+    how it ended. False: a span stays or goes as a whole (the paper's rule)."""
 
-    fill: float = 0.7
-    """Share of the spans' tokens to fill up to, within the budget, if the sketches keep less. The room goes to the
-    spans that the data flow ranks next, whole or as skeletons without their observation. 0: never."""
+    target: float | None = 0.5
+    """Size of the history after an event: a share of the budget up to 1, or a number of tokens. What the sketches cite
+    stays first, spare room goes to what the data flow of the history expects to be needed; only text that may never go
+    can exceed it, and then the result says so. None: what the sketches ask for stays, whatever its size (the paper's
+    rule)."""
 
-    limit: int | None = None
-    """Most tokens that the history may have afterwards: if more would stay, the spans of highest total utility that fit
-    are kept, and only pinned ones may exceed it. None for no limit."""
+    reads: tuple[str, ...] = ()
+    """Names of tools that change nothing. Other tools are known by their names (`get_order`) or by the shell command
+    they run; one that is not known to read counts as writing, and the record of its call stays."""
 
     tokens: str | Callable[[str], int] = "cl100k_base"
     """Token counter: `cl100k_base`, `o200k_base`, or any function from text to a number."""
@@ -134,9 +136,8 @@ class FocusConfig:
             "rollouts must be 1 or more": self.rollouts < 1,
             "threshold must be above 0 and at most 1": not 0 < self.threshold <= 1,
             "temperature must be 0 or more": self.temperature < 0,
-            "fill must be between 0 and 1": not 0 <= self.fill <= 1,
-            "limit must be None or 1 or more": self.limit is not None and self.limit < 1,
-            "limit must be None beside dropped='skeleton'": self.limit is not None and self.dropped == "skeleton",
+            "target must be None, a share of the budget above 0, or a number of tokens": self.target is not None
+            and not 0 < self.target,
             "draft_window must be 256 or more": self.draft_window < 256,
             "sketch_tokens must be 1 or more": self.sketch_tokens < 1,
             "deadline must be above 0": not self.deadline > 0,
@@ -153,7 +154,7 @@ class FocusConfig:
     @classmethod
     def paper(cls, **changes: Any) -> FocusConfig:
         """Return the paper's settings, with everything beyond the paper switched off."""
-        return cls(prompt="paper", dropped="remove", fill=0.0, limit=None).with_changes(**changes)
+        return cls(prompt="paper", levels=False, target=None).with_changes(**changes)
 
     def with_changes(self, **changes: Any) -> FocusConfig:
         """Return a copy with some settings changed; an unknown name is an error that lists the known ones."""

@@ -9,7 +9,7 @@ is in `knapsack.py`.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
 from .errors import ConfigError
 from .types import Certificate
@@ -59,8 +59,8 @@ def uniform_radius(rollouts: int, spans: int, confidence: float = 0.95) -> float
     return math.sqrt(math.log(2 * spans / (1 - confidence)) / (2 * rollouts))
 
 
-def set_utility(cited: Sequence[Collection[int]], spans: Collection[int]) -> float:
-    """`û_S`: the share of sketches that cite any span of the set. `cited` holds one citation set per sketch."""
+def set_utility(cited: Sequence[Collection[Hashable]], spans: Collection[Hashable]) -> float:
+    """`û_S`: the share of sketches that cite any span (or passage) of the set, one citation set per sketch."""
     if not cited:
         raise ConfigError("the utility of a set needs at least one sketch")
     wanted = frozenset(spans)
@@ -68,8 +68,8 @@ def set_utility(cited: Sequence[Collection[int]], spans: Collection[int]) -> flo
 
 
 def certificate(
-    cited: Sequence[Collection[int]],
-    dropped: Collection[int],
+    cited: Sequence[Collection[Hashable]],
+    dropped: Collection[Hashable],
     *,
     confidence: float = 0.95,
     m_max: float = 1.0,

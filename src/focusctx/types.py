@@ -7,9 +7,12 @@ plan sketches; each `Reply` is parsed into a `Sketch`. A `Decision` gives the ou
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from .pipeline.outline import Outlines
 
 Message: TypeAlias = Mapping[str, Any]
 """One message (or Responses item) exactly as the agent sends it. Never changed."""
@@ -18,14 +21,30 @@ Owner: TypeAlias = int | tuple[int, ...]
 """The span a message belongs to, 0 for none. A tuple gives one owner per content block, for the
 Anthropic user message that holds tool results and the user's own words at once."""
 
-Fate: TypeAlias = Literal["kept", "rescued", "pinned", "dropped", "skeleton"]
-"""The outcome for a span: kept because plans cite it, rescued by the defensive check, pinned because no method may
-drop it, dropped whole, or left as a skeleton without its observation."""
+Unit: TypeAlias = tuple[int, int]
+"""A part of a span: `(7, 2)` is the passage cited as `s_7.2`, `(7, 0)` what its record shows."""
+
+Fate: TypeAlias = Literal["kept", "rescued", "pinned", "excerpt", "record", "dropped"]
+"""The outcome for a span: whole, because plans cite it, the defensive check rescues it or no method may shorten it; an
+excerpt (its action and some passages of its results); a record (its action and how it ended); or dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One tool call of a step."""
+
+    id: str
+    text: str
+    """The call in words: `name(arguments)`."""
+
+    @property
+    def name(self) -> str:
+        return self.text.partition("(")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One step of the agent: its thought, its action and the observation. Kept, dropped, or left as a skeleton."""
+    """One step of the agent: its thought, its action and the observation."""
 
     index: int
     """1-based and increasing: the span that sketches cite as `s_1` has index 1. Spans dropped earlier leave gaps."""
@@ -39,6 +58,10 @@ class Span:
     """True if a tool call in this span has no result yet, or parts of it may be outside the messages (references)."""
     needs: int | None = None
     """The earlier span whose hidden reasoning this one continues: providers require both or neither."""
+    calls: tuple[Call, ...] = ()
+    """Its tool calls, in order; empty if the agent acts in plain text or only speaks."""
+    reasons: bool = False
+    """True if it holds hidden reasoning: providers want to see such a turn exactly as the model wrote it."""
 
     @property
     def label(self) -> str:
@@ -67,6 +90,8 @@ class History:
     """The wire format of the messages; `spans` if there are none."""
     tokens: int = 0
     """The size that is compared with the budget: everything but system and developer messages."""
+    outlines: Outlines | None = field(default=None, compare=False, repr=False)
+    """The passages of the spans, if they may be shown in part; None if a span stays or goes whole."""
 
     @property
     def newest(self) -> int:
@@ -145,6 +170,9 @@ class Step:
 
     text: str
     cites: tuple[int, ...]
+    """Spans that it needs whole."""
+    parts: tuple[Unit, ...] = ()
+    """Passages that it needs of other spans."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +181,8 @@ class Rescue:
 
     spans: tuple[int, ...]
     reason: str
+    parts: tuple[Unit, ...] = ()
+    """Passages that it wants kept of other spans."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,12 +199,17 @@ class Sketch:
 
     @property
     def cited(self) -> frozenset[int]:
-        """`Dep(p_k)`: every span that some step depends on."""
-        return frozenset().union(*(step.cites for step in self.steps))
+        """`Dep(p_k)`: every span that some step depends on, whole or in part."""
+        return _spans_of((step.cites, step.parts) for step in self.steps)
 
     @property
     def rescued(self) -> frozenset[int]:
-        return frozenset().union(*(rescue.spans for rescue in self.rescues))
+        """Every span that the sketch rescues, whole or in part."""
+        return _spans_of((rescue.spans, rescue.parts) for rescue in self.rescues)
+
+
+def _spans_of(named: Iterable[tuple[Iterable[int], Iterable[Unit]]]) -> frozenset[int]:
+    return frozenset(index for spans, parts in named for index in (*spans, *(span for span, _ in parts)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +231,9 @@ class Decision:
     """The steps that need it and the risks named for it, in the sketches' own words."""
     tokens: int
     note: str | None = None
-    """Why it stays though too few sketches ask for it, whole or as a skeleton, or goes though enough of them do."""
+    """Why it stays though too few sketches ask for it, in part or whole, or goes though enough of them do."""
+    parts: tuple[int, ...] = ()
+    """The passages that an excerpt shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,10 +262,11 @@ class Result:
     """The messages to send: the input list itself unless `compressed`."""
     compressed: bool
     kept: tuple[int, ...] = ()
+    """Spans that stay whole."""
     dropped: tuple[int, ...] = ()
-    """Spans that did not stay whole, skeletons included."""
-    skeletons: tuple[int, ...] = ()
-    """The dropped spans whose thought and action stay."""
+    """Spans of which nothing stays."""
+    shortened: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """Spans that stay in part, with the passages they show; a span that shows none is a record."""
     rescued: tuple[int, ...] = ()
     pinned: tuple[int, ...] = ()
     utilities: Mapping[int, float] = field(default_factory=dict)
@@ -241,6 +279,10 @@ class Result:
     tokens_after: int = 0
     usage: Usage = Usage()
     latency: float = 0.0
+    target: int | None = None
+    """Most tokens that the event was to leave; None without a target."""
+    regrets: tuple[int, ...] = ()
+    """Spans that repeated a look-up whose result had been cut; they stay whole."""
     failure: str | None = None
     """Why nothing was compressed although it was due; None on success or if nothing was due."""
     warnings: tuple[str, ...] = ()

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 
-from ..types import History, Span
+from ..types import History, Span, Unit
+from ..wire import Role, results_by_call
 
 _TOKEN = re.compile(r"[#~./]*\w[\w./@+-]*")
 _ESCAPE = re.compile(r'\\+[nrt"]')  # arguments arrive as JSON text: "\nimport" is not a name
@@ -65,7 +66,7 @@ _IDS = frozenset({Kind.ID, Kind.NUMBER})
 # Weights of the evidence: each adds to the log-odds that a later action uses a fact.
 _BASE = -3.1
 _BARE_NUMBER = -1.6  # a bare number: sizes, dates and line numbers are common
-_WRITTEN = 1.6  # the agent wrote it itself, in a thought or an action
+_WRITTEN = 2.0  # the agent wrote it itself, in a thought or an action
 _REUSED = 1.4  # times log(actions that used it): a fact used twice is used again
 _AGE = -0.15  # times log(spans since it last appeared)
 _IN_GOAL = 0.75  # times the share of its words that the user also used
@@ -80,10 +81,8 @@ class Fact:
     kind: Kind
     chance: float
     """Probability that a later action uses it."""
-    holders: tuple[int, ...]
-    """Spans that hold it, oldest first; never the newest span, which is always kept."""
-    written: tuple[int, ...]
-    """Holders in which the agent wrote it, in its thought or action."""
+    holders: tuple[Unit, ...]
+    """Passages and records that hold it, oldest first; never the newest span, which is always kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +94,10 @@ class DataFlow:
 
 def read_flow(history: History) -> DataFlow:
     """Return the facts that could be lost (those that no pinned text holds) and the unresolved failures."""
-    steps = [_Step.read(span) for span in history.spans]
-    trails = _trails(history.spans, steps)
+    steps = [_Step.read(span, history) for span in history.spans]
     words = _words(_user_words(history))
     pinned = facts_in(_pinned_text(history)) | (steps[-1].facts if steps else frozenset())
+    trails = _trails(history.spans, steps)
     used_forms = {_form(fact) for step in steps for fact in step.done if kind_of(fact) is not Kind.NAME}
     facts = []
     for text, trail in trails.items():
@@ -111,8 +110,8 @@ def read_flow(history: History) -> DataFlow:
         elif not trail.uses:
             odds += _OPEN * (_form(text) in used_forms)
         chance = 1 / (1 + math.exp(-odds))
-        facts.append(Fact(text, kind, chance, tuple(trail.holders), tuple(trail.written)))
-    return DataFlow(tuple(facts), _standing_failures(history.spans, steps))
+        facts.append(Fact(text, kind, chance, tuple(trail.holders)))
+    return DataFlow(tuple(facts), _standing_failures(history))
 
 
 def facts_in(text: str) -> frozenset[str]:
@@ -142,6 +141,10 @@ def kind_of(fact: str) -> Kind:
     if digits < _ID_DIGITS and _NUMBER.fullmatch(fact):
         return Kind.NUMBER
     return Kind.ID if digits else Kind.NAME
+
+
+def _facts_of(text: str) -> frozenset[str]:
+    return facts_in(_ESCAPE.sub(" ", text))
 
 
 def _form(fact: str) -> str:
@@ -182,15 +185,23 @@ class _Step:
     shown: frozenset[str]
     record: bool
     """True if the observation is structured data."""
+    units: Mapping[int, frozenset[str]]
+    """The facts of its record (0) and of each passage."""
 
     @classmethod
-    def read(cls, span: Span) -> _Step:
-        return cls(
-            done=facts_in(_ESCAPE.sub(" ", span.action)),
-            said=facts_in(span.thought),
-            shown=facts_in(_ESCAPE.sub(" ", span.observation)),
-            record=_RECORD_START.match(span.observation) is not None,
-        )
+    def read(cls, span: Span, history: History) -> _Step:
+        done, said = _facts_of(span.action), facts_in(span.thought)
+        record = _RECORD_START.match(span.observation) is not None
+        outline = history.outlines.of(span) if history.outlines else None
+        if outline is None or not outline.passages:
+            shown = _facts_of(span.observation if outline is None else outline.results)
+            return cls(done, said, shown, record, {0: done | said | shown})
+        brief = _facts_of(outline.results)
+        units = {passage.number: _facts_of(passage.text) for passage in outline.passages}
+        results = (units[passage.number] for passage in outline.passages if passage.role is Role.RESULT)
+        shown = brief.union(*results)
+        turn = done | said if outline.is_turn_whole else _facts_of(outline.turn)
+        return cls(done, said, shown, record, {0: turn | brief, **units})
 
     @property
     def facts(self) -> frozenset[str]:
@@ -209,9 +220,8 @@ class _Step:
 class _Trail:
     """The history of one fact over the spans."""
 
-    holders: list[int] = field(default_factory=list)
+    holders: list[Unit] = field(default_factory=list)
     uses: int = 0
-    written: list[int] = field(default_factory=list)
     by_agent: bool = False
     record: bool = False
     crowd: float = math.inf
@@ -242,10 +252,11 @@ def _trails(spans: Sequence[Span], steps: Sequence[_Step]) -> dict[str, _Trail]:
             if fact in step.shown:
                 trail.record = trail.record or step.record
                 trail.crowd = min(trail.crowd, crowds[kind_of(fact)])
-            if span.index not in superseded:
-                trail.holders.append(span.index)
-                if written:
-                    trail.written.append(span.index)
+        if span.index not in superseded:
+            for number, facts in step.units.items():
+                for fact in facts:
+                    if fact in trails:
+                        trails[fact].holders.append((span.index, number))
     return trails
 
 
@@ -259,24 +270,27 @@ def _collapsed(text: str) -> str:
     return " ".join(text.split())
 
 
-def _standing_failures(spans: Sequence[Span], steps: Sequence[_Step]) -> dict[int, str]:
+def _standing_failures(history: History) -> dict[int, str]:
     """Return the failures before the newest span after which the same thing was not tried again."""
-    standing: dict[int, str] = {}
-    aims: dict[int, frozenset[str]] = {}
-    for span, step in zip(spans, steps, strict=True):
+    standing: dict[tuple[int, str], tuple[str, frozenset[str]]] = {}
+    for span in history.spans:
         if not span.action:
             continue
-        tried = _tried(span.action)
-        aims[span.index] = step.done - {tried, *_KEY.findall(span.action)}
-        for earlier, what in list(standing.items()):
-            if what == tried and _same_aim(aims[earlier], aims[span.index]):
-                del standing[earlier]
-        if span is not spans[-1] and _failed(span.observation):
-            standing[span.index] = tried
-    return standing
+        results = results_by_call(span.messages, history.format) if len(span.calls) > 1 else {}
+        attempts = [(call.text, results.get(call.id, "")) for call in span.calls] if results else None
+        for text, result in attempts or [(span.action, span.observation)]:
+            tried = _tried(text)
+            aim = facts_in(_ESCAPE.sub(" ", text)) - {tried, *_KEY.findall(text)}
+            for earlier, (what, wanted) in list(standing.items()):
+                if what == tried and earlier[0] != span.index and _same_aim(wanted, aim):
+                    del standing[earlier]
+            if span is not history.spans[-1] and has_failed(result):
+                standing[span.index, text] = tried, aim
+    return {index: tried for (index, _), (tried, _) in standing.items()}
 
 
-def _failed(observation: str) -> bool:
+def has_failed(observation: str) -> bool:
+    """True if a tool's output reports a failure."""
     lowered = observation.lower()
     return any(form.search(observation) for words, form in _FAILURE if any(word in lowered for word in words))
 

@@ -10,10 +10,11 @@ import asyncio
 import heapq
 import random
 from collections import defaultdict
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..types import History, Prompt, Reply, Span
+from ..pipeline.outline import Outlines
+from ..types import History, Prompt, Reply, Span, Unit
 from .dataflow import DataFlow, Fact, Kind, read_flow
 from .worth import Worth, take_best
 
@@ -58,38 +59,47 @@ class _Outlook:
 
     start: tuple[int, ...]
     """Spans that every plan starts from: the newest; without facts and failures to choose by, the newest that fit."""
-    facts: Mapping[int, Sequence[Fact]]
-    """The facts for which each span within the allowance is cited."""
+    facts: Mapping[Unit, Sequence[Fact]]
+    """The facts for which each passage or record within the allowance is cited."""
     failures: Mapping[int, str]
+    divided: frozenset[int]
+    """Spans that are cut into passages."""
+
+    def label(self, unit: Unit) -> str:
+        """Return the id of a passage, of a record (`s_7.0`), or of a span that is not divided."""
+        index, number = unit
+        return f"s_{index}.{number}" if index in self.divided else f"s_{index}"
 
 
 def _look_ahead(history: History) -> _Outlook:
     flow = read_flow(history)
     within = _choose(history, flow)
-    facts: defaultdict[int, list[Fact]] = defaultdict(list)
+    facts: defaultdict[Unit, list[Fact]] = defaultdict(list)
     for fact in sorted(flow.facts, key=lambda fact: (-fact.chance, fact.text)):
         # The newest of the holders is cited: it has the current state.
-        holder = next((index for index in reversed(fact.holders) if index in within), None)
+        holder = next((unit for unit in reversed(fact.holders) if unit in within), None)
         if holder is not None:
             facts[holder].append(fact)
-    failures = {index: tried for index, tried in flow.failures.items() if index in within}
-    start = [span.index for span in history.spans[-1:]]
+    failures = {index: tried for index, tried in flow.failures.items() if (index, 0) in within}
+    start = {span.index for span in history.spans[-1:]}
     if not facts and not failures:
-        start = sorted(within.union(start))
-    return _Outlook(tuple(start), dict(sorted(facts.items())), failures)
+        start |= {index for index, _ in within}
+    outlines = history.outlines
+    divided = frozenset(span.index for span in history.spans if outlines and outlines.of(span).passages)
+    return _Outlook(tuple(sorted(start)), dict(sorted(facts.items())), failures, divided)
 
 
 def _sketch(outlook: _Outlook, rng: random.Random) -> str:
     """Write one sampled future, in the two line formats."""
     start = ", ".join(f"s_{index}" for index in outlook.start)
     lines = [f"Step: go on from where the agent is | Depends on: [{start}]"]
-    for index, facts in outlook.facts.items():
+    for unit, facts in outlook.facts.items():
         needed = [fact for fact in facts if rng.random() < fact.chance]
         if needed:
             names = ", ".join(fact.text for fact in needed[:_NAMED])
-            lines.append(f"Step: {_VERB[needed[0].kind]} {names} | Depends on: [s_{index}]")
+            lines.append(f"Step: {_VERB[needed[0].kind]} {names} | Depends on: [{outlook.label(unit)}]")
     lines += [
-        f"Rescued Spans: [s_{index}] | Reason: {tried} failed here and would be tried again"
+        f"Rescued Spans: [{outlook.label((index, 0))}] | Reason: {tried} failed here and would be tried again"
         for index, tried in outlook.failures.items()
     ]
     if not outlook.failures:
@@ -97,15 +107,14 @@ def _sketch(outlook: _Outlook, rng: random.Random) -> str:
     return "\n".join(lines)
 
 
-def _choose(history: History, flow: DataFlow) -> frozenset[int]:
-    """Return the most valuable spans within the allowance: the best of a few greedy ways to fill it.
+def _choose(history: History, flow: DataFlow) -> frozenset[Unit]:
+    """Return the most valuable passages and records within the allowance: the best of a few greedy ways to fill it.
 
-    Filling by value per token is good for many small spans, filling by value for few large ones. Taking the newest
-    spans is one of the ways, so by its own measure the choice is never worse than that.
+    Filling by value per token is good for many small ones, filling by value for few large ones. Taking the newest is
+    one of the ways, so by its own measure the choice is never worse than that.
     """
-    droppable = history.spans[:-1]
     worth = Worth(flow)
-    costs = {span.index: _cost(span) for span in droppable}
+    costs = {unit: cost for span in history.spans[:-1] for unit, cost in _costs(span, history.outlines)}
     room = _allowance(history, costs)
     ways = [
         _newest_that_fit(costs, room),
@@ -114,12 +123,19 @@ def _choose(history: History, flow: DataFlow) -> frozenset[int]:
     return _thin(worth, costs, max(ways, key=worth.of))
 
 
-def _cost(span: Span) -> int:
-    # Spans without a token count still differ in length: about four characters a token.
-    return span.tokens or 1 + sum(map(len, (span.thought, span.action, span.observation))) // 4
+def _costs(span: Span, outlines: Outlines | None) -> Iterator[tuple[Unit, int]]:
+    """Yield the tokens of a span's record and of its passages."""
+    if outlines is None:
+        # Spans without a token count still differ in length: about four characters a token.
+        texts = (span.thought, span.action, span.observation)
+        yield (span.index, 0), span.tokens or 1 + sum(map(len, texts)) // 4
+        return
+    outline = outlines.of(span)
+    yield (span.index, 0), outline.record_tokens
+    yield from (((span.index, passage.number), passage.tokens) for passage in outline.passages)
 
 
-def _allowance(history: History, costs: dict[int, int]) -> int:
+def _allowance(history: History, costs: Mapping[Unit, int]) -> int:
     """Return how many tokens of droppable spans the sketches may cite together.
 
     No choice of whole spans hits the target exactly: it is rounded up to what keeping the newest spans would take.
@@ -135,37 +151,37 @@ def _allowance(history: History, costs: dict[int, int]) -> int:
     return room
 
 
-def _thin(worth: Worth, costs: dict[int, int], chosen: frozenset[int]) -> frozenset[int]:
-    """Return the chosen spans without those not worth their tokens beside the others; the least worthwhile go first."""
+def _thin(worth: Worth, costs: Mapping[Unit, int], chosen: frozenset[Unit]) -> frozenset[Unit]:
+    """Return the chosen units without those not worth their tokens beside the others; the least worthwhile go first."""
     held = worth.held_by(chosen)
-    average = worth.of(chosen) / max(sum(costs[index] for index in chosen), 1)
+    average = worth.of(chosen) / max(sum(costs[unit] for unit in chosen), 1)
     left = set(chosen)
 
-    def ranked(index: int) -> tuple[float, int]:
-        held.subtract(worth.groups[index])
-        loss = worth.alone(index, held)
-        held.update(worth.groups[index])
-        return loss / costs[index], index
+    def ranked(unit: Unit) -> tuple[float, Unit]:
+        held.subtract(worth.groups[unit])
+        loss = worth.added_by([unit], held)
+        held.update(worth.groups[unit])
+        return loss / max(costs[unit], 1), unit
 
-    queue = [ranked(index) for index in chosen]
+    queue = [ranked(unit) for unit in chosen]
     heapq.heapify(queue)
     while queue:
-        _, index = heapq.heappop(queue)
-        fresh = ranked(index)
+        _, unit = heapq.heappop(queue)
+        fresh = ranked(unit)
         if queue and fresh > queue[0]:  # it became the only holder of something: losses only grow
             heapq.heappush(queue, fresh)
             continue
         if fresh[0] >= _WORTHWHILE * average:
             break
-        left.discard(index)
-        held.subtract(worth.groups[index])
+        left.discard(unit)
+        held.subtract(worth.groups[unit])
     return frozenset(left)
 
 
-def _newest_that_fit(costs: dict[int, int], room: int) -> frozenset[int]:
+def _newest_that_fit(costs: Mapping[Unit, int], room: int) -> frozenset[Unit]:
     chosen = set()
-    for index, cost in reversed(costs.items()):
+    for unit, cost in reversed(costs.items()):
         if cost <= room:
-            chosen.add(index)
+            chosen.add(unit)
             room -= cost
     return frozenset(chosen)

@@ -1,15 +1,15 @@
-"""The value of a set of spans: the number of facts in it that the future is expected to need.
+"""The value of a set of passages and records: the number of facts in it that the future is expected to need.
 
-A span's skeleton, its thought and action alone, is offered beside the span, under the negative of the span's number:
-it holds less and costs less, and the whole span can still be taken afterwards, for the difference.
+A step is offered as a record, which tells what was done and how it ended, and each of its passages beside the record.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
+from ..types import Unit
 from .dataflow import DataFlow
 
 FAILURE_CHANCE = 0.3
@@ -19,69 +19,90 @@ needs."""
 
 
 class Worth:
-    """The expected number of needed facts; one that two spans hold counts once."""
+    """The expected number of needed facts; one that two passages hold counts once."""
 
-    def __init__(self, flow: DataFlow, *, skeletons: Collection[int] = ()) -> None:
-        together: defaultdict[tuple[int, ...], float] = defaultdict(float)
+    def __init__(self, flow: DataFlow, bonus: Mapping[Unit, float] | None = None) -> None:
+        together: defaultdict[tuple[Unit, ...], float] = defaultdict(float)
         for fact in flow.facts:
-            outlines = tuple(-index for index in fact.written if index in skeletons)
-            together[fact.holders + outlines] += fact.chance
+            together[fact.holders] += fact.chance
         for index in flow.failures:
-            together[(index,)] += FAILURE_CHANCE
+            together[((index, 0),)] += FAILURE_CHANCE
+        for unit, extra in (bonus or {}).items():
+            together[(unit,)] += extra
         self._weights = list(together.values())
-        self.groups: defaultdict[int, list[int]] = defaultdict(list)
-        """Groups of facts that each offer holds; facts with the same holders are one group."""
+        self.groups: defaultdict[Unit, list[int]] = defaultdict(list)
+        """Groups of facts that each unit holds; facts with the same holders are one group."""
         for group, holders in enumerate(together):
-            for offer in holders:
-                self.groups[offer].append(group)
+            for unit in holders:
+                self.groups[unit].append(group)
 
-    def of(self, offers: Iterable[int]) -> float:
-        return self._total(sorted({group for offer in offers for group in self.groups[offer]}))
+    def of(self, units: Iterable[Unit]) -> float:
+        return self._total(sorted({group for unit in units for group in self.groups[unit]}))
 
-    def alone(self, offer: int, held: Counter[int]) -> float:
-        """Return the value that only this offer adds; `held` counts, for each group, the other offers that hold it."""
-        return self._total(group for group in self.groups[offer] if not held[group])
+    def added_by(self, units: Iterable[Unit], held: Counter[int]) -> float:
+        """Return the value that these units add; `held` counts, for each group, the units that hold it already."""
+        return self._total({group for unit in units for group in self.groups[unit] if not held[group]})
 
-    def held_by(self, offers: Iterable[int]) -> Counter[int]:
-        return Counter(group for offer in offers for group in self.groups[offer])
+    def held_by(self, units: Iterable[Unit]) -> Counter[int]:
+        return Counter(group for unit in units for group in self.groups[unit])
 
     def _total(self, groups: Iterable[int]) -> float:
         return sum(self._weights[group] for group in groups)
 
 
 def take_best(
-    worth: Worth, costs: Mapping[int, int], room: float, *, thrift: float = 1.0, have: Iterable[int] = ()
-) -> frozenset[int]:
-    """Repeatedly take the offer with the highest gain / cost^thrift while there is room, beside those we `have`.
+    worth: Worth,
+    costs: Mapping[Unit, int],
+    room: float,
+    *,
+    thrift: float = 1.0,
+    have: Iterable[Unit] = (),
+    least: float = 0.0,
+) -> frozenset[Unit]:
+    """Repeatedly take the unit with the highest gain / cost^thrift while there is room, beside those we `have`.
 
-    Gains only shrink as offers are taken, so an earlier gain is an upper bound: only the top one is computed again.
+    A passage brings its record along. Units that add less than `least` per token are left. Gains only shrink as units
+    are taken, so an earlier gain is an upper bound and only the top one is computed again; where a record is taken, its
+    passages get cheaper and are offered again.
     """
-    left = dict(costs)
     held = worth.held_by(have)
-    taken: set[int] = set()
+    taken = {*have}
+    passages: defaultdict[int, list[Unit]] = defaultdict(list)
+    for unit in costs:
+        if unit[1]:
+            passages[unit[0]].append(unit)
+    before = frozenset(taken)
 
-    def ranked(offer: int) -> tuple[float, int]:
-        return -worth.alone(offer, held) / max(left[offer], 1) ** thrift, -offer
+    def bundle(unit: Unit) -> list[Unit]:
+        record = (unit[0], 0)
+        return [unit] if record in taken or unit == record or record not in costs else [record, unit]
 
-    queue = [ranked(offer) for offer in left]
+    def ranked(unit: Unit) -> tuple[float, Unit]:
+        cost = max(sum(costs[one] for one in bundle(unit)), 1)
+        gain = worth.added_by(bundle(unit), held)
+        return (-gain / cost**thrift if gain >= least * cost else 0.0), (-unit[0], unit[1])
+
+    queue = [ranked(unit) for unit in costs if unit not in taken]
     heapq.heapify(queue)
     while queue:
-        score, offer = heapq.heappop(queue)
-        offer = -offer
-        if score == 0 or offer not in left or left[offer] > room:
+        score, (index, number) = heapq.heappop(queue)
+        unit = (-index, number)
+        if score == 0 or unit in taken:
             continue
-        fresh = ranked(offer)
+        fresh = ranked(unit)
         if queue and fresh > queue[0]:
             heapq.heappush(queue, fresh)
             continue
-        taken.add(offer)
-        held.update(worth.groups[offer])
-        cost = left.pop(offer)
+        more = bundle(unit)
+        cost = sum(costs[one] for one in more)
+        if fresh[0] == 0 or cost > room:
+            continue
         room -= cost
-        if offer > 0:  # whole: its skeleton is no longer offered
-            left.pop(-offer, None)
-            taken.discard(-offer)
-        elif -offer in left:
-            left[-offer] -= cost
-            heapq.heappush(queue, ranked(-offer))
-    return frozenset(taken)
+        for one in more:
+            taken.add(one)
+            held.update(worth.groups[one])
+        if more[0][1] == 0:
+            for passage in passages[unit[0]]:
+                if passage not in taken:
+                    heapq.heappush(queue, ranked(passage))
+    return frozenset(taken - before)

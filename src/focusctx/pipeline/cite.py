@@ -8,9 +8,10 @@ readable dependency list is not a plan and does not vote.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 
-from ..types import Rescue, Sketch, Step
+from ..types import Rescue, Sketch, Step, Unit
 
 _THINKING = re.compile(r"<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
 _UNFINISHED_THINKING = re.compile(r"<(?:think|thinking|reasoning)>.*", re.DOTALL | re.IGNORECASE)
@@ -21,9 +22,9 @@ _STEP = re.compile(r"^step\s*#?\s*\d*\s*[:.)–—-]\s*(?P<text>.*)$", re.IGNORE
 _RESCUE = re.compile(r"^rescued?\s*(?:spans?)?\s*:\s*(?P<ids>[^|]*)(?:\|\s*(?P<rest>.*))?$", re.IGNORECASE)
 _REASON = re.compile(r"^\|?\s*reasons?\s*:\s*(?P<text>.*)$", re.IGNORECASE)
 
-_ID = r"(?:\[?\s*(?:spans?\s*)?s[_\s-]?\{?(\d+)\}?\s*\]?)"
+_ID = r"(?:\[?\s*(?:spans?\s*)?s[_\s-]?\{?(\d+)\}?(?:\.(\d+))?(?:\.[a-z]\b)?\s*\]?)"
 _ITEM = re.compile(rf"{_ID}(?:\s*(?:-|–|—|\.\.+|…|to|through)\s*(?:{_ID}|\[?(\d+)\]?))?", re.IGNORECASE)
-_BARE_ITEM = re.compile(r"(\d+)(?:\s*(?:-|–|—|\.\.+|to|through)\s*(\d+))?")
+_BARE_ITEM = re.compile(r"(\d+)(?:\.(\d+))?(?:\s*(?:-|–|—|\.\.+|to|through)\s*(\d+)(?:\.(\d+))?())?")
 _BETWEEN = re.compile(r"[\s,;&+/\[\]]*(?:and\b|\bor\b)?[\s,;&\[\]]*", re.IGNORECASE)
 _BRACKETS = re.compile(r"[\[({<](?P<inside>.*?)[\])}>]")
 _NOTHING = re.compile(
@@ -31,9 +32,13 @@ _NOTHING = re.compile(
 )
 
 
-def read_sketch(text: str, spans: int | Collection[int], *, truncated: bool = False) -> Sketch:
-    """Parse the plan in a reply about a history of spans 1 to `spans`, or of exactly the spans listed."""
+def read_sketch(text: str, spans: int | Mapping[int, int] | Collection[int], *, truncated: bool = False) -> Sketch:
+    """Parse the plan in a reply about a history of spans 1 to `spans`, or of exactly the spans listed.
+
+    A mapping says how many passages each span has.
+    """
     known = range(1, spans + 1) if isinstance(spans, int) else spans
+    known = known if isinstance(known, Mapping) else dict.fromkeys(known, 0)
     steps: list[Step] = []
     rescues: list[Rescue] = []
     unknown: list[str] = []
@@ -42,10 +47,11 @@ def read_sketch(text: str, spans: int | Collection[int], *, truncated: bool = Fa
         if (rescue := _RESCUE.match(line)) is not None:
             ids = _Ids(rescue["ids"], known)
             reason = _REASON.match(rescue["rest"] or "")
-            rescues.append(Rescue(ids.known, reason["text"].strip() if reason else (rescue["rest"] or "").strip()))
+            said = reason["text"].strip() if reason else (rescue["rest"] or "").strip()
+            rescues.append(Rescue(ids.known, said, ids.parts))
         elif (depends := _DEPENDS.search(line)) is not None:
             ids = _Ids(depends["ids"], known)
-            _add_step(steps, line[: depends.start()], ids.known)
+            _add_step(steps, line[: depends.start()], ids)
         else:
             _add_plain(line, steps, rescues)
             continue
@@ -78,21 +84,23 @@ def _lines(text: str, truncated: bool) -> Iterator[str]:
             yield plain
 
 
-def _add_step(steps: list[Step], head: str, cites: tuple[int, ...]) -> None:
+def _add_step(steps: list[Step], head: str, ids: _Ids) -> None:
     """Add a line with dependencies: a new step, or the second half of the step line before it."""
     named = _STEP.match(head)
     text = (named["text"] if named else head).strip(" |")
     if text or not steps:
-        steps.append(Step(text, cites))
+        steps.append(Step(text, ids.known, ids.parts))
     else:
-        steps[-1] = Step(steps[-1].text, tuple(dict.fromkeys((*steps[-1].cites, *cites))))
+        last = steps[-1]
+        whole = tuple(dict.fromkeys((*last.cites, *ids.known)))
+        steps[-1] = Step(last.text, whole, tuple(dict.fromkeys((*last.parts, *ids.parts))))
 
 
 def _add_plain(line: str, steps: list[Step], rescues: list[Rescue]) -> None:
     """Handle a line without a list: a step whose list comes next, a reason on its own line, or text to ignore."""
     reason = _REASON.match(line)
     if reason is not None and rescues and not rescues[-1].reason:
-        rescues[-1] = Rescue(rescues[-1].spans, reason["text"].strip())
+        rescues[-1] = replace(rescues[-1], reason=reason["text"].strip())
     elif (named := _STEP.match(line)) is not None:
         steps.append(Step(named["text"].strip(" |"), ()))
 
@@ -100,9 +108,10 @@ def _add_plain(line: str, steps: list[Step], rescues: list[Rescue]) -> None:
 class _Ids:
     """The ids at the start of a list's text; anything after them is commentary."""
 
-    def __init__(self, text: str, spans: Collection[int]) -> None:
+    def __init__(self, text: str, spans: Mapping[int, int]) -> None:
         self.unknown: list[str] = []
-        self._known: dict[int, None] = {}
+        self._whole: dict[int, None] = {}
+        self._parts: dict[Unit, None] = {}
         self._spans = spans
         named = self._read(text.lstrip(" ("), _ITEM)
         bracket = _BRACKETS.match(text.strip())
@@ -116,20 +125,33 @@ class _Ids:
 
     @property
     def known(self) -> tuple[int, ...]:
-        return tuple(self._known)
+        return tuple(self._whole)
+
+    @property
+    def parts(self) -> tuple[Unit, ...]:
+        return tuple(unit for unit in self._parts if unit[0] not in self._whole)
 
     def _read(self, text: str, item: re.Pattern[str]) -> bool:
         position = _BETWEEN.match(text).end()  # type: ignore[union-attr]  # it matches the empty text
         found_any = False
         while (found := item.match(text, position)) is not None:
             found_any = True
-            numbers = [int(number) for number in found.groups() if number is not None and len(number) < 10]
-            self._take(found[0].strip(" []"), numbers)
+            self._take(found[0].strip(" []"), [int(n) if n and len(n) < 10 else None for n in found.groups()])
             position = _BETWEEN.match(text, found.end()).end()  # type: ignore[union-attr]
         return found_any
 
-    def _take(self, written: str, numbers: list[int]) -> None:
-        if not numbers or not all(number in self._spans for number in numbers) or numbers[0] > numbers[-1]:
+    def _take(self, written: str, numbers: list[int | None]) -> None:
+        """Take one id, or a range of them: `s_3`, `s_3.2`, `s_3-s_5`, `s_3-5`, `s_3.1-s_3.4`, `s_3.1-4`."""
+        first, part, last, to, bare = numbers
+        if part is not None and bare is not None:
+            last, to, bare = first, bare, None
+        last = last if last is not None else bare if bare is not None else first
+        if first is None or last is None or not (first in self._spans and last in self._spans and first <= last):
             self.unknown.append(written)
+        elif part is None or (first != last and to is None) or not self._spans[first]:
+            # A step that is not divided is meant as a whole, whatever part of it is named.
+            self._whole.update((index, None) for index in range(first, last + 1) if index in self._spans)
+        elif first == last and 0 <= part <= (stop := part if to is None else to) <= self._spans[first]:
+            self._parts.update(((first, number), None) for number in range(part, stop + 1))
         else:
-            self._known.update((index, None) for index in range(numbers[0], numbers[-1] + 1) if index in self._spans)
+            self.unknown.append(written)

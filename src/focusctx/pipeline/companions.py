@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ..config import FocusConfig
 from ..types import History
 
 
-def companions_of(history: History, chosen: Collection[int], config: FocusConfig) -> dict[int, str]:
-    """Return the spans that must be kept besides the chosen ones, each with the reason."""
-    concerned = history.format == "anthropic" and config.dropped == "remove"
-    neighbours = _neighbours(history, chosen) if concerned else {}
+def companions_of(history: History, chosen: Collection[int]) -> dict[int, str]:
+    """Return the spans that must stay, at least as a record, besides the chosen ones, each with the reason."""
+    neighbours = _neighbours(history, chosen) if history.format == "anthropic" else {}
     return {**neighbours, **leaders_of(history, {*chosen, *neighbours})}
 
 

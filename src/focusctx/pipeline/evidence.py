@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import TypeAlias, overload
 
-from ..types import Decision, Fate, History, Sketch, Span
-from .budget import NEWER, NEWEST
+from ..types import Decision, Fate, History, Sketch, Unit
 from .keep import Selection
 from .score import Scores
 
@@ -21,16 +19,6 @@ Said: TypeAlias = defaultdict[int, Lines]
 def decisions(history: History, sketches: Sequence[Sketch], scores: Scores, selection: Selection) -> Sequence[Decision]:
     """Return one decision per span."""
     return _Later(partial(_decisions, history, sketches, scores, selection))
-
-
-def with_earlier(decided: Sequence[Decision], skeletons: Collection[int]) -> Sequence[Decision]:
-    """Return the decisions, with kept spans that were skeletons before marked as skeletons."""
-    return _Later(partial(_with_earlier, decided, skeletons))
-
-
-def with_newer(decided: Sequence[Decision], spans: Sequence[Span]) -> Sequence[Decision]:
-    """Extend the decisions to a grown history: `spans` are its former newest span, as it is now, and those after it."""
-    return _Later(partial(_with_newer, decided, spans))
 
 
 def reasons(sketches: Sequence[Sketch], spans: Collection[int]) -> dict[int, tuple[str, ...]]:
@@ -90,24 +78,10 @@ def _decisions(
             reasons=_words(steps.get(index), rescues.get(index)),
             tokens=span.tokens,
             note=selection.notes.get(index),
+            parts=tuple(sorted(selection.shortened.get(index, ()))),
         )
         for span in history.spans
     )
-
-
-def _with_earlier(decided: Sequence[Decision], skeletons: Collection[int]) -> tuple[Decision, ...]:
-    note = "what an earlier event left of it"
-    return tuple(
-        replace(one, fate="skeleton", pinned=None, note=note) if one.index in skeletons else one for one in decided
-    )
-
-
-def _with_newer(decided: Sequence[Decision], spans: Sequence[Span]) -> tuple[Decision, ...]:
-    *before, last = decided
-    pins = [*[NEWER] * (len(spans) - 1), NEWEST]
-    blank = Decision(0, "pinned", 0.0, 0.0, None, (), (), (), 0)
-    stay = zip([last, *[blank] * (len(spans) - 1)], spans, pins, strict=True)
-    return *before, *(replace(one, index=span.index, tokens=span.tokens, pinned=pin) for one, span, pin in stay)
 
 
 def _said(sketches: Sequence[Sketch], spans: Collection[int]) -> tuple[Said, Said]:
@@ -117,8 +91,9 @@ def _said(sketches: Sequence[Sketch], spans: Collection[int]) -> tuple[Said, Sai
     rescues: Said = defaultdict(dict)
     for number, sketch in enumerate(sketches, 1):
         if sketch.problem is None:
-            _note(steps, number, ((asked.intersection(step.cites), step.text) for step in sketch.steps))
-            _note(rescues, number, ((asked.intersection(rescue.spans), rescue.reason) for rescue in sketch.rescues))
+            _note(steps, number, ((asked & {*step.cites, *_spans(step.parts)}, step.text) for step in sketch.steps))
+            wanted = ((asked & {*one.spans, *_spans(one.parts)}, one.reason) for one in sketch.rescues)
+            _note(rescues, number, wanted)
     return steps, rescues
 
 
@@ -136,11 +111,15 @@ def _words(*said: Lines | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for lines in said if lines for _, text in lines if text)) if any(said) else ()
 
 
+def _spans(parts: Iterable[Unit]) -> Iterator[int]:
+    return (index for index, _ in parts)
+
+
 def _fate(index: int, selection: Selection) -> Fate:
+    if index in selection.shortened:
+        return "excerpt" if selection.shortened[index] else "record"
+    if index not in selection.kept:
+        return "dropped"
     if index in selection.pinned:
         return "pinned"
-    if index in selection.rescued:
-        return "rescued"
-    if index in selection.kept:
-        return "kept"
-    return "skeleton" if index in selection.skeletons else "dropped"
+    return "rescued" if index in selection.rescued else "kept"

@@ -1,63 +1,266 @@
-"""Step 6, keep: `S_keep = S_U ∪ S_R ∪ pinned`. The steps beyond the paper modify this selection."""
+"""Step 6, keep: which spans stay whole, which in part, which go.
+
+The paper's rule is `select`: `S_keep = S_U ∪ S_R ∪ pinned`, whole spans. `select_parts` goes beyond it: it decides
+passage by passage and comes back to a target, with what may not be forgotten first, then what the sketches cite, then
+what they rescue, then what the data flow expects the future to need.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from ..config import FocusConfig
-from ..types import History
+from ..drafts.dataflow import read_flow
+from ..drafts.worth import Worth, take_best
+from ..types import History, Unit
 from .companions import companions_of
+from .deeds import required_units
+from .outline import Outlines, Parts
 from .score import Scores
+
+_DONE = 0.03
+"""Value of knowing that a step was made at all, in needed facts."""
+_LEAST = 0.0001
+"""Needed facts per token below which spare room is left empty: free room is no reason to keep a screenful."""
+_FLOOR = 0.25
+"""Share of the rest that stays if what may never go exceeds the target by itself."""
+_NEARLY_WHOLE = 0.93
+"""Share of its tokens from which an excerpt is shown whole: its marks would save too little."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The spans that stay, and the reasons."""
+    """The spans that stay, whole or in part, and the reasons."""
 
     kept: frozenset[int]
+    """Spans that stay whole."""
     useful: frozenset[int]
     """`S_U`: cited often enough."""
     rescued: frozenset[int]
-    """`S_R` without `S_U`: kept only because the defensive check asked for them."""
+    """`S_R` without `S_U`: asked for only by the defensive check."""
     pinned: Mapping[int, str]
-    skeletons: frozenset[int] = frozenset()
-    """Spans that stay without their observation."""
+    shortened: Mapping[int, Parts] = field(default_factory=dict)
+    """Spans that stay in part, with the passages they show; none for a record."""
     notes: Mapping[int, str] = field(default_factory=dict)
-    """Why a span stays though too few sketches ask for it, whole or as a skeleton, or goes though enough do."""
+    """Why a span stays though too few sketches ask for it, in part or whole, or goes though enough do."""
+    tokens: int = 0
+    """Tokens of the history afterwards."""
+    excess: str | None = None
+    """Why the history is still above its target; None if it is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The value of every part of a history, and the parts that may not go. Reading it takes a while."""
+
+    outlines: Outlines
+    worth: Worth
+    required: Mapping[Unit, str]
+
+
+def survey(history: History, config: FocusConfig) -> Survey | None:
+    """Read what the sketches do not say; None in the paper's setting, which asks nothing else."""
+    if not config.levels and config.target is None:
+        return None
+    outlines = history.outlines or Outlines("spans", len)
+    done = {(span.index, 0): _DONE for span in history.spans}
+    flow = read_flow(history)
+    required: dict[Unit, str] = {}
+    if config.levels:
+        required = {(index, 0): f"{tried} failed here" for index, tried in flow.failures.items()}
+        required |= required_units(history, outlines, config.reads)
+    return Survey(outlines, Worth(flow, done), required)
 
 
 def select(history: History, scores: Scores, pinned: Mapping[int, str], config: FocusConfig) -> Selection:
     """Apply the thresholds to the sketches' votes, and add the spans that must never be dropped."""
-    useful = frozenset(index for index, share in scores.utility.items() if share >= config.threshold)
-    rescued = frozenset(
-        index for index, share in scores.rescue.items() if config.defensive and share >= config.threshold
-    )
-    kept = useful | rescued | pinned.keys()
-    others = frozenset(span.index for span in history.spans) if config.dropped == "skeleton" else frozenset[int]()
-    selection = Selection(kept, useful, rescued - useful, pinned, others - kept)
-    return with_companions(selection, history, config)
+    useful = _enough(scores.utility, config)
+    rescued = _enough(scores.rescue, config) if config.defensive else frozenset[int]()
+    chosen = useful | rescued | pinned.keys()
+    companions = companions_of(history, chosen)
+    kept = chosen | companions.keys()
+    tokens = history.tokens - sum(span.tokens for span in history.spans if span.index not in kept)
+    return Selection(kept, useful, rescued - useful, {**companions, **pinned}, tokens=tokens)
 
 
-def bring_back(
-    selection: Selection, spans: Collection[int], why: str, history: History, config: FocusConfig
+def select_parts(
+    history: History, scores: Scores, pinned: Mapping[int, str], seen: Survey, config: FocusConfig
 ) -> Selection:
-    """Keep these spans whole, too."""
-    more = replace(
-        selection,
-        kept=selection.kept.union(spans),
-        skeletons=selection.skeletons.difference(spans),
-        notes={**selection.notes, **dict.fromkeys(spans, why)},
+    """Choose whole steps, excerpts and records within the target."""
+    plain = select(history, scores, pinned, config)
+    choice = _Choice(history, seen, pinned, config)
+    choice.require(seen.required)
+    choice.take(scores.cited, config.threshold)
+    if config.defensive:
+        choice.take(scores.rescued, config.threshold)
+    if choice.target is not None:
+        choice.fill()
+    choice.trim()
+    kept, shortened, tokens = choice.levels()
+    stays = kept | shortened.keys()
+    over = dict.fromkeys((plain.useful | plain.rescued) - stays, "no room below the target")
+    return Selection(
+        kept,
+        plain.useful & stays,
+        plain.rescued & stays,
+        {index: why for index, why in pinned.items() if index in kept},
+        shortened,
+        {**choice.notes, **over},
+        tokens,
+        choice.excess(tokens),
     )
-    return with_companions(more, history, config)
 
 
-def with_companions(selection: Selection, history: History, config: FocusConfig) -> Selection:
-    """Add the spans that must stay because others stay."""
-    companions = companions_of(history, selection.kept | selection.skeletons, config)
-    return replace(
-        selection,
-        kept=selection.kept | companions.keys(),
-        skeletons=selection.skeletons - companions.keys(),
-        pinned={**companions, **selection.pinned},
-    )
+def target_tokens(config: FocusConfig) -> int | None:
+    """Return the most tokens that an event is to leave; None for no target."""
+    if config.target is None:
+        return None
+    return int(config.target * config.budget) if config.target <= 1 else int(config.target)
+
+
+def _enough(shares: Mapping[int, float], config: FocusConfig) -> frozenset[int]:
+    return frozenset(index for index, share in shares.items() if share >= config.threshold)
+
+
+def _room(fixed: int, costs: Mapping[Unit, int], target: int | None, config: FocusConfig) -> float:
+    """Return the tokens that the target leaves for what can be chosen.
+
+    Where what may never go is larger than the target, there is none to keep to: a little stays beside it.
+    """
+    if target is None:
+        return float("inf")
+    if fixed <= target:
+        return target - fixed
+    return max(min(_FLOOR * sum(costs.values()), config.budget - fixed), 0)
+
+
+class _Choice:
+    """Units chosen one after the other, within the room that the target leaves."""
+
+    def __init__(self, history: History, seen: Survey, pinned: Mapping[int, str], config: FocusConfig) -> None:
+        self.target = target_tokens(config)
+        self.notes: dict[int, str] = {}
+        self._history = history
+        self._seen = seen
+        self._whole = frozenset(pinned)
+        self._spans = {span.index: span for span in history.spans if span.index not in pinned}
+        self._costs: dict[Unit, int] = {}
+        for span in self._spans.values():
+            outline = seen.outlines.of(span)
+            self._costs[span.index, 0] = outline.record_tokens
+            self._costs |= {(span.index, passage.number): passage.tokens for passage in outline.passages}
+        self._fixed = history.tokens - sum(span.tokens for span in self._spans.values())
+        self._most = self._room = _room(self._fixed, self._costs, self.target, config)
+        self._parts: dict[int, set[int]] = {}
+        """The chosen steps, with their chosen passages."""
+        self._given: dict[Unit, None] = {}
+        """The chosen units that may go again, in the order they were chosen."""
+
+    def require(self, units: Mapping[Unit, str]) -> None:
+        """Take these units, whether there is room or not."""
+        for unit, why in units.items():
+            for one in dict.fromkeys([(unit[0], 0), unit]):
+                self._add(one, why, required=True)
+        self._add_companions()
+
+    def take(self, shares: Mapping[Unit, float], threshold: float) -> None:
+        """Take the units with enough votes: those with most votes first, then those worth most per token."""
+        worth, nothing = self._seen.worth, Counter[int]()
+        wanted = [unit for unit, share in shares.items() if share >= threshold and unit in self._costs]
+
+        def rank(unit: Unit) -> tuple[float, float, int, int]:
+            return -shares[unit], -worth.added_by([unit], nothing) / max(self._costs[unit], 1), -unit[0], unit[1]
+
+        for unit in sorted(wanted, key=rank):
+            bundle = [one for one in dict.fromkeys([(unit[0], 0), unit]) if not self._has(one)]
+            if sum(self._costs[one] for one in bundle) <= self._room:
+                for one in bundle:
+                    self._add(one)
+
+    def fill(self) -> None:
+        """Fill the room that is left with what the data flow expects the future to need."""
+        have = [(index, number) for index, parts in self._parts.items() for number in (0, *parts)]
+        best = take_best(
+            self._seen.worth, self._costs, self._room, have=[*have, *self._units_of(self._whole)], least=_LEAST
+        )
+        for unit in sorted(best, key=lambda unit: (unit[1] > 0, unit)):
+            self._add(unit, "the data flow of the history expects the future to need it")
+
+    def trim(self) -> None:
+        """Give units up again, the last first, while marks between passages make the history too large."""
+        self._add_companions()
+        if self.target is None:
+            return
+        sizes = {index: self._size(index) for index in self._parts}
+        over = sum(sizes.values()) - self._most
+        for index, number in list(reversed(self._given)):
+            if over <= 0:
+                break
+            if number:
+                self._parts[index].discard(number)
+            elif self._parts[index] or companions_of(self._history, self._present() - {index}):
+                continue  # its passages stay, or another step needs it
+            else:
+                del self._parts[index]
+            size = self._size(index) if index in self._parts else 0
+            over -= sizes[index] - size
+            sizes[index] = size
+
+    def levels(self) -> tuple[frozenset[int], dict[int, Parts], int]:
+        """Return the whole steps, the shortened ones with their passages, and the tokens afterwards."""
+        sizes = {index: self._size(index) for index in self._parts}
+        tokens = self._fixed + sum(sizes.values())
+        kept, shortened = set(self._whole), dict[int, Parts]()
+        for index, parts in sorted(self._parts.items()):
+            span = self._spans[index]
+            more = span.tokens - sizes[index]
+            nearly = more <= (1 - _NEARLY_WHOLE) * span.tokens and tokens - self._fixed + more <= self._most
+            if more == 0 or (nearly and not self._seen.outlines.left.get(index)):
+                kept.add(index)
+                tokens += more
+            else:
+                shortened[index] = frozenset(parts)
+        return frozenset(kept), shortened, tokens
+
+    def excess(self, tokens: int) -> str | None:
+        if self.target is None or tokens <= self.target:
+            return None
+        return f"{tokens:,} tokens are left, above the target of {self.target:,}: the rest may not go"
+
+    def _add_companions(self) -> None:
+        for index, why in companions_of(self._history, self._present()).items():
+            self._add((index, 0), why, required=True)
+
+    def _units_of(self, spans: Collection[int]) -> Iterable[Unit]:
+        for span in self._history.spans:
+            if span.index in spans:
+                yield span.index, 0
+                yield from ((span.index, passage.number) for passage in self._seen.outlines.of(span).passages)
+
+    def _present(self) -> set[int]:
+        return {*self._whole, *self._parts}
+
+    def _size(self, index: int) -> int:
+        span, parts = self._spans[index], frozenset(self._parts[index])
+        outline = self._seen.outlines.of(span)
+        if len(parts) == len(outline.passages):
+            return span.tokens
+        return self._seen.outlines.tokens(span, parts) if parts else outline.record_tokens
+
+    def _has(self, unit: Unit) -> bool:
+        return unit[0] in self._parts and (not unit[1] or unit[1] in self._parts[unit[0]])
+
+    def _add(self, unit: Unit, why: str | None = None, *, required: bool = False) -> None:
+        if unit not in self._costs:
+            return
+        if not self._has(unit):
+            self._room -= self._costs[unit]
+            self._parts.setdefault(unit[0], set()).update(unit[1:] if unit[1] else ())
+            if not required:
+                self._given[unit] = None
+        elif required:
+            self._given.pop(unit, None)
+        if why is not None:
+            self.notes.setdefault(unit[0], why)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from ..types import Message, Span
+from ..types import Call, Message, Span
 from ..wire import Part
 from ..wire.part import join
 
@@ -28,6 +28,7 @@ class OpenSpan:
         self._held: set[str] = set()
         self._thoughts: list[str] = []
         self._observations: list[str] = []
+        self._made: list[Call] = []
         self._tokens = 0
         self._reasons = False
         self._leads = False
@@ -49,6 +50,7 @@ class OpenSpan:
     def turn(self, part: Part, message: Message, tokens: int) -> None:
         self.just_spoke = True
         self.calls.update(part.calls)
+        self._made += map(Call, part.calls, part.made)
         self._held.update(part.holds)
         self._held.difference_update(part.answers)
         self._reasons = self._reasons or part.reasons
@@ -101,6 +103,8 @@ class OpenSpan:
             tokens=self._tokens,
             waiting=bool(self.calls or self._held or self.unseen_calls) or self.incomplete,
             needs=self.leader,
+            calls=tuple(self._made),
+            reasons=self._reasons,
         )
 
     def _hold(self, message: Message, part: Part, tokens: int) -> None:

@@ -1,37 +1,43 @@
-"""Step 7, rebuild: make the message list again, from whole spans and skeletons in order.
+"""Step 7, rebuild: make the message list again, from whole and shortened spans in order.
 
 Every message that stays is the same object that came in. Two kinds are copied, according to `owners`: an Anthropic user
-message that loses its tool results but keeps the user's words, and, in a skeleton, a tool result whose text became a
-placeholder.
+message that loses its tool results but keeps the user's words, and messages whose texts are shown in part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from ..types import History, Message, Owner
-from ..wire import Wire, wire_named
+from ..wire import wire_named
+from .outline import Parts, Shortener
 
 
-def rebuild(history: History, kept: Collection[int], skeletons: Collection[int] = ()) -> list[Message]:
-    """Return the messages, with spans that are not kept reduced to skeletons or removed."""
-    whole, outlined = frozenset(kept) | {0}, frozenset(skeletons)
-    wire = wire_named(history.format) if outlined else None
+def rebuild(history: History, kept: Collection[int], shortened: Mapping[int, Parts]) -> list[Message]:
+    """Return the messages of these whole spans and of the shortened ones, and all that belongs to no span."""
+    whole = frozenset(kept) | {0}
+    wire = wire_named(history.format) if shortened else None
+    shorteners = {
+        span.index: Shortener(span, wire, shortened[span.index])
+        for span in history.spans
+        if wire and span.index in shortened
+    }
     owned = zip(history.messages, history.owners, strict=True)
-    return [left for message, owner in owned if (left := _remaining(message, owner, whole, outlined, wire)) is not None]
+    return [left for message, owner in owned if (left := _remaining(message, owner, whole, shorteners)) is not None]
 
 
 def _remaining(
-    message: Message, owner: Owner, whole: frozenset[int], outlined: frozenset[int], wire: Wire | None
+    message: Message, owner: Owner, whole: frozenset[int], shorteners: Mapping[int, Shortener]
 ) -> Message | None:
     """Return the rest of one message, None if nothing stays."""
     if isinstance(owner, int):
         if owner in whole:
             return message
-        return wire.blank(message, None) if wire and owner in outlined else None
+        return shorteners[owner].message(message) if owner in shorteners else None
     if whole.issuperset(owner):
         return message
-    if wire and (blank := frozenset(number for number, one in enumerate(owner) if one in outlined - whole)):
-        message = wire.blank(message, blank)
-    blocks = [block for block, one in zip(message["content"], owner, strict=True) if one in whole or one in outlined]
+    for index in sorted(shorteners.keys() & owner):
+        blocks = frozenset(number for number, one in enumerate(owner) if one == index)
+        message = shorteners[index].message(message, blocks)
+    blocks = [block for block, one in zip(message["content"], owner, strict=True) if one in whole or one in shorteners]
     return {**message, "content": blocks} if blocks else None

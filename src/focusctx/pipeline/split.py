@@ -19,6 +19,7 @@ from ..wire.foreign import advice_for, not_understood
 from ..wire.marks import unmarked
 from ..wire.part import join, kind_of
 from .open_span import OpenSpan
+from .outline import Outlines, message_tokens
 from .plain import plain_message
 
 Count = Callable[[str], int]
@@ -65,7 +66,7 @@ def measure(history: History, count: Count) -> History:
 
 def tokens_of(message: Message, wire: Wire, count: Count) -> int:
     """Tokens that a message adds to its history, independent of the messages before it."""
-    return sum(_tokens(part, count) for part in wire.read(plain_message(message), 0) if not part.static)
+    return message_tokens(plain_message(message), wire, count)
 
 
 def check_list(messages: object, start: int = 0) -> None:
@@ -95,6 +96,7 @@ class Reader:
         self._values: list[list[object]] | None = [] if watched else None
         self._config = config
         self._count = count
+        self._outlines = Outlines(wire.name, count) if config.levels else None
         self.owners: list[Owner] = []
         self._spans: list[Span] = []  # closed ones; the last stays in `_open` until the next begins
         self._open: OpenSpan | None = None
@@ -257,6 +259,7 @@ class Reader:
             owners=tuple(self.owners),
             format=self.wire.name,
             tokens=self.tokens,
+            outlines=self._outlines,
         )
 
     def _goal(self) -> str:

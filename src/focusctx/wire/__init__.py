@@ -8,7 +8,7 @@ from ..errors import ConfigError
 from ..types import Message
 from .anthropic import AnthropicMessages
 from .chat_completions import ChatCompletions
-from .part import Kind, Part, Wire
+from .part import Kind, Part, Role, Text, Wire, blanked
 from .responses import Responses
 
 WIRES: dict[str, Wire] = {wire.name: wire for wire in (ChatCompletions(), Responses(), AnthropicMessages())}
@@ -40,6 +40,14 @@ def shown_by(messages: Iterable[Message]) -> tuple[Wire | None, bool]:
     return likely, False
 
 
+def results_by_call(messages: Iterable[Message], format: str) -> dict[str, str]:
+    """Return the tool results in a step's messages, by the ids of their calls."""
+    if format == "spans":
+        return {}
+    texts = (text for message in messages for text in wire_named(format).texts(message))
+    return {text.call: text.text for text in texts if text.role is Role.RESULT and text.call}
+
+
 def claimed(message: Message) -> Wire | None:
     """Return the only format that can have produced this message, or None."""
     return next((wire for wire in WIRES.values() if wire.claims(message)), None)
@@ -51,4 +59,18 @@ def claimants(messages: Iterable[Message]) -> set[str]:
     return {name for name, wire in WIRES.items() if any(map(wire.claims, messages))}
 
 
-__all__ = ["WIRES", "Kind", "Part", "Wire", "claimants", "claimed", "recognise", "shown_by", "wire_named"]
+__all__ = [
+    "WIRES",
+    "Kind",
+    "Part",
+    "Role",
+    "Text",
+    "Wire",
+    "blanked",
+    "claimants",
+    "claimed",
+    "recognise",
+    "results_by_call",
+    "shown_by",
+    "wire_named",
+]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..errors import MessageError
@@ -12,15 +12,19 @@ from .part import (
     MEDIA_TOKENS,
     Kind,
     Part,
+    Role,
+    Text,
     as_json,
     blocks_of,
     has_content,
     join,
-    omitted,
+    long_strings,
+    result_text,
     role_of,
     text_of,
     texts_of,
     typed_blocks,
+    with_strings,
 )
 
 THINKING = frozenset({"thinking", "redacted_thinking"})
@@ -66,28 +70,54 @@ class AnthropicMessages:
         spoken = _spoken(Kind.WORDS, [blocks[number] for number in words], words)
         return (result._replace(blocks=results), spoken)
 
-    def blank(self, message: Message, blocks: frozenset[int] | None) -> Message:
-        if message.get("role") != "user":
-            return message
-        content = message["content"]
-        if not any(kind == "tool_result" for kind, _ in typed_blocks(message)):
-            return {**message, "content": omitted(content)}  # an observation in plain text
-        # `is_error` and cache marks stay: the fact that a call failed is worth more than its output.
-        return {
-            **message,
-            "content": [
-                {**block, "content": omitted(block["content"])}
-                if block.get("type") == "tool_result" and "content" in block and (blocks is None or number in blocks)
-                else block
-                for number, block in enumerate(content)
-            ],
-        }
+    def texts(self, message: Message) -> tuple[Text, ...]:
+        content = message.get("content")
+        speaks = message.get("role") == "assistant"
+        if not isinstance(content, list | tuple):
+            return (Text(Role.SPEECH if speaks else Role.RESULT, text_of(content)),)
+        if not speaks and not any(kind == "tool_result" for kind, _ in typed_blocks(message)):
+            return (result_text(content),)  # an observation in plain text
+        return tuple(text for number, block in enumerate(content) for text in _texts(block, number))
+
+    def with_texts(self, message: Message, texts: Mapping[int, str]) -> Message:
+        content = message.get("content")
+        old = self.texts(message)
+        if len(old) == 1 and old[0].block is None:
+            return {**message, "content": texts.get(0, content)}
+        changed = list(content or ())
+        for number in sorted({text.block for text in old if text.block is not None}):
+            new = [texts.get(place) for place, text in enumerate(old) if text.block == number]
+            changed[number] = _with_block(changed[number], new)
+        return {**message, "content": changed}
+
+
+def _texts(block: Mapping[str, Any], number: int) -> Iterator[Text]:
+    """Yield the texts of a content block."""
+    kind = block.get("type")
+    if kind == "tool_result" and "content" in block:
+        yield result_text(block["content"], text_of(block.get("tool_use_id")), number)
+    elif kind == "text":
+        yield Text(Role.SPEECH, text_of(block.get("text")), block=number)
+    elif kind == "tool_use":
+        yield from (
+            Text(Role.ARGUMENT, text, text_of(block.get("id")), number) for text in long_strings(block.get("input"))
+        )
+
+
+def _with_block(block: Mapping[str, Any], new: Sequence[str | None]) -> Mapping[str, Any]:
+    """Return the block with new texts. `is_error` and cache marks stay: that a call failed must not be lost."""
+    if all(text is None for text in new):
+        return block
+    if block.get("type") == "tool_use":
+        return {**block, "input": with_strings(block.get("input"), iter(new))}
+    return {**block, "text" if block.get("type") == "text" else "content": new[0]}
 
 
 def _turn(blocks: Sequence[Mapping[str, Any]], position: int) -> Part:
     thoughts: list[str] = []
     actions: list[str] = []
     calls: list[str] = []
+    made: list[str] = []
     served: list[str] = []
     answered: list[str] = []
     extra = 0
@@ -99,6 +129,8 @@ def _turn(blocks: Sequence[Mapping[str, Any]], position: int) -> Part:
             if not isinstance(block.get("id"), str):
                 raise MessageError(f"a '{kind}' block must have an 'id'", position)
             actions.append(f"{text_of(block.get('name'))}({as_json(block.get('input', {}))})")
+            if kind == "tool_use":
+                made.append(actions[-1])
             (calls if kind == "tool_use" else served).append(block["id"])
         elif kind.endswith("tool_result"):
             answered.append(text_of(block.get("tool_use_id")))
@@ -113,6 +145,7 @@ def _turn(blocks: Sequence[Mapping[str, Any]], position: int) -> Part:
         thought=thought,
         action=action,
         calls=tuple(calls),
+        made=tuple(made),
         answers=tuple(answered),
         counted=tuple(text for text in (*thoughts, *actions) if text),
         extra_tokens=extra,

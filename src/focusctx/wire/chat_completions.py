@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import count
+from typing import Any
 
 from ..errors import MessageError
 from ..types import Message
@@ -11,15 +13,21 @@ from .part import (
     MEDIA_TOKENS,
     Kind,
     Part,
+    Role,
+    Text,
+    as_json,
     blocks_of,
     has_content,
     join,
     kind_of,
-    omitted,
+    long_strings,
+    parsed_arguments,
+    result_text,
     role_of,
     text_of,
     texts_of,
     typed_blocks,
+    with_strings,
 )
 
 SYSTEM_ROLES = ("system", "developer")
@@ -52,10 +60,45 @@ class ChatCompletions:
         static = role in SYSTEM_ROLES
         return (Part(kind, join(texts), answers=answers, counted=tuple(texts), extra_tokens=extra, static=static),)
 
-    def blank(self, message: Message, blocks: frozenset[int] | None) -> Message:
-        if message.get("role") == "assistant":
-            return message
-        return {**message, "content": omitted(message.get("content"))}
+    def texts(self, message: Message) -> tuple[Text, ...]:
+        content = message.get("content")
+        if message.get("role") != "assistant":
+            return (result_text(content, text_of(message.get("tool_call_id"))),)
+        speech = (Text(Role.SPEECH, content),) if isinstance(content, str) and content else ()
+        return *speech, *(
+            Text(Role.ARGUMENT, text, text_of(call.get("id")))
+            for call in message.get("tool_calls") or ()
+            if (arguments := parsed_arguments(_function(call).get("arguments"))) is not None
+            for text in long_strings(arguments)
+        )
+
+    def with_texts(self, message: Message, texts: Mapping[int, str]) -> Message:
+        if message.get("role") != "assistant":
+            return {**message, "content": texts.get(0, message.get("content"))}
+        changed = {**message}
+        content = message.get("content")
+        spoken = bool(isinstance(content, str) and content)
+        if spoken and 0 in texts:
+            changed["content"] = texts[0]
+        if message.get("tool_calls"):
+            new = map(texts.get, count(int(spoken)))
+            changed["tool_calls"] = [_with_arguments(call, new) for call in message["tool_calls"]]
+        return changed
+
+
+def _function(call: Mapping[str, Any]) -> Mapping[str, Any]:
+    function = call.get("function")
+    return function if isinstance(function, Mapping) else {}
+
+
+def _with_arguments(call: Mapping[str, Any], new: Iterator[str | None]) -> Mapping[str, Any]:
+    arguments = parsed_arguments(_function(call).get("arguments"))
+    if arguments is None:
+        return call
+    changed = with_strings(arguments, new)
+    if changed == arguments:
+        return call
+    return {**call, "function": {**call["function"], "arguments": as_json(changed)}}
 
 
 def _turn(message: Message, position: int, texts: list[str], media: int) -> Part:
@@ -70,6 +113,7 @@ def _turn(message: Message, position: int, texts: list[str], media: int) -> Part
         thought=thought,
         action=action,
         calls=calls,
+        made=tuple(actions),
         counted=tuple(filter(None, (hidden, *texts, refusal, *actions))),
         extra_tokens=(media + bool(message.get("audio"))) * MEDIA_TOKENS,
         reasons=any(map(message.get, _REASONING)),

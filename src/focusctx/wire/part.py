@@ -14,7 +14,10 @@ MEDIA_TOKENS = 1000
 """Tokens counted for an image, a sound or a file: providers differ, and none bills its base64 text."""
 
 PLACEHOLDER = "[output omitted]"
-"""Replaces the observation in a skeleton."""
+"""Replaces an observation that is masked as a whole."""
+
+LONG_ARGUMENT = 400
+"""Characters from which an argument of a call may be shown in part."""
 
 
 _CARRIERS = frozenset(
@@ -52,6 +55,8 @@ class Part(NamedTuple):
     action: str = ""
     calls: tuple[str, ...] = ()
     """Ids of tool calls that wait for a result from the agent."""
+    made: tuple[str, ...] = ()
+    """The calls in words, `name(arguments)`, in the order of `calls`."""
     answers: tuple[str, ...] = ()
     """Ids of the calls that this part answers."""
     counted: tuple[str, ...] = ()
@@ -78,6 +83,30 @@ class Part(NamedTuple):
     """Numbers of the message's content blocks that it covers; None for the whole message."""
 
 
+class Role(Enum):
+    """Says whose words a text is."""
+
+    RESULT = "result"
+    """A tool answers."""
+    SPEECH = "speech"
+    """The model speaks, or acts in plain text."""
+    ARGUMENT = "argument"
+    """A long argument of a call."""
+
+
+class Text(NamedTuple):
+    """A text in a message that may be shown in part."""
+
+    role: Role
+    text: str
+    call: str = ""
+    """The id of the call that made it, or that it belongs to."""
+    block: int | None = None
+    """The number of the content block it is in; None if it is not in one."""
+    media: int = 0
+    """Number of images, sounds and files beside it; they go when it is shortened."""
+
+
 class Wire(Protocol):
     """One provider's message format."""
 
@@ -94,8 +123,11 @@ class Wire(Protocol):
     def read(self, message: Message, position: int) -> tuple[Part, ...]:
         """Split the message into parts; raise MessageError with its position if it is malformed."""
 
-    def blank(self, message: Message, blocks: frozenset[int] | None) -> Message:
-        """Return a copy with placeholders for its tool results (those blocks, or all); everything else stays."""
+    def texts(self, message: Message) -> tuple[Text, ...]:
+        """Return the texts of a step's message that may be shown in part, in order."""
+
+    def with_texts(self, message: Message, texts: Mapping[int, str]) -> Message:
+        """Return a copy with some of its texts replaced, named by their place in `texts(message)`."""
 
 
 def kind_of(value: object) -> str:
@@ -166,7 +198,53 @@ def as_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def omitted(content: object) -> object:
-    """Return the placeholder for an observation, or the observation itself if it is shorter."""
-    short = not content or (isinstance(content, str) and len(content) <= len(PLACEHOLDER))
-    return content if short else PLACEHOLDER
+def result_text(content: object, call: str = "", block: int | None = None) -> Text:
+    """Return the text of a tool's result, given as a string or as content blocks."""
+    if isinstance(content, str):
+        return Text(Role.RESULT, content, call, block)
+    blocks = [one for one in content if isinstance(one, Mapping)] if isinstance(content, list | tuple) else []
+    texts, media = texts_of(blocks)
+    return Text(Role.RESULT, join(texts), call, block, media)
+
+
+def long_strings(value: object) -> Iterator[str]:
+    """Yield the long strings in a call's arguments, at any depth."""
+    if isinstance(value, str):
+        if len(value) > LONG_ARGUMENT:
+            yield value
+    elif isinstance(value, Mapping | list | tuple):
+        for inner in value.values() if isinstance(value, Mapping) else value:
+            yield from long_strings(inner)
+
+
+def with_strings(value: Any, replacements: Iterator[str | None]) -> Any:
+    """Return a copy of the arguments with the next replacement for each long string; None leaves one as it is."""
+    if isinstance(value, str):
+        new = next(replacements) if len(value) > LONG_ARGUMENT else None
+        return value if new is None else new
+    if isinstance(value, Mapping):
+        return {key: with_strings(inner, replacements) for key, inner in value.items()}
+    return [with_strings(inner, replacements) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def parsed_arguments(arguments: object) -> Mapping[str, Any] | None:
+    """Return a call's arguments as an object; None if they are not the JSON text of one."""
+    if not isinstance(arguments, str) or len(arguments) <= LONG_ARGUMENT:
+        return None
+    try:
+        value = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def blanked(wire: Wire, message: Message, blocks: Collection[int] | None = None) -> Message:
+    """Return a copy with placeholders for its tool results (those blocks, or all); everything else stays."""
+    blank = {
+        number: PLACEHOLDER
+        for number, text in enumerate(wire.texts(message))
+        if text.role is Role.RESULT
+        and (blocks is None or text.block is None or text.block in blocks)
+        and (text.media or len(text.text) > len(PLACEHOLDER))
+    }
+    return wire.with_texts(message, blank) if blank else message

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import count
 
 from ..errors import MessageError
 from ..types import Message
 from . import react
 from .part import (
+    LONG_ARGUMENT,
     MEDIA_TOKENS,
     Kind,
     Part,
+    Role,
+    Text,
     as_json,
     blocks_of,
     has_content,
     join,
     kind_of,
-    omitted,
+    long_strings,
+    parsed_arguments,
+    result_text,
     role_of,
     text_of,
     texts_of,
     typed_blocks,
+    with_strings,
 )
 from .references import Stored, is_reference, stored_kind
 
@@ -36,6 +43,7 @@ _MADE_BY_PROVIDER = ("mcp_approval_request", "mcp_list_tools", "program")
 _OTHER_ITEMS = frozenset(
     {*_MADE_BY_PROVIDER, "mcp_approval_response", "reasoning", "compaction", "compaction_trigger", "additional_tools"}
 )
+_OUTPUTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
 _BODIES = ("arguments", "input", "action", "actions", "operation", "queries", "query", "code")
 """Fields in which the different kinds of calls keep their arguments."""
 
@@ -78,17 +86,57 @@ class Responses:
         # Compaction items and unknown item types stay where they are.
         return (Part(Kind.FRAME, extra_tokens=len(text_of(message.get("encrypted_content"))) // 4),)
 
-    def blank(self, message: Message, blocks: frozenset[int] | None) -> Message:
+    def texts(self, message: Message) -> tuple[Text, ...]:
         kind = message.get("type") or "message"
+        call = text_of(message.get("call_id"))
+        if kind == "computer_call_output":
+            return (Text(Role.RESULT, "", call, media=1),)
+        if _program(message) is not None:
+            return ()  # the provider may run the program again over this output
+        if kind in _OUTPUTS:
+            return (result_text(message.get("output"), call),)
+        if kind == "message" and message.get("role") == "user":
+            return (result_text(message.get("content")),)
+        if kind == "message" and message.get("role") == "assistant":
+            return _speech(message.get("content"))
+        if kind == "custom_tool_call" and len(text_of(message.get("input"))) > LONG_ARGUMENT:
+            return (Text(Role.ARGUMENT, message["input"], call),)
+        arguments = parsed_arguments(message.get("arguments")) if kind == "function_call" else None
+        return tuple(Text(Role.ARGUMENT, text, call) for text in long_strings(arguments))
+
+    def with_texts(self, message: Message, texts: Mapping[int, str]) -> Message:
+        kind = message.get("type") or "message"
+        if not texts:
+            return message
         if kind == "computer_call_output":
             return {**message, "output": {"type": "computer_screenshot", "image_url": _PIXEL}}
-        if _program(message) is not None:
-            return message  # the provider may run the program again over this output
-        if kind in ("function_call_output", "custom_tool_call_output", "local_shell_call_output"):
-            return {**message, "output": omitted(message.get("output"))}
-        if kind == "message" and message.get("role") == "user":
-            return {**message, "content": omitted(message.get("content"))}
-        return message
+        if kind in _OUTPUTS:
+            return {**message, "output": texts[0]}
+        if kind == "custom_tool_call":
+            return {**message, "input": texts[0]}
+        if kind == "function_call":
+            arguments = parsed_arguments(message.get("arguments"))
+            return {**message, "arguments": as_json(with_strings(arguments, map(texts.get, count())))}
+        content = message.get("content")
+        if message.get("role") == "user" or isinstance(content, str):
+            return {**message, "content": texts[0]}
+        blocks = list(content or ())
+        for place, text in enumerate(_speech(content)):
+            if place in texts and text.block is not None:
+                blocks[text.block] = {**blocks[text.block], "text": texts[place]}
+        return {**message, "content": blocks}
+
+
+def _speech(content: object) -> tuple[Text, ...]:
+    """Return the model's words; blocks with citations stay as they are, since these name places in the text."""
+    if isinstance(content, str):
+        return (Text(Role.SPEECH, content),)
+    blocks = content if isinstance(content, list | tuple) else ()
+    return tuple(
+        Text(Role.SPEECH, text_of(block["text"]), block=number)
+        for number, block in enumerate(blocks)
+        if isinstance(block, Mapping) and "text" in block and not block.get("annotations")
+    )
 
 
 def _program(item: Message) -> str | None:
@@ -164,6 +212,7 @@ def _call(item: Message, kind: str, position: int) -> Part:
         Kind.TURN,
         action=join(pieces),
         calls=ids if kind != "program" else (),
+        made=(action,) if ids and kind != "program" else (),
         holds=ids if kind == "program" else (),
         counted=tuple(pieces),
         extra_tokens=extra,
