@@ -137,7 +137,7 @@ class FocusConfig:
             "threshold must be above 0 and at most 1": not 0 < self.threshold <= 1,
             "temperature must be 0 or more": self.temperature < 0,
             "target must be None, a share of the budget above 0, or a number of tokens": self.target is not None
-            and not 0 < self.target,
+            and not self.target > 0,
             "draft_window must be 256 or more": self.draft_window < 256,
             "sketch_tokens must be 1 or more": self.sketch_tokens < 1,
             "deadline must be above 0": not self.deadline > 0,

@@ -26,14 +26,15 @@ def summary(result: Result) -> str:
         return f"not compressed: {result.failure}"
     if not result.compressed:
         within = result.history is None or not result.warnings
-        why = "the sketches need every span" if result.sketches else "within budget" if within else result.warnings[-1]
+        why = "every step is needed" if result.sketches else "within budget" if within else result.warnings[-1]
         return f"nothing dropped, {result.tokens_before} tokens: {why}"
     saved = 1 - result.tokens_after / result.tokens_before if result.tokens_before else 0.0
-    skeletons = f"{len(result.skeletons)} left as skeletons, " if result.skeletons else ""
+    records = sum(not parts for parts in result.shortened.values())
+    parts = f"{len(result.shortened) - records} as excerpts, {records} as records, " if result.shortened else ""
     return (
         f"{result.tokens_before} → {result.tokens_after} tokens ({saved:.0%} saved): "
         f"{len(result.kept)} spans kept ({len(result.rescued)} rescued, {len(result.pinned)} pinned), "
-        f"{skeletons}{len(result.dropped) - len(result.skeletons)} dropped"
+        f"{parts}{len(result.dropped)} dropped"
     )
 
 
@@ -49,8 +50,9 @@ def evidence(decision: Decision, sketches: int) -> str:
 
 
 def _decision(decision: Decision, sketches: int) -> str:
-    line = (
-        f"s_{decision.index:<4} {decision.fate:<8} utility {decision.utility:.2f}  {decision.tokens:>6} tokens  "
-        f"{evidence(decision, sketches)}"
-    )
+    size = f"{decision.tokens:>6} tokens"
+    if decision.fate in ("excerpt", "record"):
+        size = f"{decision.left:>6} of {decision.tokens} tokens"
+    why = evidence(decision, sketches)
+    line = f"s_{decision.index:<4} {decision.fate:<8} utility {decision.utility:.2f}  {size}  {why}"
     return "\n".join([line, *(f"       - {reason}" for reason in decision.reasons)])

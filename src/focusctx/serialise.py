@@ -28,11 +28,14 @@ def result_from_json(text: str) -> Result:
 
 
 def encode(value: Any) -> Any:
-    """Convert any value in `types.py` to plain JSON data, including SDK objects among the messages."""
+    """Convert any value in `types.py` to plain JSON data, including SDK objects among the messages.
+
+    Fields that do not count in comparisons are left out: they can be computed again.
+    """
     if hasattr(value, "model_dump"):
         value = value.model_dump(mode="json", exclude_unset=True)
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: encode(getattr(value, field.name)) for field in fields(value)}
+        return {field.name: encode(getattr(value, field.name)) for field in fields(value) if field.compare}
     if isinstance(value, Mapping):
         return {str(key): encode(item) for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
@@ -52,8 +55,8 @@ def decode(kind: Any, data: Any) -> Any:
     """Rebuild the value of the annotated type `kind` from the data that `encode` made."""
     if isinstance(kind, type) and is_dataclass(kind):
         _expect(isinstance(data, dict), kind.__name__, data)
-        hints = typing.get_type_hints(kind, vars(values))
-        known = {field.name for field in fields(kind)}
+        known = {field.name for field in fields(kind) if field.compare}
+        hints = typing.get_type_hints(kind, {**vars(values), "Outlines": object})
         if unknown := set(data) - known:
             raise ValueError(f"unknown field {sorted(unknown)[0]!r} in {kind.__name__}")
         return kind(**{name: decode(hints[name], item) for name, item in data.items()})

@@ -234,6 +234,8 @@ class Decision:
     """Why it stays though too few sketches ask for it, in part or whole, or goes though enough of them do."""
     parts: tuple[int, ...] = ()
     """The passages that an excerpt shows."""
+    left: int = 0
+    """Tokens that stay of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ class Masking(Turnwise):
     async def choose(self, history: History) -> Choice | None:
         observing = [span.index for span in history.spans if _has_observation(span)]
         masked = frozenset(observing[: -self._keep])
-        return Choice([span.index for span in history.spans if span.index not in masked], dropped="skeleton")
+        return Choice([span.index for span in history.spans if span.index not in masked], masked=True)
 
 
 def _has_observation(span: Span) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from ..config import FocusConfig
 from ..errors import ConfigError, MissingExtraError
@@ -21,6 +20,7 @@ from ..pipeline.rebuild import rebuild
 from ..pipeline.recent import RecentHistories
 from ..tokens import Counter
 from ..types import History, Message, Span, Usage
+from ..wire import blanked, wire_named
 from .method import Compressed
 
 _FORMAT = "chat_completions"
@@ -39,7 +39,8 @@ class Choice:
     """The turns that stay, what replaces the others, and the usage of choosing."""
 
     kept: Collection[int]
-    dropped: Literal["remove", "skeleton"] = "remove"
+    masked: bool = False
+    """Whether the others stay without their observations."""
     made: Made | None = None
     usage: Usage = Usage()
 
@@ -109,10 +110,10 @@ def problem_of(error: Exception) -> str:
 def _rebuilt(history: History, choice: Choice) -> list[Message]:
     kept = {*choice.kept, *pinned_spans(history, None)}
     kept |= leaders_of(history, kept).keys()
-    if choice.dropped == "skeleton":
-        # A copy of a very short observation is that observation.
-        skeleton = rebuild(history, kept, [span.index for span in history.spans])
-        return [old if old == new else new for old, new in zip(history.messages, skeleton, strict=True)]
+    if choice.masked:
+        wire, whole = wire_named(history.format), {0, *kept}
+        owned = zip(history.messages, history.owners, strict=True)
+        return [message if owner in whole else blanked(wire, message) for message, owner in owned]
     if choice.made is None:
         return rebuild(history, kept)
     place = history.owners.index(choice.made.turn)

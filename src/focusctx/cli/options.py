@@ -52,9 +52,8 @@ DEFAULTS = {
     "rollouts": 3,
     "threshold": 0.3,
     "optimistic": False,
-    "dropped": "remove",
-    "fill": 0.7,
-    "limit": 0,
+    "target": 0.5,
+    "whole_steps": False,
     "deadline": 30.0,
 }
 """The default settings."""
@@ -85,29 +84,22 @@ def add_settings(parser: argparse.ArgumentParser, *, draft: str | None = "offlin
         "--budget",
         type=int,
         metavar="TOKENS",
-        help="δ: compress above this; how small it gets is for the sketches to say, see --limit (default: 4096)",
+        help="δ: compress a history that is larger than this, see --target (default: 4096)",
     )
     add("--rollouts", type=int, metavar="N", help="how many sketches to sample (default: 3)")
     add_threshold(settings)
     add("--optimistic", action="store_true", help="FOCUS-O: plan citations only, no rescued spans")
     add(
-        "--dropped",
-        choices=("remove", "skeleton"),
-        help="take dropped spans out whole, or leave them without their observation (default: remove)",
-    )
-    add(
-        "--fill",
+        "--target",
         type=float,
-        metavar="SHARE",
-        help="where less than this share of the spans' tokens stays, fill up from the data flow, within the budget "
-        "(default: 0.7; 0: off)",
+        metavar="SIZE",
+        help="size afterwards: a share of the budget up to 1, or a number of tokens; only what may never go can exceed "
+        "it (default: 0.5; 0: whatever the sketches ask for)",
     )
     add(
-        "--limit",
-        type=int,
-        metavar="TOKENS",
-        help="the most that stays; what may never be dropped (the user's words, pinned spans) stays even above it "
-        "(default: 0, none)",
+        "--whole-steps",
+        action="store_true",
+        help="keep or drop whole steps, as the paper does, instead of cutting long results to the passages that matter",
     )
     add(
         "--deadline",
@@ -145,9 +137,8 @@ def focus_from(arguments: argparse.Namespace) -> Focus:
         rollouts=arguments.rollouts,
         threshold=arguments.threshold,
         defensive=not arguments.optimistic,
-        dropped=arguments.dropped,
-        fill=arguments.fill,
-        limit=arguments.limit or None,
+        levels=not arguments.whole_steps,
+        target=arguments.target or None,
         deadline=arguments.deadline,
     )
 

@@ -18,7 +18,8 @@ _COLOURS = {
     "kept": "green",
     "rescued": "yellow",
     "pinned": "cyan",
-    "skeleton": "magenta",
+    "excerpt": "cyan",
+    "record": "magenta",
     "dropped": "red",
 }
 _LONGEST = 200

@@ -135,7 +135,7 @@ def _costs(span: Span, outlines: Outlines | None) -> Iterator[tuple[Unit, int]]:
     yield from (((span.index, passage.number), passage.tokens) for passage in outline.passages)
 
 
-def _allowance(history: History, costs: Mapping[Unit, int]) -> int:
+def _allowance(history: History, costs: dict[Unit, int]) -> int:
     """Return how many tokens of droppable spans the sketches may cite together.
 
     No choice of whole spans hits the target exactly: it is rounded up to what keeping the newest spans would take.
@@ -151,7 +151,7 @@ def _allowance(history: History, costs: Mapping[Unit, int]) -> int:
     return room
 
 
-def _thin(worth: Worth, costs: Mapping[Unit, int], chosen: frozenset[Unit]) -> frozenset[Unit]:
+def _thin(worth: Worth, costs: dict[Unit, int], chosen: frozenset[Unit]) -> frozenset[Unit]:
     """Return the chosen units without those not worth their tokens beside the others; the least worthwhile go first."""
     held = worth.held_by(chosen)
     average = worth.of(chosen) / max(sum(costs[unit] for unit in chosen), 1)
@@ -178,7 +178,7 @@ def _thin(worth: Worth, costs: Mapping[Unit, int], chosen: frozenset[Unit]) -> f
     return frozenset(left)
 
 
-def _newest_that_fit(costs: Mapping[Unit, int], room: int) -> frozenset[Unit]:
+def _newest_that_fit(costs: dict[Unit, int], room: int) -> frozenset[Unit]:
     chosen = set()
     for unit, cost in reversed(costs.items()):
         if cost <= room:

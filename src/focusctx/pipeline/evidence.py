@@ -79,6 +79,7 @@ def _decisions(
             tokens=span.tokens,
             note=selection.notes.get(index),
             parts=tuple(sorted(selection.shortened.get(index, ()))),
+            left=span.tokens if index in selection.kept else selection.sizes.get(index, 0),
         )
         for span in history.spans
     )

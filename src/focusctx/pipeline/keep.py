@@ -45,6 +45,8 @@ class Selection:
     """Spans that stay in part, with the passages they show; none for a record."""
     notes: Mapping[int, str] = field(default_factory=dict)
     """Why a span stays though too few sketches ask for it, in part or whole, or goes though enough do."""
+    sizes: Mapping[int, int] = field(default_factory=dict)
+    """Tokens of the shortened spans."""
     tokens: int = 0
     """Tokens of the history afterwards."""
     excess: str | None = None
@@ -98,7 +100,8 @@ def select_parts(
     if choice.target is not None:
         choice.fill()
     choice.trim()
-    kept, shortened, tokens = choice.levels()
+    kept, shortened, sizes = choice.levels()
+    tokens = choice.tokens(kept, sizes)
     stays = kept | shortened.keys()
     over = dict.fromkeys((plain.useful | plain.rescued) - stays, "no room below the target")
     return Selection(
@@ -108,6 +111,7 @@ def select_parts(
         {index: why for index, why in pinned.items() if index in kept},
         shortened,
         {**choice.notes, **over},
+        sizes,
         tokens,
         choice.excess(tokens),
     )
@@ -208,8 +212,13 @@ class _Choice:
             over -= sizes[index] - size
             sizes[index] = size
 
-    def levels(self) -> tuple[frozenset[int], dict[int, Parts], int]:
-        """Return the whole steps, the shortened ones with their passages, and the tokens afterwards."""
+    def tokens(self, kept: Collection[int], sizes: Mapping[int, int]) -> int:
+        """Return the tokens of the history with these spans whole and others at these sizes."""
+        whole = sum(span.tokens for index, span in self._spans.items() if index in kept)
+        return self._fixed + whole + sum(sizes.values())
+
+    def levels(self) -> tuple[frozenset[int], dict[int, Parts], dict[int, int]]:
+        """Return the whole steps, the shortened ones with their passages, and the sizes of these."""
         sizes = {index: self._size(index) for index in self._parts}
         tokens = self._fixed + sum(sizes.values())
         kept, shortened = set(self._whole), dict[int, Parts]()
@@ -220,9 +229,10 @@ class _Choice:
             if more == 0 or (nearly and not self._seen.outlines.left.get(index)):
                 kept.add(index)
                 tokens += more
+                del sizes[index]
             else:
                 shortened[index] = frozenset(parts)
-        return frozenset(kept), shortened, tokens
+        return frozenset(kept), shortened, sizes
 
     def excess(self, tokens: int) -> str | None:
         if self.target is None or tokens <= self.target:

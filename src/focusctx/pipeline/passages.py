@@ -88,8 +88,8 @@ def is_shortened(text: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def cut(text: str, *, speech: bool = False) -> Passages:
-    """Cut a text into passages: a tool's output, of which lines that tell how it ended are shown in any case, or speech,
-    which is cut between sentences."""
+    """Cut a text into passages. Of a tool's output, lines that tell how it ended are shown in any case; `speech` is cut
+    between sentences."""
     if len(text) <= SHORT:
         return uncut(text, 0)
     if speech:

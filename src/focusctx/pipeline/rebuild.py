@@ -13,14 +13,13 @@ from ..wire import wire_named
 from .outline import Parts, Shortener
 
 
-def rebuild(history: History, kept: Collection[int], shortened: Mapping[int, Parts]) -> list[Message]:
+def rebuild(history: History, kept: Collection[int], shortened: Mapping[int, Parts] | None = None) -> list[Message]:
     """Return the messages of these whole spans and of the shortened ones, and all that belongs to no span."""
     whole = frozenset(kept) | {0}
-    wire = wire_named(history.format) if shortened else None
     shorteners = {
-        span.index: Shortener(span, wire, shortened[span.index])
+        span.index: Shortener(span, wire_named(history.format), parts)
         for span in history.spans
-        if wire and span.index in shortened
+        if shortened and (parts := shortened.get(span.index)) is not None
     }
     owned = zip(history.messages, history.owners, strict=True)
     return [left for message, owner in owned if (left := _remaining(message, owner, whole, shorteners)) is not None]
@@ -37,7 +36,6 @@ def _remaining(
     if whole.issuperset(owner):
         return message
     for index in sorted(shorteners.keys() & owner):
-        blocks = frozenset(number for number, one in enumerate(owner) if one == index)
-        message = shorteners[index].message(message, blocks)
+        message = shorteners[index].message(message, [number for number, one in enumerate(owner) if one == index])
     blocks = [block for block, one in zip(message["content"], owner, strict=True) if one in whole or one in shorteners]
     return {**message, "content": blocks} if blocks else None

@@ -19,7 +19,7 @@ from ..baselines.turnwise import Choice, NoChoice, Turnwise, problem_of
 from ..pipeline.budget import pinned_spans
 from ..pipeline.companions import leaders_of
 from ..types import History, Span, Usage
-from ..wire import wire_named
+from ..wire import blanked, wire_named
 from .runs import part_tokens
 
 Quotas: TypeAlias = Mapping[int, int]
@@ -34,12 +34,12 @@ COMPARATORS = ("fifo", "retrieval", "masking")
 class Matched(Turnwise):
     """Takes spans in an order until its quota is full."""
 
-    def __init__(self, name: str, quotas: Quotas, order: Order, *, skeletons: bool = False) -> None:
+    def __init__(self, name: str, quotas: Quotas, order: Order, *, masks: bool = False) -> None:
         super().__init__()
         self.name = name
         self._quotas = quotas
         self._order = order
-        self._skeletons = skeletons
+        self._masks = masks
         self.floored: set[int] = set()
         """The newest spans of the steps at which even the least was more than the room."""
 
@@ -47,7 +47,7 @@ class Matched(Turnwise):
         quota = self._quotas.get(history.newest)
         if quota is None:
             return None
-        rest = {span.index: _skeleton_size(span) if self._skeletons else 0 for span in history.spans}
+        rest = {span.index: _masked_size(span) if self._masks else 0 for span in history.spans}
         kept = _closed(history, pinned_spans(history, None))
         if _tokens(history, kept, rest) > quota:
             self.floored.add(history.newest)
@@ -59,13 +59,13 @@ class Matched(Turnwise):
             if after > quota and quota - before <= _draw(texts[index]) * (after - before):
                 break
             kept = more
-        return Choice(kept, dropped="skeleton" if self._skeletons else "remove", usage=usage)
+        return Choice(kept, masked=self._masks, usage=usage)
 
 
 def comparator(name: str, matched: str, quotas: Quotas, embed: Embed) -> Matched:
     """Return `fifo`, `retrieval` or `masking` with the tokens that the method `matched` left."""
     order: Order = _Similarity(embed).order if name == "retrieval" else _newest_first
-    return Matched(f"{name}@{matched}", quotas, order, skeletons=name == "masking")
+    return Matched(f"{name}@{matched}", quotas, order, masks=name == "masking")
 
 
 async def _newest_first(history: History) -> tuple[Sequence[int], Usage]:
@@ -124,7 +124,7 @@ def _tokens(history: History, kept: Collection[int], rest: Mapping[int, int]) ->
     return sum(span.tokens if span.index in kept else rest[span.index] for span in history.spans)
 
 
-def _skeleton_size(span: Span) -> int:
+def _masked_size(span: Span) -> int:
     wire = wire_named("chat_completions")
-    blank = [wire.blank(message, None) for message in span.messages]
+    blank = [blanked(wire, message) for message in span.messages]
     return sum(part_tokens(part) for message in blank for part in wire.read(message, 0) if not part.static)

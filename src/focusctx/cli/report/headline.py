@@ -38,17 +38,20 @@ def _notices(result: Result) -> Markup | None:
 
 
 def _tiles(result: Result) -> Markup:
-    spans = len(result.kept) + len(result.dropped)
-    skeletons, gone = len(result.skeletons), len(result.dropped) - len(result.skeletons)
+    spans = len(result.kept) + len(result.shortened) + len(result.dropped)
+    records = sum(not parts for parts in result.shortened.values())
+    excerpts, gone = len(result.shortened) - records, len(result.dropped)
     tiles = [
         ("tokens before", f"{result.tokens_before:,}", "of history"),
         ("tokens after", f"{result.tokens_after:,}", "of history"),
         ("saved", percent(saved(result)), "of the tokens"),
         ("spans kept", str(len(result.kept)), f"{len(result.rescued)} rescued, {len(result.pinned)} pinned"),
     ]
-    if skeletons:
-        tiles.append(("spans left as skeletons", str(skeletons), f"of {spans}"))
-    if gone or not skeletons:
+    if excerpts:
+        tiles.append(("spans shown in part", str(excerpts), f"of {spans}"))
+    if records:
+        tiles.append(("spans left as a record", str(records), f"of {spans}"))
+    if gone or not result.shortened:
         tiles.append(("spans dropped", str(gone), f"of {spans}"))
     return tag("dl", *(_tile(*tile) for tile in tiles), class_="tiles")
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ...config import FocusConfig
-from ...pipeline.skeleton import skeleton_of
-from ...tokens import Counter
 from ...types import Result
 from .markup import Markup, tag
 
@@ -15,7 +12,8 @@ FATES = {
     "kept": "plans cite it, or there was room",
     "rescued": "for the risk of losing it",
     "pinned": "whatever the sketches say",
-    "skeleton": "without its observation",
+    "excerpt": "its action and the passages that matter",
+    "record": "what was done and how it ended",
     "dropped": "too few plans need it",
 }
 _LABELLED = 0.035
@@ -38,7 +36,7 @@ def picture(result: Result, key: str) -> Markup | None:
         _Segment(f"s_{decision.index}", decision.fate, decision.tokens, f"{key}-s{decision.index}")
         for decision in result.decisions
     ]
-    left = _left(result)
+    left = {f"s_{decision.index}": decision.left for decision in result.decisions}
     after = [segment._replace(tokens=left.get(segment.name, segment.tokens)) for segment in before]
     return tag(
         "figure",
@@ -54,20 +52,6 @@ def _frame(result: Result) -> _Segment:
     """Return the tokens that belong to no span: the task and the user's words."""
     tokens = result.tokens_before - sum(decision.tokens for decision in result.decisions)
     return _Segment("user", "user", max(tokens, 0), None)
-
-
-def _left(result: Result) -> dict[str, int]:
-    """Return the tokens left of each span that did not stay whole: 0, or those of its skeleton."""
-    left = {f"s_{index}": 0 for index in result.dropped}
-    if not result.skeletons or result.history is None:
-        return left
-    history, count = result.history, Counter(FocusConfig().tokens).count
-    outlined = [span for span in history.spans if span.index in result.skeletons]
-    sizes = {span.label: skeleton_of(span, history.format, count).tokens for span in outlined}
-    # The result may have been counted with another tokenizer, so scale to its known total.
-    gone = sum(span.tokens for span in history.spans if span.index in result.dropped)
-    share = (result.tokens_after - result.tokens_before + gone) / (sum(sizes.values()) or 1)
-    return left | {label: round(share * tokens) for label, tokens in sizes.items()}
 
 
 def _bar(name: str, segments: Sequence[_Segment], tokens: int, scale: int) -> Markup:
