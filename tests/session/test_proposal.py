@@ -21,7 +21,7 @@ def waiting(**options: Any) -> Session:
     draft = Draft(options.pop("plan", cites(2)))
     session: Session = session_of(draft, budget=1000, ahead=0.8, **options)
     session.view(HISTORY[: -2 * (OVER - NEAR)])
-    assert wait_until(lambda: session.conversations[0].ahead.has_come)
+    assert wait_until(lambda: session.conversations[0].early_draw.has_come)
     return session
 
 
@@ -97,7 +97,7 @@ def test_reasoning_that_later_steps_go_on_from_stays(made: list[int]) -> None:
         history += step(number)
     session = session_of(Draft(cites()), budget=1000, ahead=0.8, tokens=len)
     session.view(history[: -2 * (OVER - NEAR)], format="anthropic")
-    assert wait_until(lambda: session.conversations[0].ahead.has_come)
+    assert wait_until(lambda: session.conversations[0].early_draw.has_come)
     view = session.view(history, format="anthropic")
     assert violations(view, "anthropic") == []
     assert view[1] is history[1], "the thinking"

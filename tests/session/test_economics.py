@@ -6,7 +6,7 @@ import pytest
 
 from focusctx.errors import ConfigError
 from focusctx.prices import Price, price_of
-from focusctx.session.gate import calls_to_come, weigh
+from focusctx.session.economics import calls_to_come, weigh
 from focusctx.session.stores.memory import MemoryStore
 from focusctx.types import Usage
 from session_parts import NOTHING, Draft, cites, everything, growing, moved, sent, session_of, sized
@@ -369,7 +369,7 @@ def test_a_process_that_takes_over_knows_what_is_still_owed():
     for steps, balance in ((4, -250), (5, -250), (6, 250), (8, 1250)):
         second = money_first(Draft(cites(2)), store, budget=3000, model=GPT, growth=10)
         second.view(histories[steps])
-        money = second._steps._money
+        money = second._economics
         assert money.in_tokens(money.balance(second.conversations[0])) == pytest.approx(balance)
 
 
