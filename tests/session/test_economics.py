@@ -56,7 +56,12 @@ def test_a_cold_cache_always_pays():
     cold = verdict(CLAUDE, 1, 100_000, 1, cold=True)
     assert cold.pays
     assert "cold" in cold.why
-    assert cold.cost == 0  # what stands behind the drop is written again in any case
+    assert cold.cost == 0  # the tokens behind the drop are written again in any case
+
+
+def test_with_a_cold_cache_the_dropped_tokens_save_one_write_and_the_reads_to_come():
+    cold = verdict(CLAUDE, 2000, 1000, 5, 60, cold=True)
+    assert (cold.gain, cold.cost) == pytest.approx((1.25 * 2000 + 5 * 0.1 * 2000, 60))
 
 
 def test_where_nothing_is_cached_only_the_sketches_count():
@@ -233,6 +238,33 @@ def test_what_did_not_pay_is_dropped_when_the_cache_is_cold_without_asking_again
     assert draft.calls == 1
     assert [event.result.dropped for event in moved(session)] == [(1,)]
     assert len(view) == 2 + 2 * 4
+
+
+def test_sketches_that_did_not_pay_are_not_used_after_new_words_of_the_user():
+    """The draft is asked again: the sketches were about another goal."""
+    now = [0.0]
+    draft = Draft(lambda prompt: cites(*(span.index for span in prompt.history.spans if span.index > 1)))
+    session = money_first(draft, model=GPT, clock=lambda: now[0])
+    sent(session, growing(sized(10, 190, 100, 100)))
+    assert session.conversations[0].deferred
+    now[0] += 601
+    session.view([*sized(10, 190, 100, 100), {"role": "user", "content": "Now another task."}, *sized(*[99] * 5)[-2:]])
+    assert draft.calls == 2
+    assert session.conversations[0].deferred is None
+
+
+def test_deferred_sketches_are_weighed_with_the_steps_that_came_since():
+    """s_2 of 100 would go. At s_6: 0.25·6·100 = 150 against 0.75·(200 + 1 + 1) = 151.5, not yet.
+
+    At s_7, 175 against 0.75·(200 + 3). The 50 tokens before s_2 do not move, and the newest step is new in any case.
+    """
+    draft = Draft(lambda prompt: cites(*(span.index for span in prompt.history.spans if span.index != 2)))
+    session = money_first(draft, model=GPT, growth=10)
+    sent(session, growing(sized(50, 100, 200, 1, 1, 1, 100)))
+    assert draft.calls == 1
+    assert [(event.cause, event.span) for event in session.events if event.result] == [("money", 4), ("compressed", 7)]
+    done = moved(session)[0].verdict
+    assert (done.gain, done.cost) == pytest.approx((0.25 * 7 * 100, 0.75 * 203))
 
 
 def test_after_an_event_that_found_all_needed_the_gate_can_open_again():

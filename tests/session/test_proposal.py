@@ -74,6 +74,15 @@ def test_far_beyond_the_budget_there_is_less_room_so_it_is_worked_out_again(made
     assert moved(session)[0].result.kept == (2, 9, 10, 11, 12)
 
 
+def test_a_proposal_that_filled_no_room_holds_far_beyond_the_budget_too(made: list[int]) -> None:
+    """The sketches keep 700 of 900 tokens: nothing is left to fill, so less room changes nothing."""
+    session = waiting(plan=cites(*range(2, 9)))
+    further = [*HISTORY, *sized(*SIZES, 100)[-2:]]
+    session.view(further)
+    assert made == [len(HISTORY) - 2 * (OVER - NEAR)]
+    assert moved(session)[0].result.kept == (*range(2, 10), 10, 11, 12)
+
+
 def test_other_objects_of_the_same_content_go_back_as_they_came(made: list[int]) -> None:
     session = waiting()
     copies = sized(*SIZES)
