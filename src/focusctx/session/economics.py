@@ -66,7 +66,7 @@ class Verdict:
 
 
 class Judgement(NamedTuple):
-    """Whether an event is due, and why."""
+    """A decision whether an event is due, and the reason."""
 
     due: bool
     cause: Cause

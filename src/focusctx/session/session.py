@@ -100,7 +100,7 @@ class Session:
         self._conversations = Conversations(focus, self._begin, self._release, frozen=frozen)
 
     def __repr__(self) -> str:
-        return f"<Session, {len(self.conversations)} conversations, {type(self.store).__name__}>"
+        return f"<Session: conversations={len(self.conversations)}, store={type(self.store).__name__}>"
 
     def __enter__(self) -> Self:
         return self

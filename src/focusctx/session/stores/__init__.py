@@ -14,7 +14,7 @@ _FORMS = """a store is one of
   sqlite:///folder/focus.db       a file, its path relative to the working directory
   sqlite:////folder/focus.db      a file, its path absolute
                                   both take ?max_age=30d&max_size=2GB (none: no limit), and so does memory
-  redis://host:6379/0?ttl=86400   a Redis server, and the seconds it keeps what nobody asks for
+  redis://host:6379/0?ttl=86400   a Redis server, and the seconds that unused data is kept
   rediss://host:6379/0            a Redis server, over TLS
 or an object with the methods of focusctx.session.store.Store"""
 
