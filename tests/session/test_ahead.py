@@ -73,7 +73,7 @@ def test_async_a_draft_of_two_seconds_is_hidden_behind_calls_of_three():
 
 
 def test_async_without_looking_ahead_every_draft_is_waited_for():
-    """That the test above can fail."""
+    """Show that the test above can fail."""
     draft = Draft(seconds=2.0)
     waited = in_virtual_time(agent_run(session_of(draft, budget=1000, ahead=1.0), 3.0))
     assert waited == pytest.approx(2.0 * draft.calls)
@@ -98,7 +98,7 @@ def test_async_a_draft_slower_than_the_agent_is_waited_for_only_as_long_as_is_le
 
 
 def test_threads_a_draft_is_hidden_behind_longer_calls(monkeypatch):
-    """The same with 0.08 s and 0.12 s: real threads, real time."""
+    """Repeat it with 0.08 s and 0.12 s on real threads, in real time."""
     waits: list[float] = []
 
     def timed(*arguments):

@@ -1,4 +1,4 @@
-"""When an event is due: the formula with numbers worked out by hand, and what the session makes of it."""
+"""When an event is due: the formula on numbers worked out by hand, and sessions that follow it."""
 
 from functools import partial
 
@@ -300,7 +300,7 @@ def test_a_history_of_which_all_is_needed_does_not_ask_at_every_step():
 
 
 def test_growth_counts_in_skeletons_too():
-    """What a skeleton leaves behind is not growth."""
+    """Tokens left in skeletons are not growth."""
     draft = Draft()
     session = session_of(draft, budget=1000, tokens=len, dropped="skeleton")
     history = sized(*[100] * 40)

@@ -1,4 +1,4 @@
-"""What a session says it saved is what a caching provider would really have charged less."""
+"""The savings that a session reports are what a caching provider would have charged less."""
 
 import json
 

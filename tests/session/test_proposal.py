@@ -1,4 +1,4 @@
-"""What sketches come to is worked out when they come; acted on later, it holds for what was there then."""
+"""A proposal is computed when its sketches arrive, and still holds when it is applied later."""
 
 from typing import Any
 

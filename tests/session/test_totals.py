@@ -31,47 +31,47 @@ def test_sessions_over_one_store_write_together() -> None:
 
 
 def test_they_are_due_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    store, waiting = MemoryStore(), PendingTotals()
+    store, pending = MemoryStore(), PendingTotals()
     monkeypatch.setattr(module, "_BETWEEN", 0.05)
-    assert not waiting.is_due
-    waiting.add(store, "t", Totals())
-    assert not waiting.is_due, "nothing is nothing to write"
-    waiting.add(store, "t", Totals(events=1, saved=0.5))
-    assert waiting.is_due
-    waiting.write(store)
-    waiting.add(store, "t", Totals(events=1))
-    waiting.add(store, "u", Totals(tokens_saved=3))
-    assert not waiting.is_due
+    assert not pending.is_due
+    pending.add(store, "t", Totals())
+    assert not pending.is_due, "nothing is nothing to write"
+    pending.add(store, "t", Totals(events=1, saved=0.5))
+    assert pending.is_due
+    pending.write(store)
+    pending.add(store, "t", Totals(events=1))
+    pending.add(store, "u", Totals(tokens_saved=3))
+    assert not pending.is_due
     time.sleep(0.06)
-    assert waiting.is_due
-    waiting.write(store)
+    assert pending.is_due
+    pending.write(store)
     assert (store.totals("t"), store.totals("u")) == (Totals(events=2, saved=0.5), Totals(tokens_saved=3))
 
 
 def test_a_store_that_fails_loses_its_totals_and_nobody_else_theirs(caplog: pytest.LogCaptureFixture) -> None:
     store = BreakableStore("add")
-    waiting = pending_totals(store)
-    waiting.add(store, "t", Totals(events=1))
-    waiting.write(store)
+    pending = pending_totals(store)
+    pending.add(store, "t", Totals(events=1))
+    pending.write(store)
     assert "savings could not be stored" in caplog.text
-    assert not waiting.is_due
+    assert not pending.is_due
 
 
 def test_threads_add_without_losing_any() -> None:
-    store, waiting = MemoryStore(), PendingTotals()
+    store, pending = MemoryStore(), PendingTotals()
 
     def work() -> None:
         for _ in range(500):
-            waiting.add(store, "t", Totals(events=1))
-            if waiting.is_due:
-                waiting.write(store)
+            pending.add(store, "t", Totals(events=1))
+            if pending.is_due:
+                pending.write(store)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    waiting.write(store)
+    pending.write(store)
     assert store.totals("t") == Totals(events=2000)
 
 
