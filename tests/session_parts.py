@@ -1,4 +1,4 @@
-"""What tests of sessions are made of: histories of known size, a draft that can be watched, a store that can break."""
+"""Parts for tests of sessions: histories of known size, a draft that can be watched, a store that can break."""
 
 import asyncio
 import threading

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from focusctx.session.stores.encoding import scope
+from focusctx.session.store import scope
 from focusctx.session.stores.sqlite import SQLiteStore
 from stored import event, span
 

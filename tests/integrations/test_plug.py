@@ -184,7 +184,7 @@ def test_events_and_refusals_are_lines_of_the_log(caplog: pytest.LogCaptureFixtu
         Plug(focus_of(Draft(everything))).view(sized(*[100] * 5), CHAT, ME)
     moved_line, refused_line = caplog.messages
     assert "500 → " in moved_line
-    assert "left as it is (" in refused_line
+    assert "left unchanged (" in refused_line
 
 
 # ------------------------------------------------------------------------------------------------------------- retries

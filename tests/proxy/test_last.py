@@ -15,7 +15,7 @@ from focusctx.pipeline.split import read_history
 from focusctx.proxy.compression import Compression, Route
 from focusctx.proxy.last import most_tokens
 from focusctx.proxy.sessions import Live, Sessions, Step
-from focusctx.session.due import Growth
+from focusctx.session.economics import Growth
 from focusctx.session.events import SessionEvent
 from focusctx.session.session import Session
 from focusctx.session.store import Store
@@ -292,8 +292,8 @@ def test_while_one_request_is_looked_at_no_other_goes_on() -> None:
 
 def test_whoever_counts_by_other_rules_is_asked_every_time() -> None:
     session = Focus(Draft(), budget=1000, tokens=lambda text: 50 * len(text)).session()
-    assert not session.is_quiet(Growth(most=1), None)
-    assert Focus(Draft(), budget=1000).session().is_quiet(Growth(most=1), None)
+    assert not session._is_quiet(Growth(most=1), None)
+    assert Focus(Draft(), budget=1000).session()._is_quiet(Growth(most=1), None)
 
 
 def test_a_store_that_takes_its_time_is_not_asked_on_the_event_loop() -> None:

@@ -8,7 +8,7 @@ from concurrent.futures import wait
 
 import pytest
 
-from focusctx.session import registry, waiting
+from focusctx.session import conversations, runtime
 from focusctx.session.stores.memory import MemoryStore
 from focusctx.types import Usage
 from session_parts import NOTHING, Draft, cites, everything, growing, moved, session_of, sized, wait_until
@@ -73,7 +73,7 @@ def test_async_a_draft_of_two_seconds_is_hidden_behind_calls_of_three():
 
 
 def test_async_without_looking_ahead_every_draft_is_waited_for():
-    """That the test above can fail."""
+    """Show that the test above can fail."""
     draft = Draft(seconds=2.0)
     waited = in_virtual_time(agent_run(session_of(draft, budget=1000, ahead=1.0), 3.0))
     assert waited == pytest.approx(2.0 * draft.calls)
@@ -98,7 +98,7 @@ def test_async_a_draft_slower_than_the_agent_is_waited_for_only_as_long_as_is_le
 
 
 def test_threads_a_draft_is_hidden_behind_longer_calls(monkeypatch):
-    """The same with 0.08 s and 0.12 s: real threads, real time."""
+    """Repeat it with 0.08 s and 0.12 s on real threads, in real time."""
     waits: list[float] = []
 
     def timed(*arguments):
@@ -108,7 +108,7 @@ def test_threads_a_draft_is_hidden_behind_longer_calls(monkeypatch):
         finally:
             waits.append(time.perf_counter() - started)
 
-    monkeypatch.setattr(waiting, "wait", timed)
+    monkeypatch.setattr(runtime, "wait", timed)
     draft = Draft(seconds=0.08)
     session = session_of(draft, budget=1000, ahead=0.8)
     for history in STEPS:
@@ -255,7 +255,7 @@ def test_each_conversation_has_its_own_sketches_under_way():
 
 
 def test_a_forgotten_conversation_takes_its_sketches_with_it(monkeypatch):
-    monkeypatch.setattr(registry, "MOST", 8)
+    monkeypatch.setattr(conversations, "MOST", 8)
     session, draft = near()
     for number in range(8):
         session.view(sized(1, name=str(number)))
@@ -270,7 +270,7 @@ def test_at_most_one_draw_ahead_of_each_event():
     for number in range(1, 17):
         history = [*history, *sized(*[100] * number)[-2:], {**SAID, "content": f"Go on {number}."}]
         session.view(history)
-        assert wait_until(lambda: not session.conversations[0].ahead.in_flight)
+        assert wait_until(lambda: not session.conversations[0].early_draw.in_flight)
     assert moved(session) == []
     assert draft.calls == 1
 
@@ -337,7 +337,7 @@ def test_a_program_that_is_interrupted_while_it_waits_stops_the_draft(monkeypatc
         wait_until(lambda: draft.under_way == 1)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(waiting, "wait", interrupted)
+    monkeypatch.setattr(runtime, "wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
         session.view(sized(*[100] * 11))
     assert wait_until(lambda: draft.cancelled == 1)
@@ -358,7 +358,7 @@ def test_sketches_begun_by_async_code_serve_sync_code():
 
     async def start() -> None:
         view = await session.aview(sized(*[100] * 9))
-        while view.conversation.ahead.in_flight:
+        while view.conversation.early_draw.in_flight:
             await asyncio.sleep(0.01)
 
     asyncio.run(start())

@@ -1,4 +1,4 @@
-"""What a session asks its store at each step: no more than it has to, and never too little."""
+"""A session asks its store at each step for no more than it needs, and never for too little."""
 
 from histories import Messages
 from session_parts import BreakableStore, Draft, cites, growing, moved, session_of, sized

@@ -15,7 +15,7 @@ def run(draft: Draft, **options):
     session = session_of(draft, budget=1000, ahead=0.8, **options)
     for history in growing(sized(*STEPS)):
         session.view(history)
-        assert wait_until(lambda: not session.conversations[0].ahead.in_flight)
+        assert wait_until(lambda: not session.conversations[0].early_draw.in_flight)
     return session
 
 

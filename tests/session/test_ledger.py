@@ -1,4 +1,4 @@
-"""What a session says it saved is what a caching provider would really have charged less."""
+"""The savings that a session reports are what a caching provider would have charged less."""
 
 import json
 
@@ -122,7 +122,7 @@ def test_sketches_that_were_paid_for_but_not_used_are_counted():
     draft = Draft(cites(1), usage=usage, name=MINI)
     session = session_of(draft, model=GPT, ahead=0.4, growth=10)
     session.view(sized(100, 100))  # near δ: asked ahead of time
-    assert wait_until(lambda: draft.calls == 1 and not session.conversations[0].ahead.in_flight)
+    assert wait_until(lambda: draft.calls == 1 and not session.conversations[0].early_draw.in_flight)
     assert session.savings.drafts == 0
     session.view([*sized(100, 100), {"role": "user", "content": "Now do something else."}])
     assert session.savings.drafts == pytest.approx(0.00064), "no plan for what the user wants now"
@@ -136,7 +136,7 @@ def test_what_is_left_at_the_end_is_counted():
     store = MemoryStore()
     session = session_of(draft, store, model=GPT, ahead=0.4)
     session.view(sized(100, 100))
-    assert wait_until(lambda: draft.calls == 1 and not session.conversations[0].ahead.in_flight)
+    assert wait_until(lambda: draft.calls == 1 and not session.conversations[0].early_draw.in_flight)
     session.close()
     assert session.savings.drafts == store.totals("default").drafts == pytest.approx(0.00064)
 

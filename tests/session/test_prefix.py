@@ -67,7 +67,7 @@ def without_note(view: list[Json]) -> list[Json]:
 
 
 def check_view(view: list[Json], history: list[Json], format: str, options: Json) -> None:
-    """What holds of every view, whatever was decided."""
+    """Check the properties that every view has, independent of the decisions."""
     bare = without_note(view)
     assert len(view) - len(bare) <= options["recall"]
     if violations(history, format) == []:

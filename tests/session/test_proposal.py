@@ -1,4 +1,4 @@
-"""What sketches come to is worked out when they come; acted on later, it holds for what was there then."""
+"""A proposal is computed when its sketches arrive, and still holds when it is applied later."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def waiting(**options: Any) -> Session:
     draft = Draft(options.pop("plan", cites(2)))
     session: Session = session_of(draft, budget=1000, ahead=0.8, **options)
     session.view(HISTORY[: -2 * (OVER - NEAR)])
-    assert wait_until(lambda: session.conversations[0].ahead.has_come)
+    assert wait_until(lambda: session.conversations[0].early_draw.has_come)
     return session
 
 
@@ -74,6 +74,15 @@ def test_far_beyond_the_budget_there_is_less_room_so_it_is_worked_out_again(made
     assert moved(session)[0].result.kept == (2, 9, 10, 11, 12)
 
 
+def test_a_proposal_that_filled_no_room_holds_far_beyond_the_budget_too(made: list[int]) -> None:
+    """The sketches keep 700 of 900 tokens: nothing is left to fill, so less room changes nothing."""
+    session = waiting(plan=cites(*range(2, 9)))
+    further = [*HISTORY, *sized(*SIZES, 100)[-2:]]
+    session.view(further)
+    assert made == [len(HISTORY) - 2 * (OVER - NEAR)]
+    assert moved(session)[0].result.kept == (*range(2, 10), 10, 11, 12)
+
+
 def test_other_objects_of_the_same_content_go_back_as_they_came(made: list[int]) -> None:
     session = waiting()
     copies = sized(*SIZES)
@@ -97,7 +106,7 @@ def test_reasoning_that_later_steps_go_on_from_stays(made: list[int]) -> None:
         history += step(number)
     session = session_of(Draft(cites()), budget=1000, ahead=0.8, tokens=len)
     session.view(history[: -2 * (OVER - NEAR)], format="anthropic")
-    assert wait_until(lambda: session.conversations[0].ahead.has_come)
+    assert wait_until(lambda: session.conversations[0].early_draw.has_come)
     view = session.view(history, format="anthropic")
     assert violations(view, "anthropic") == []
     assert view[1] is history[1], "the thinking"

@@ -52,11 +52,11 @@ def test_another_session_on_the_store_sees_it_and_keeps_it(url, tmp_path):
 
 async def test_a_peek_changes_nothing():
     session = session_of(Draft(cites()))
-    assert await session.apeek(HISTORY) == HISTORY, "over budget, but nobody asked for a decision"
+    assert await session._apeek(HISTORY) == HISTORY, "over budget, but nobody asked for a decision"
     assert not session.events
     view = await session.aview(HISTORY)
     saved = session.savings
-    assert await session.apeek(HISTORY) == view != HISTORY
+    assert await session._apeek(HISTORY) == view != HISTORY
     assert session.savings == saved
     full, sent = session.size
     assert sent < full

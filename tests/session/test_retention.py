@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 
 from focusctx.errors import ConfigError
-from focusctx.session.store import Totals
+from focusctx.session.store import Totals, scope
 from focusctx.session.stores import store_from
-from focusctx.session.stores.encoding import scope
 from focusctx.session.stores.memory import MemoryStore
 from focusctx.session.stores.retention import DAY, IN_USE, Limits, seconds_of, spelled_size
 from focusctx.session.stores.sqlite import SQLiteStore
@@ -161,9 +160,9 @@ def test_use_is_written_with_other_writes_and_not_by_reading(tmp_path, clock):
     for _ in range(50):
         store.version("t", "r1")
     assert asked == []
-    assert store.kept()[0].used == begun
+    assert store.conversations()[0].used == begun
     store.add("t", Totals(events=1))
-    assert store.kept()[0].used == clock.now
+    assert store.conversations()[0].used == clock.now
     assert sum("UPDATE conversations SET used" in line for line in asked) == 1
     store.close()
 
@@ -173,11 +172,11 @@ def test_purge_and_vacuum(tmp_path, clock):
     for number in range(10):
         put(store, number, tenant="ann" if number % 2 else "bob")
         clock.now += DAY
-    assert [(each.root, each.events) for each in store.kept("bob")] == [(f"r{n}", 1) for n in (0, 2, 4, 6, 8)]
-    assert {each.tenant for each in store.kept("bob")} == {scope("bob")}
-    assert store.kept(scope("bob")) == store.kept("bob"), "by the hash, too"
+    assert [(each.root, each.events) for each in store.conversations("bob")] == [(f"r{n}", 1) for n in (0, 2, 4, 6, 8)]
+    assert {each.tenant for each in store.conversations("bob")} == {scope("bob")}
+    assert store.conversations(scope("bob")) == store.conversations("bob"), "by the hash, too"
     assert [each.root for each in store.purge(tenant="bob", before=clock.now - 5 * DAY)] == ["r0", "r2", "r4"]
-    assert [each.root for each in store.kept()] == ["r1", "r3", "r5", "r6", "r7", "r8", "r9"]
+    assert [each.root for each in store.conversations()] == ["r1", "r3", "r5", "r6", "r7", "r8", "r9"]
     assert len(store.purge()) == 7
     before = store.file_size
     store.vacuum()

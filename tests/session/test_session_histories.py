@@ -105,7 +105,7 @@ def test_an_edited_past_is_decided_anew():
 
 
 def test_who_goes_back_to_before_an_event_has_all_steps_again():
-    """What was dropped at step 8 was dropped for what came then: from step 3 on it may come otherwise."""
+    """The drops at step 8 were decided for the steps up to it; from step 3 on the run may take another course."""
     session = session_of(Draft())
     history = sized(*[100] * 8)
     assert calls_in(session.view(history)) == {"call_8"}

@@ -1,4 +1,4 @@
-"""What each tenant sees, against the store in memory as the model; and messages come back as they were."""
+"""Compare each store with the one in memory, tenant by tenant; messages come back unchanged."""
 
 import copy
 import itertools
@@ -52,7 +52,7 @@ operations = st.one_of(
 
 
 def observe(store, tenant, operation):
-    """What the operation answers and which conversations it changes. As text: 1, 1.0 and True differ."""
+    """Return the operation's answer and the conversations it changes, as text: 1, 1.0 and True differ."""
     name, *values = operation
     before = [store.version(tenant, root) for root in ROOTS]
     answer = getattr(store, name)(tenant, *values)
@@ -94,7 +94,7 @@ def test_messages_come_back_as_they_were(lasting_store, message, reason):
 @settings(max_examples=100)
 @given(message=MESSAGES, ascii=st.booleans(), indent=st.sampled_from([None, 2]))
 def test_a_message_is_stored_in_the_bytes_it_came_in(lasting_store, message, ascii, indent):
-    """What was read from them is read from them again."""
+    """Messages that were stored are read back unchanged."""
     tenant = f"spelled {next(numbers)}"
     came = json.dumps(message, ensure_ascii=ascii, indent=indent).encode("utf-8", "surrogatepass")
     spelled = Spelled(json.loads(came), came)

@@ -38,7 +38,7 @@ def originals(step: int) -> list[Archived]:
 
 
 def run(url: str, tenant: str, number: int, steps: int, barrier, answers) -> None:
-    """What one process does; it sends back the events it was told, or what went wrong."""
+    """Run one process; it sends back the events that it got, or the error."""
     try:
         told: dict[str, StoredEvent] = {}
         version = 0

@@ -14,7 +14,7 @@ from .parsers import commands_of, parser_for
 from .problem import Problem
 
 if TYPE_CHECKING:
-    from ..session.stores.retention import Kept
+    from ..session.stores.retention import StoredConversation
     from ..session.stores.sqlite import SQLiteStore
 
 _DESCRIPTION = """\
@@ -54,7 +54,7 @@ def add_to(commands: Any) -> None:
 
 def _list(arguments: argparse.Namespace) -> int:
     store = _open(arguments.store)
-    found = store.kept(arguments.tenant)
+    found = store.conversations(arguments.tenant)
     if arguments.json:
         return _answer(
             file=str(store.path), file_size=store.file_size, conversations=[each._asdict() for each in found]
@@ -77,7 +77,7 @@ def _purge(arguments: argparse.Namespace) -> int:
     before = None
     if arguments.older_than is not None:
         before = time.time() - seconds_of(arguments.older_than, "--older-than")
-    going = [each for each in store.kept(arguments.tenant) if before is None or each.used < before]
+    going = [each for each in store.conversations(arguments.tenant) if before is None or each.used < before]
     if going and not arguments.yes:
         _confirm(f"{_sum(going)} would be removed from {store.path}")
     gone = store.purge(tenant=arguments.tenant, before=before) if going else []
@@ -126,7 +126,7 @@ def _confirm(question: str) -> None:
         raise Problem("nothing was removed")
 
 
-def _sum(found: Sequence[Kept]) -> str:
+def _sum(found: Sequence[StoredConversation]) -> str:
     from ..session.stores.retention import spelled_size
 
     events = sum(each.events for each in found)

@@ -28,9 +28,8 @@ from typing import Any, NamedTuple, Self, TypeAlias
 from ..compressor import Focus
 from ..errors import ConfigError, MessageError, MissingExtraError
 from ..once import Once
-from ..session.conversation import Conversation
+from ..session.conversation import Conversation, canonical
 from ..session.events import SessionEvent
-from ..session.keys import canonical
 from ..session.session import Session
 from ..session.store import Totals
 from ..session.stores.fork import ForkSafe

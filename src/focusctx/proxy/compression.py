@@ -148,12 +148,12 @@ class Compression:
             with live.using():
                 reading = last.begin(spelled)
                 self._sessions.make_room(live)
-                view = await live.session.aview(
+                view = await live.session._aview(
                     reading.messages,
                     format=route.format,
                     id=live.key.id,
                     after=last.unseen,
-                    of=live.conversation,
+                    continues=live.conversation,
                     name=live.id,
                     on_thread=self._thread_for(reading),
                 )
@@ -188,11 +188,11 @@ class Compression:
             return None
         with live.using():
             reading = live.last.begin(found.spelled)  # read by the session as its last one, and nobody made that call
-            view = await live.session.apeek(
+            view = await live.session._apeek(
                 reading.messages,
                 format=route.format,
                 id=key.id,
-                of=live.conversation,
+                continues=live.conversation,
                 name=live.id,
                 on_thread=self._thread_for(reading),
             )

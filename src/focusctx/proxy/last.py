@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ..pipeline.split import check_list, tokens_of
 from ..session.conversation import Call, Conversation, View
-from ..session.due import BYTES_PER_TOKEN, Growth
+from ..session.economics import BYTES_PER_TOKEN, Growth
 from ..session.session import Session
 from ..wire import Kind, wire_named
 from ..wire.marks import unmarked
@@ -138,7 +138,7 @@ class Last:
         if grown is None or (self.was_looked_at and not self._was_appended(len(spelled))):
             return False
         if not self.was_looked_at:
-            self.unseen = Call(len(spelled), self._session.clock())
+            self.unseen = Call(len(spelled), self._session._clock())
         self._spelled = spelled
         self._more, self._uncounted = grown
         self.size += weight(new)
@@ -162,10 +162,10 @@ class Last:
         self._seen = view.conversation.size
 
     def _is_quiet(self, more: Growth) -> bool:
-        return self._session.is_quiet(more, self.conversation)
+        return self._session._is_quiet(more, self.conversation)
 
     def _was_appended(self, messages: int) -> bool:
-        return self.conversation is not None and self._session.goes_on(self.conversation, messages)
+        return self.conversation is not None and self._session._record_append(self.conversation, messages)
 
     def _start_over(self) -> None:
         self._spelled, self._more, self._uncounted, self.size, self.unseen = [], Growth(), [], 0, None

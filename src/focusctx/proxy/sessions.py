@@ -16,9 +16,8 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
 
-from ..session.conversation import Conversation
+from ..session.conversation import Conversation, canonical, digest
 from ..session.events import SessionEvent
-from ..session.keys import canonical, digest
 from ..session.recall import answer
 from ..session.session import Session
 from ..session.store import Totals
@@ -199,7 +198,7 @@ class Sessions:
         if not alike:
             del self._alike[live.key, live.root]
         if live.conversation is not None:
-            live.session.forget(live.conversation)
+            live.session._forget(live.conversation)
         whose = live.key._replace(id=None)
         self._users[whose] -= 1
         if not self._users[whose]:

@@ -1,35 +1,72 @@
-"""One conversation: who it belongs to, its full history, the keys of its spans, and the view of it."""
+"""One conversation: who it belongs to, its full history, the chain of its spans, and the view of it.
+
+The chain identifies it: a message is identified by a hash of its content and of the key before it, a span by its last
+message. So any process recognises the same history without a session id, forks share the keys of their common past,
+and an edited or reordered past has different keys from there on. User messages between two spans belong to the second
+one. Cache marks are ignored: agents move them at every step.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from hashlib import blake2b
 from operator import is_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..config import FocusConfig
 from ..errors import StoreError
 from ..pipeline.split import Count, Reader
-from ..types import Message
+from ..types import Message, Owner
+from ..wire.marks import unmarked
 from .cut import Cut
-from .keys import Chain, digest
-from .ledger import Ledger
+from .economics import Ledger
 from .moment import Change, Moment, Place, view_of
 from .recall import answer, find, query_of, span_number, unavailable
-from .sketches import Ahead
+from .sketches import EarlyDraw
 from .store import Archived, Store, StoredEvent, Totals
 
 if TYPE_CHECKING:
     from .events import SessionEvent
     from .proposal import Proposal
+    from .steps import StoredDecisions
 
 _log = logging.getLogger("focusctx")
 _REMEMBERED_EVENTS = 1000
+_KEY_BYTES = 16
+
+
+class Chain:
+    """The keys of a growing history; each message is hashed once."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+        """`keys[i - 1]` belongs to span `s_i`. The last one still changes while its span grows."""
+        self.heads: list[str] = []
+        """`heads[n - 1]` identifies the first n messages."""
+
+    @classmethod
+    def of(cls, messages: Iterable[Message], owners: Iterable[Owner]) -> Chain:
+        chain = cls()
+        chain.extend(messages, owners)
+        return chain
+
+    def extend(self, messages: Iterable[Message], owners: Iterable[Owner]) -> None:
+        for message, owner in zip(messages, owners, strict=True):
+            before = self.heads[-1] if self.heads else ""
+            head = blake2b(before.encode() + canonical(message), digest_size=_KEY_BYTES).hexdigest()
+            self.heads.append(head)
+            index = owner if isinstance(owner, int) else max(owner)
+            if index > len(self.keys):
+                self.keys.append(head)
+            elif index:
+                self.keys[-1] = head
 
 
 class View(list[Message]):
-    """The messages to send instead of a history, and the conversation they belong to."""
+    """The messages to send instead of a history, with the conversation that they belong to."""
 
     __slots__ = ("conversation",)
 
@@ -37,37 +74,28 @@ class View(list[Message]):
         super().__init__(messages)
         self.conversation = conversation
 
+    def __repr__(self) -> str:
+        return f"<View of {len(self)} messages, conversation {self.conversation.key}>"
+
     def __reduce_ex__(self, protocol: object) -> tuple[type[list[Message]], tuple[list[Message]]]:
-        """A copy is a plain list: frameworks copy messages, and a conversation has no copy."""
+        """Copy as a plain list: frameworks copy messages, and a conversation cannot be copied."""
         return list, (list(self),)
 
 
 class Call(NamedTuple):
-    """The agent's last call: what the provider's cache remembers, as long as it does."""
+    """The agent's last call, which the provider's cache still holds for a while."""
 
     messages: int
-    """Of the full history; they may not have been read yet."""
+    """Number of messages of the full history; they may not have been read yet."""
     time: float
-
-
-class Known(NamedTuple):
-    """The store's knowledge of a conversation, about the spans after the `first` ones; None for nothing new."""
-
-    version: int
-    first: int | None = None
-    events: Sequence[StoredEvent] = ()
-    restored: Collection[str] = ()
-    """Those that the events dropped and somebody wanted back."""
-    is_all: bool = False
-    """Whether the version counts no events but those on this chain: then there are none further on, or in forks."""
 
 
 class Conversation:
     """One run of an agent: a tenant, the caller's own id if there is one, and a chain of spans.
 
     `key` is a short name for logs and dashboards. `recall`, `handle_recall`, `restore`, `size`, `events` and `savings`
-    speak of this conversation alone, from any thread. All else belongs to the session: it lets one call at a time use
-    a conversation. Between two changes the view only gets longer.
+    concern this conversation alone and may be used from any thread. Everything else belongs to the session, which lets
+    one call at a time use a conversation. Between two changes the view only gets longer.
     """
 
     def __init__(
@@ -90,26 +118,26 @@ class Conversation:
         self.events: deque[SessionEvent] = deque(maxlen=_REMEMBERED_EVENTS)
         self.ledger = ledger
         self.decided = Cut()
-        """What is dropped, as far as the store was heard."""
+        """The spans that stored events drop, as of the last look at the store."""
         self.cut = Cut()
-        """As much of it as the view is without."""
+        """The part of `decided` that the view leaves out."""
         self.version = 0
-        """The store's version of this conversation when it was last looked at."""
+        """The store's version of this conversation at the last look."""
         self.knows_all = False
         """True if every stored event of this conversation is loaded."""
         self.looked_up = 0
-        """How many spans the store was asked about."""
+        """Number of spans that the store was asked about."""
         self.last_event: StoredEvent | None = None
         self.last_call: Call | None = None
         self.unmoved: int | None = None
-        """How much of the last call's view still stands where it stood; None when all of it does."""
-        self.ahead = Ahead()
-        self.marked: Proposal | None = None
-        """Sketches that were paid for and could not be acted on: they wait for better times."""
+        """Tokens at the beginning of the last call's view that have not moved since; None if nothing has."""
+        self.early_draw = EarlyDraw()
+        self.deferred: Proposal | None = None
+        """A proposal that is paid for and could not be applied yet: it did not pay, or could not be stored."""
         self.spent = 0.0
         """USD paid for sketches since the last event."""
         self.drew_ahead = False
-        """Whether sketches were asked for ahead of time since the last event."""
+        """True if sketches were asked for ahead of time since the last event."""
         self._store = store
         self._config = config
         self._count = count
@@ -122,22 +150,22 @@ class Conversation:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Tokens of the full history, and of the view that was sent instead."""
+        """Tokens of the full history, and of the view sent in its place."""
         return self.reader.tokens, self.tokens
 
     @property
     def savings(self) -> Totals:
-        """Tokens and USD that this conversation saved and spent so far."""
+        """Tokens and USD saved and spent in this conversation so far."""
         return self.ledger.totals
 
     def recall(self, query: str | int) -> list[Archived]:
-        """The dropped span with that id (`s_7`) or number, verbatim, or those in which the words occur."""
+        """Return the dropped span with that id (`s_7`) or number, verbatim, or those in which the words occur."""
         return self._found(str(query), self._archived())
 
     def handle_recall(self, arguments: str | Mapping[str, Any], *, restore: bool = False) -> str:
         """Answer a call of the recall tool; put the text into the history as its result.
 
-        Where the call and its result will not be in the history, `restore` has what was found in the views to come.
+        If the call and its result will not be in the history, `restore` brings the spans found back into later views.
         """
         query = query_of(arguments)
         try:
@@ -146,15 +174,12 @@ class Conversation:
             for span in found if restore else ():
                 self.restore(span.index)
         except StoreError as error:
-            _log.warning("nothing recalled: %s", error)
+            _log.warning("nothing was recalled, because the store could not be read: %s", error)
             return unavailable(query)
         return answer(query, found, archived)
 
     def restore(self, span: int | str) -> bool:
-        """Have a dropped span, 7 or `s_7`, back in its place for the rest of this conversation.
-
-        False if it is not dropped.
-        """
+        """Bring a dropped span, 7 or `s_7`, back for the rest of this conversation; False if it is not dropped."""
         number = span_number(span)
         if number not in self.decided.dropped:
             return False
@@ -162,14 +187,14 @@ class Conversation:
         return True
 
     def restore_key(self, key: str) -> str:
-        """The name under which a span's restore is stored: with an id it holds for conversations of that id only."""
+        """Return the key under which a restore is stored: with an id, it holds for conversations of that id only."""
         return key if self.id is None else digest(self.id, key)
 
     def __repr__(self) -> str:
         return f"<Conversation {self.key}, {self.reader.newest} steps>"
 
     def _archived(self) -> list[Archived]:
-        """The originals of all spans that the view is without, in their order."""
+        """Return the originals of all spans left out of the view, in their order."""
         dropped = self.dropped
         if not dropped:
             return []
@@ -190,32 +215,32 @@ class Conversation:
 
     @property
     def dropped(self) -> frozenset[int]:
-        """The spans that are not whole in the view."""
+        """The spans that the view does not show whole."""
         return self.cut.dropped
 
     @property
     def root(self) -> str:
-        """The key of the first span: what the conversation and all its forks have in common."""
+        """The key of the first span, which the conversation shares with all its forks."""
         return self._chain.keys[0] if self._chain.keys else ""
 
     @property
     def settled(self) -> int:
-        """How many spans can change no more: all but the newest, to which results may still come."""
+        """Number of spans that can no longer change: all but the newest, which may still get results."""
         return max(len(self._chain.keys) - 1, 0)
 
     @property
     def tokens(self) -> int:
-        """The size of the view."""
+        """Tokens of the view."""
         return self.reader.tokens - self._saved
 
     @property
     def new_tokens(self) -> int:
-        """Tokens that came since the last call; 0 when there was none that this session knows of."""
+        """Tokens added since the last call; 0 if this session knows of none."""
         return sum(self.reader.sizes[self.last_call.messages :]) if self.last_call else 0
 
     @property
     def moved(self) -> int:
-        """Tokens that were sent before and stand elsewhere now: the provider has to read them again."""
+        """Tokens sent before at another place, which the provider must read again."""
         return 0 if self.unmoved is None else self.moved_by(self.tokens, self.unmoved)
 
     @property
@@ -223,6 +248,7 @@ class Conversation:
         return Place(len(self._seen), self._chain.heads[-1] if self._seen else "", self.cut)
 
     def now(self) -> Moment:
+        """Take a snapshot, for which sketches are sampled and decided."""
         return Moment(
             history=self.reader.history(),
             sizes=tuple(self.reader.sizes),
@@ -238,27 +264,27 @@ class Conversation:
         )
 
     def grow(self) -> None:
-        """Take in what the reader has read since."""
+        """Add the messages that the reader has read since."""
         known = len(self._seen)
         same_objects = len(self._view) > 0 and all(map(is_, self._seen, self.reader.messages))
         self._chain.extend(self.reader.messages[known:], self.reader.owners[known:])
         self._seen = list(self.reader.messages)
         if same_objects:
             self._view += self._seen[known:]
-        else:  # the caller's own objects go back: others may have been written to by whoever got the last view
+        else:  # return the caller's own objects: whoever got the last view may have edited others
             self._view = view_of(self.reader.history(), self.cut, noted=self._noted)
 
-    def go_back(self) -> None:
-        """Forget what the reader has forgotten: its last step, and the words behind it."""
+    def shorten(self) -> None:
+        """Remove what the reader has removed: its last step, and the words behind it."""
         known = len(self.reader.messages)
         del self._seen[known:], self._chain.heads[known:], self._chain.keys[self.reader.newest :]
         self._view = []
 
     def common(self, reader: Reader, chain: Chain) -> tuple[int, int]:
-        """How many messages a history shares with this one, if it goes on from it, and how many of them are steps.
+        """Count the messages that a history continuing this one shares with it, and those up to the last step.
 
-        It goes on from this one if it holds all its steps. Words behind the last step may be gone: some agents put a
-        reminder behind every request that is not there in the next.
+        A history continues this one if it holds all its steps. Words behind the last step may be gone: some agents
+        append a reminder to every request and leave it out of the next. (0, 0) for any other history.
         """
         mine, its, known = self._chain.heads, chain.heads, len(self._seen)
         if reader.wire is not self.reader.wire or not known:
@@ -271,7 +297,7 @@ class Conversation:
         return (steps, steps) if steps and mine[steps - 1 : steps] == its[steps - 1 : steps] else (0, 0)
 
     def adopt(self, reader: Reader, chain: Chain) -> None:
-        """Go on with a history that goes on from this one, read in other objects."""
+        """Switch to a history that continues this one, read from other objects."""
         self.reader, self._chain, self._seen = reader, chain, list(reader.messages)
         self._view = view_of(reader.history(), self.cut, noted=self._noted)
 
@@ -281,7 +307,7 @@ class Conversation:
         return not known or self._chain.heads[known - 1 : known] == other._chain.heads[-1:]
 
     def goes_on_from(self, place: Place) -> bool:
-        """Whether all that was there is still there, and the user has said nothing new since."""
+        """True if everything up to `place` is unchanged and the user has said nothing new since."""
         since = zip(self._seen[place.messages :], self.reader.owners[place.messages :], strict=True)
         return (
             self._chain.heads[place.messages - 1 : place.messages] == [place.head]
@@ -289,20 +315,20 @@ class Conversation:
             and not any(owner == 0 and message.get("role") == "user" for message, owner in since)
         )
 
-    def learn(self, known: Known) -> None:
-        """Take in what the store says of the settled spans."""
-        self.version, self.knows_all = known.version, known.is_all
-        if known.first is None:
+    def learn(self, stored: StoredDecisions) -> None:
+        """Add the decisions that the store holds about the settled spans."""
+        self.version, self.knows_all = stored.version, stored.is_all
+        if stored.first is None:
             return
-        if known.first == 0:
+        if stored.first == 0:
             self.decided, self.last_event, self._ever_dropped = Cut(), None, set()
-        for event in sorted(known.events, key=lambda event: event.index):
-            self.heed(event)
-        self.decided = self.decided.without(self._indices(known.restored))
+        for event in sorted(stored.events, key=lambda event: event.index):
+            self.add_event(event)
+        self.decided = self.decided.without(self._indices(stored.restored))
         self.looked_up = self.settled
 
-    def heed(self, event: StoredEvent, news: Cut | None = None) -> None:
-        """Take in a stored event; `news` is the cut it made, where that need not be looked up."""
+    def add_event(self, event: StoredEvent, news: Cut | None = None) -> None:
+        """Add a stored event; `news` is the cut it made, if that is known already."""
         if self.last_event is None or event.index >= self.last_event.index:
             self.last_event = event
         news = news or Cut(self._indices(event.dropped), self._indices(event.skeletons))
@@ -311,7 +337,7 @@ class Conversation:
 
     @property
     def restored(self) -> frozenset[int]:
-        """The spans that were dropped and somebody wanted back: they stay."""
+        """The spans that were dropped and then restored: they stay."""
         dropped = self._indices(self._ever_dropped)
         return dropped - self.decided.dropped if dropped else dropped
 
@@ -324,28 +350,50 @@ class Conversation:
         return max(tokens - unmoved - self.new_tokens, 0)
 
     def apply(self, change: Change) -> None:
+        """Switch to the changed view."""
         if change.moves:
             self.unmoved = change.unmoved if self.unmoved is None else min(self.unmoved, change.unmoved)
         self.cut = change.cut
         self.drew_ahead = False
-        self._view = list(change.view)  # others may go on from the same change
+        self._view = list(change.view)  # a copy: other conversations may apply the same change
         self._saved = self.reader.tokens - change.tokens
 
     def called(self, time: float, messages: int | None = None) -> None:
-        """Record a call with this view, and with more behind it where the number of `messages` says so."""
+        """Record a call with this view, or with one that appends to it, up to `messages` messages in all."""
         self.last_call = Call(len(self._seen) if messages is None else messages, time)
         self.unmoved = None
 
     def is_cold(self, now: float, lifetime: float | None) -> bool:
-        """Whether the provider has forgotten the prefix since the last call."""
+        """True if the provider's cache has dropped the prefix since the last call."""
         return self.last_call is not None and lifetime is not None and now - self.last_call.time > lifetime
 
     def view(self) -> View:
-        """The messages to send, in the caller's own objects."""
+        """Return the messages to send, in the caller's own objects."""
         objects = self.reader.objects()
         return View([objects.get(id(message), message) for message in self._view] if objects else self._view, self)
 
     def _opening(self, chain: Chain) -> str:
-        """The chain key of everything up to the user's first words."""
+        """Return the chain key of everything up to the user's first words."""
         spoken = (place for place, message in enumerate(self.reader.messages) if message.get("role") == "user")
         return chain.heads[next(spoken, -1)] if chain.heads else ""
+
+
+def digest(*parts: str, size: int = _KEY_BYTES) -> str:
+    """Hash a list of texts; different lists have different hashes, also when they join to the same text."""
+    joined = "".join(f"{len(part)}:{part}" for part in parts)
+    return blake2b(joined.encode("utf-8", "surrogatepass"), digest_size=size).hexdigest()
+
+
+def canonical(message: Message) -> bytes:
+    """Encode the message's content in one canonical form."""
+    text = _spell(message)
+    if '"cache_control"' in text or '"content":[' in text:
+        text = _spell(unmarked(message))
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _plain(value: object) -> object:
+    return dict(value) if isinstance(value, Mapping) else str(value)
+
+
+_spell = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=_plain).encode

@@ -1,4 +1,4 @@
-"""The record of a session: every change of a view, and every reason why a view over budget was left as it is."""
+"""The log of a session: every change of a view, and every reason why a view over budget was left unchanged."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 
 from ..types import Result
 from .conversation import Conversation
-from .due import Cause, Judgement
-from .gate import Verdict
+from .economics import Cause, Judgement, Verdict
 
 _log = logging.getLogger("focusctx")
 _REMEMBERED = 1000
@@ -82,11 +81,11 @@ class Log:
                 return
             own.append(event)
             self.events.append(event)
-        what = f"{event.tokens_before:,} → {event.tokens_after:,} tokens" if event.happened else "left as it is"
+        what = f"{event.tokens_before:,} → {event.tokens_after:,} tokens" if event.happened else "left unchanged"
         _log.info("conversation %s, step %d: %s (%s: %s)", event.conversation, event.span, what, event.cause, event.why)
 
     def forget(self, conversation: Conversation) -> None:
-        """Keep of a conversation that is let go of only the numbers: the evidence holds its whole history."""
+        """Keep only the numbers of a released conversation: the evidence holds its whole history."""
         gone = {id(event) for event in conversation.events}
         with self._lock:
             for place, event in enumerate(self.events):

@@ -22,8 +22,7 @@ from ..types import Result, Span
 from .cut import Cut
 from .moment import Change, Moment
 from .recall import pinned_recalls
-from .store import Archived
-from .stores.encoding import Originals, pack_all
+from .store import Archived, Originals, pack_all
 
 _AT_THE_BUDGET = 1.05
 """Multiple of the budget: the view size up to which a fill computed ahead of time still holds."""

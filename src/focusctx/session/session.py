@@ -1,8 +1,8 @@
-"""A session: call `view` at every step with the whole history; decisions last, the prefix does not move.
+"""A session: call `view` at every step with the whole history; decisions last, and the prefix stays in place.
 
-Sketches, which take time, are asked for ahead, while the agent's own call runs. A moved prefix, which costs money,
-waits for a moment in which it pays, as far as the budget allows. Originals are in the store before the first view
-that lacks them is returned.
+Sketches, which take time, are requested ahead, while the agent's own call runs. Moving the prefix, which costs money,
+waits until it pays, as far as the budget allows. Originals are in the store before the first view without them is
+returned.
 """
 
 from __future__ import annotations
@@ -12,43 +12,42 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
-from typing import Any, TypeAlias
+from types import TracebackType
+from typing import Any, Self, TypeAlias
 
 from ..compressor import Focus
 from ..errors import ConfigError
 from ..pipeline.split import Reader
 from ..prices import price_of
 from ..types import Message
-from .conversation import Call, Conversation, View
+from .conversation import Call, Chain, Conversation, View
 from .conversations import Conversations
-from .due import Growth, Rule
+from .economics import FREE, Economics, Growth, Ledger
 from .events import Log, SessionEvent
-from .gate import FREE
-from .keys import Chain
-from .ledger import Ledger
-from .money import Money
 from .recall import answer, query_of, recall_tool, span_number
+from .runtime import LoopRuntime, ThreadRuntime
 from .steps import Steps
 from .store import Archived, Store, Totals
 from .stores import shared_store, store_from
-from .unwritten import unwritten
-from .waiting import Tasks, Threads
+from .totals import pending_totals
 
 OnThread: TypeAlias = Callable[[Callable[[], Conversation]], Awaitable[Conversation]]
 """Calls a function on a thread, and returns its result once it has returned."""
 
 
 class Session:
-    """Follows conversations through a store, any number of them, from any threads and event loops.
+    """Compresses any number of conversations, from any threads and event loops, with decisions kept in a store.
 
-    tenant           whose decisions these are; nobody else sees them
-    model            the agent's model, for prices; None or an unknown one: money is not weighed
+    Close it when done, or use it as a context manager, sync or async.
+
+    tenant           the owner of the decisions; no other tenant sees them
+    model            the agent's model, for prices; with None or an unknown model, money is not weighed
     only_if_it_pays  put money before the budget: an event that costs more than it saves is never made. By default it
                      may wait until the view is a quarter over the budget, and is then made
-    ahead            the share of the budget at which sketches are asked for ahead of time; 1 for never
+    ahead            the share of the budget at which sketches are requested ahead of time; 1 for never
     growth           how much a view must grow after an event, as a share of the budget, before the next one
-    recall           whether the agent has the recall tool: the view then says what was left out
-    frozen           the caller never edits a message it has passed in: none is looked at twice
+    recall           True if the agent has the recall tool: the view then lists the steps that were left out
+    frozen           True if the caller never edits a message it has passed in: each is read only once
     clock            seconds since the epoch
     """
 
@@ -75,87 +74,73 @@ class Session:
         self._owns_store = isinstance(store, str)
         self._on_a_thread = getattr(self.store, "on_a_thread", None)
         self.tenant = tenant
-        self.clock = clock
-        self._price = (price_of(model) if model else None) or FREE
-        money = Money(self._price, focus.config, focus.draft_price, focus.count)
-        self._rule = Rule(focus.config, money, growth=growth, only_if_it_pays=only_if_it_pays)
-        self._ahead = ahead
+        self._clock = clock
+        self._economics = Economics(
+            (price_of(model) if model else None) or FREE,
+            focus.config,
+            focus.draft_price,
+            focus.count,
+            ahead=ahead,
+            growth=growth,
+            only_if_it_pays=only_if_it_pays,
+        )
         self._offers_recall = recall
         self._log = Log()
-        self._unwritten = unwritten(self.store)
-        self._ledger = Ledger(self._price, partial(self._unwritten.add, self.store, tenant))
+        self._pending = pending_totals(self.store)
+        self._ledger = Ledger(self._economics.price, partial(self._pending.add, self.store, tenant))
         self._steps = Steps(
             focus,
             self.store,
-            rule=self._rule,
-            money=money,
+            economics=self._economics,
             log=self._log,
-            unwritten=self._unwritten,
-            ahead=ahead,
+            totals=self._pending,
             noted=recall,
             clock=clock,
         )
-        self._conversations = Conversations(focus, self._begin, self._let_go, frozen=frozen)
+        self._conversations = Conversations(focus, self._begin, self._release, frozen=frozen)
+
+    def __repr__(self) -> str:
+        return f"<Session: conversations={len(self.conversations)}, store={type(self.store).__name__}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop_sketches()
+        await LoopRuntime(self._on_a_thread).call(self._write_and_close)
 
     def view(self, messages: Sequence[Message], *, format: str | None = None, id: str | None = None) -> View:
-        """The messages to send instead of the whole history: the last view and the new ones, unless an event is due.
+        """Return the messages to send instead of the history: the last view and the new ones, unless an event is due.
 
-        `id` is your own name for the conversation, such as a thread's. Conversations of different ids share nothing
-        but decisions about equal histories. Without one, a conversation is known by its steps.
+        `id` is your own name for the conversation, such as a thread's. Conversations of different ids share only
+        decisions about equal histories. Without an id, a conversation is recognised by its steps.
         """
-        world = Threads()
-        with self._conversations.that_is(messages, format, id) as conversation:
-            return world.drive(self._steps.view(conversation, world))
+        runtime = ThreadRuntime()
+        with self._conversations.using(messages, format, id) as conversation:
+            return runtime.drive(self._steps.view(conversation, runtime))
 
-    async def aview(
-        self,
-        messages: Sequence[Message],
-        *,
-        format: str | None = None,
-        id: str | None = None,
-        after: Call | None = None,
-        of: Conversation | None = None,
-        name: str | None = None,
-        on_thread: OnThread | None = None,
-    ) -> View:
-        """`view` for async programs. Files and servers are asked on a thread.
-
-        For callers that tell conversations apart themselves: `name` is the key of this one, `of` the object that goes
-        on, if there is one; `after` is the call before it, where that was made without this session. `on_thread` reads
-        and counts the messages on a thread, where very many are new; it must not return before the thread is done.
-        """
-        world = Tasks(self._on_a_thread)
-        with ExitStack() as stack:
-            found = self._conversations.that_is(messages, format, id, of=of, name=name)
-            conversation = await _entered(stack, found, on_thread)
-            conversation.last_call = conversation.last_call or after
-            return await world.drive(self._steps.view(conversation, world))
-
-    async def apeek(
-        self,
-        messages: Sequence[Message],
-        *,
-        format: str | None = None,
-        id: str | None = None,
-        of: Conversation | None = None,
-        name: str | None = None,
-        on_thread: OnThread | None = None,
-    ) -> View:
-        """The view that `aview` would return as things are: no event, no call, nothing is counted."""
-        world = Tasks(self._on_a_thread)
-        with ExitStack() as stack:
-            found = self._conversations.that_is(messages, format, id, of=of, name=name)
-            conversation = await _entered(stack, found, on_thread)
-            return await world.drive(self._steps.peek(conversation, world))
+    async def aview(self, messages: Sequence[Message], *, format: str | None = None, id: str | None = None) -> View:
+        """`view` for async programs. Files and servers are called on a thread."""
+        return await self._aview(messages, format=format, id=id)
 
     @property
     def conversations(self) -> list[Conversation]:
-        """All that are held in memory, the one used last first."""
+        """The conversations held in memory, most recently used first."""
         return list(self._conversations)
 
     @property
     def events(self) -> deque[SessionEvent]:
-        """Every change of a view, and the reasons why there was none, in all conversations."""
+        """Every change of a view, or the reason why there was none, in all conversations."""
         return self._log.events
 
     @property
@@ -170,12 +155,12 @@ class Session:
         return conversation.size if conversation else (0, 0)
 
     def recall(self, query: str | int, *, conversation: Conversation | None = None) -> list[Archived]:
-        """The dropped span with that id (`s_7`) or number, verbatim, or those in which the words occur."""
+        """Return the dropped span with that id (`s_7`) or number, verbatim, or those in which the words occur."""
         found = conversation or self._only()
         return found.recall(query) if found else []
 
     def recall_tool(self, format: str = "chat_completions") -> dict[str, Any]:
-        """The definition of the tool whose calls `handle_recall` answers."""
+        """Return the definition of the tool whose calls `handle_recall` answers."""
         return recall_tool(format)
 
     def handle_recall(
@@ -190,37 +175,85 @@ class Session:
         return found.handle_recall(arguments, restore=restore) if found else answer(query_of(arguments), (), ())
 
     def restore(self, span: int | str, *, conversation: Conversation | None = None) -> bool:
-        """Have a dropped span, 7 or `s_7`, back for the rest of the conversation; False if it is not dropped."""
+        """Bring a dropped span, 7 or `s_7`, back for the rest of the conversation; False if it is not dropped."""
         number, found = span_number(span), conversation or self._only()
         return found is not None and found.restore(number)
 
-    def is_quiet(self, more: Growth, conversation: Conversation | None) -> bool:
-        """True if nothing can be due, now or soon, for a history that grew by `more` since it was looked at."""
-        return self._rule.is_quiet(conversation, more, ahead=self._ahead)
-
-    def goes_on(self, conversation: Conversation, messages: int) -> bool:
-        """Record a call that only appended to the last view, up to that number of messages, and `is_quiet`.
-
-        False where the session has to look at it all the same: it is in use, or something may have been decided
-        elsewhere.
-        """
-        with self._conversations.if_free(conversation) as free:
-            return free and self._steps.goes_on(conversation, messages)
-
-    def forget(self, conversation: Conversation) -> None:
-        """Hold a conversation no longer. If it comes back, it goes on from the store."""
-        self._conversations.forget(conversation)
-
     def close(self) -> None:
-        """Stop sketches under way and write what is not written; a store made from a URL is let go of."""
+        """Stop sketches under way, write pending totals, and close a store that was made from a URL."""
+        self._stop_sketches()
+        self._write_and_close()
+
+    def _stop_sketches(self) -> None:
         for conversation in self._conversations:
-            self._steps.let_go(conversation)
-        self._unwritten.write(self.store)
+            self._steps.release(conversation)
+
+    def _write_and_close(self) -> None:
+        self._pending.write(self.store)
         if self._owns_store:
             self.store.close()
 
+    # For the proxy, which tells conversations apart itself.
+
+    async def _aview(
+        self,
+        messages: Sequence[Message],
+        *,
+        format: str | None = None,
+        id: str | None = None,
+        after: Call | None = None,
+        continues: Conversation | None = None,
+        name: str | None = None,
+        on_thread: OnThread | None = None,
+    ) -> View:
+        """`aview` of the conversation with the key `name`, which `continues` an earlier object if there is one.
+
+        `after` is the previous call, if it was made without this session. `on_thread` reads and counts the messages on
+        a thread, for when very many are new; it must not return before the thread is done.
+        """
+        runtime = LoopRuntime(self._on_a_thread)
+        with ExitStack() as stack:
+            found = self._conversations.using(messages, format, id, continues=continues, name=name)
+            conversation = await _entered(stack, found, on_thread)
+            conversation.last_call = conversation.last_call or after
+            return await runtime.drive(self._steps.view(conversation, runtime))
+
+    async def _apeek(
+        self,
+        messages: Sequence[Message],
+        *,
+        format: str | None = None,
+        id: str | None = None,
+        continues: Conversation | None = None,
+        name: str | None = None,
+        on_thread: OnThread | None = None,
+    ) -> View:
+        """Return the view that `_aview` would return without an event, and count no call."""
+        runtime = LoopRuntime(self._on_a_thread)
+        with ExitStack() as stack:
+            found = self._conversations.using(messages, format, id, continues=continues, name=name)
+            conversation = await _entered(stack, found, on_thread)
+            return await runtime.drive(self._steps.peek(conversation, runtime))
+
+    def _is_quiet(self, more: Growth, conversation: Conversation | None) -> bool:
+        """True if nothing can be due, now or soon, for a history that grew by `more` since it was read."""
+        return self._economics.is_quiet(conversation, more)
+
+    def _record_append(self, conversation: Conversation, messages: int) -> bool:
+        """Record a call that only appended to the last view, up to `messages` messages in all, and `_is_quiet`.
+
+        False if the session must look at it after all: the conversation is in use, or something may have been decided
+        elsewhere.
+        """
+        with self._conversations.if_free(conversation) as free:
+            return free and self._steps.record_append(conversation, messages)
+
+    def _forget(self, conversation: Conversation) -> None:
+        """Release a conversation. If it comes back, it continues from the store."""
+        self._conversations.forget(conversation)
+
     def _only(self) -> Conversation | None:
-        """The conversation this session is about; None before the first."""
+        """Return the one conversation of this session; None before the first."""
         known = self.conversations
         longest = max(known, key=lambda each: len(each.reader.messages), default=None)
         if longest is None or all(longest.is_ahead_of(each) for each in known):
@@ -239,19 +272,19 @@ class Session:
             tenant=self.tenant,
             id=id,
             store=self.store,
-            ledger=Ledger(self._price, self._ledger.add),
+            ledger=Ledger(self._economics.price, self._ledger.add),
             noted=self._offers_recall,
         )
 
-    def _let_go(self, conversation: Conversation) -> None:
-        self._steps.let_go(conversation)
+    def _release(self, conversation: Conversation) -> None:
+        self._steps.release(conversation)
         self._log.forget(conversation)
-        self._unwritten.hurry()
+        self._pending.hurry()
 
 
 async def _entered(
     stack: ExitStack, found: AbstractContextManager[Conversation], on_thread: OnThread | None
 ) -> Conversation:
-    """Enter the context, on a thread where one is given; the stack leaves it, however the call ends."""
+    """Enter the context, on a thread if one is given; the stack exits it, however the call ends."""
     enter = partial(stack.enter_context, found)
     return enter() if on_thread is None else await on_thread(enter)

@@ -1,8 +1,8 @@
-"""Sketches on their way, shared by content: the same history of one tenant is drawn for once.
+"""Draws: requests for sketches, shared by conversations of one tenant with the same history.
 
 Conversations with the same past join the same draw, whichever thread or event loop they run in. The first one drives
 it, in a task or on a thread. If that is cancelled, or its loop ends, one of the others starts again. A finished draw
-is kept for a while, for conversations that come to the same place a little later.
+is kept for a while, for conversations that reach the same place a little later.
 """
 
 from __future__ import annotations
@@ -18,35 +18,35 @@ from weakref import WeakKeyDictionary
 from ..compressor import Drafted
 from .moment import Place
 from .proposal import Proposal
+from .runtime import Runtime, Work
 from .store import Store
 from .stores.fork import ForkSafe
-from .waiting import Work, World
 
 if TYPE_CHECKING:
     from .conversation import Conversation
 
 _KEPT = 32
-"""Finished draws that are kept although nobody holds them."""
+"""Most finished draws to keep that no conversation holds."""
 
 
 class Draw:
-    """Sketches that one or several conversations wait for; `Draws` counts how many hold it.
+    """Sketches that one or several conversations wait for; `users` counts them.
 
-    `scope` is all that they depend on besides the history: tenant, settings, the last event.
+    `scope` is everything that they depend on besides the history: tenant, settings, the last event.
     """
 
     def __init__(self, scope: Hashable, place: Place, loop: asyncio.AbstractEventLoop | None) -> None:
         self.scope = scope
         self.place = place
         self.outcome: Future[Proposal | Drafted | BaseException | None] = Future()
-        """The proposal, or the error it ended with; None if it was cancelled or never started. Of one that is kept
-        for others, only the sketches: a proposal holds the whole history."""
+        """The proposal, or the error it ended with; None if it was cancelled or never started. A draw kept for later
+        conversations holds only the sketches: a proposal holds the whole history."""
         self.decided: Future[None] = Future()
-        """Settled when the first who acts on it has stored a decision, or has left."""
+        """Settled when the first user has stored a decision, or has left."""
         self.users = 0
         self.is_paid = False
         self._loop = loop
-        self._decider: World[object] | None = None
+        self._decider: Runtime[object] | None = None
         self._work: Work | None = None
         self._process = os.getpid()
 
@@ -56,7 +56,7 @@ class Draw:
 
     @property
     def failed(self) -> bool:
-        """True if it ended without a proposal that anybody could use."""
+        """True if it ended without a usable proposal."""
         if not self.done:
             return False
         found = self.outcome.result()
@@ -66,37 +66,37 @@ class Draw:
     def started(self) -> bool:
         return self._work is not None
 
-    def start(self, foresee: Callable[[], Coroutine[Any, Any, Proposal]], world: World[object]) -> None:
-        work = self._work = world.start(self._drive(foresee))
+    def start(self, foresee: Callable[[], Coroutine[Any, Any, Proposal]], runtime: Runtime[object]) -> None:
+        work = self._work = runtime.start(self._drive(foresee))
         if isinstance(work, asyncio.Task):
             work.add_done_callback(lambda _: self._settle(None))  # also if it is cancelled before it began
 
-    def is_worth_waiting_for(self, world: World[object]) -> bool:
-        """True if it is done, or makes progress while somebody waits for it in that world."""
+    def is_worth_waiting_for(self, runtime: Runtime[object]) -> bool:
+        """True if it is done, or makes progress while a call waits for it in that runtime."""
         if self.done:
             return self.outcome.result() is not None
-        return self._process == os.getpid() and _goes_on(self._loop, world)
+        return self._process == os.getpid() and _goes_on(self._loop, runtime)
 
-    def is_driven_by(self, world: World[object]) -> bool:
-        """True on the event loop that drives it: it then keeps to its own deadline."""
-        return self._loop is not None and self._loop is world.loop
+    def is_driven_by(self, runtime: Runtime[object]) -> bool:
+        """True on the event loop that drives it, where it keeps its own deadline."""
+        return self._loop is not None and self._loop is runtime.loop
 
-    def is_first(self, world: World[object]) -> bool:
-        """Whether this call is the first to act on it, and so the one that decides."""
+    def is_first(self, runtime: Runtime[object]) -> bool:
+        """True if this call is the first to apply it, and so the one that decides."""
         if self._decider is None:
-            self._decider = world
-        return self._decider is world
+            self._decider = runtime
+        return self._decider is runtime
 
-    def is_being_decided(self, world: World[object]) -> bool:
-        """True while the first one acts on it and can get on with it when somebody waits in that world."""
-        return self._decider is not None and not self.decided.done() and _goes_on(self._decider.loop, world)
+    def is_being_decided(self, runtime: Runtime[object]) -> bool:
+        """True while the first user applies it, and can make progress while a call waits in that runtime."""
+        return self._decider is not None and not self.decided.done() and _goes_on(self._decider.loop, runtime)
 
     def end_decision(self) -> None:
         with suppress(InvalidStateError):  # two threads may both have been the first
             self.decided.set_result(None)
 
     def stop(self) -> None:
-        """Cancel it, or have those who joined start again where it was never started."""
+        """Cancel it; if it was never started, its other users start again."""
         work = self._work
         with suppress(RuntimeError):  # its loop is closed
             if work is None:
@@ -107,17 +107,16 @@ class Draw:
                 work.cancel()
 
     def lighten(self) -> None:
-        """Keep only the sketches, unless they are of no use."""
+        """Keep only the sketches, if they are usable."""
         if isinstance(found := self.outcome.result(), Proposal) and not self.failed:
             self.outcome = Future()
             self.outcome.set_result(found.drafted)
 
     async def _drive(self, foresee: Callable[[], Coroutine[Any, Any, Proposal]]) -> None:
         try:
-            self._settle(
-                await foresee()
-            )  # made here: one that is cancelled before it begins leaves no coroutine behind
-        except Exception as error:  # handed to all who wait
+            # The coroutine is made here, so that a draw cancelled before it begins leaves none behind.
+            self._settle(await foresee())
+        except Exception as error:  # raised again in every call that waits
             self._settle(error)
         finally:
             self._settle(None)
@@ -133,23 +132,23 @@ class Draws(ForkSafe):
     def __init__(self) -> None:
         super().__init__()
         self._draws: list[Draw] = []
-        """The one joined last at the end."""
+        """Most recently joined last."""
 
-    def join(self, conversation: Conversation, scope: Hashable, world: World[object]) -> tuple[Draw, bool]:
-        """Hold the newest draw for the conversation's past, and whether it is a new one, for the caller to start."""
+    def join(self, conversation: Conversation, scope: Hashable, runtime: Runtime[object]) -> tuple[Draw, bool]:
+        """Hold the newest draw for the conversation's past; also return whether it is new, for the caller to start."""
         with self._lock:
             known = [
                 draw
                 for draw in self._draws
                 if draw.scope == scope
                 and not draw.failed
-                and draw.is_worth_waiting_for(world)
+                and draw.is_worth_waiting_for(runtime)
                 and conversation.goes_on_from(draw.place)
             ]
             draw = max(known, key=lambda draw: draw.place.messages, default=None)
             is_new = draw is None
             if draw is None:
-                draw = Draw(scope, conversation.place, world.loop)
+                draw = Draw(scope, conversation.place, runtime.loop)
             else:
                 self._draws.remove(draw)
             draw.users += 1
@@ -157,9 +156,9 @@ class Draws(ForkSafe):
             return draw, is_new
 
     def release(self, draw: Draw, *, is_new: bool = False) -> bool:
-        """Let go of a draw; True if sketches were asked for and stopped because nobody else waits for them.
+        """Release a draw; True if its sketches were requested and then stopped because nobody else waits for them.
 
-        `is_new` is True for the one who was to start it.
+        `is_new` is True for the caller that was to start it.
         """
         with self._lock:
             draw.users -= 1
@@ -175,15 +174,15 @@ class Draws(ForkSafe):
         return ends and draw.started
 
     def give_up(self, draw: Draw) -> None:
-        """Have nobody else join a draw that does not come."""
+        """Let no other conversation join this draw."""
         with self._lock:
             self._draws = [known for known in self._draws if known is not draw]
 
     def bill(self, draw: Draw, *, stopped: float | None = 0.0) -> float | None:
-        """Return the cost of a draw in USD to the first who asks: one that is shared is paid for once.
+        """Return the cost of a draw in USD, and 0 from the second time on: a shared draw is paid for once.
 
-        `stopped` is the expected cost of one that was stopped half-way: providers bill that too. None stands for an
-        unknown price.
+        `stopped` is the expected cost of a draw that was stopped half-way: providers bill that too. None means that the
+        price is unknown.
         """
         with self._lock:
             if draw.is_paid or not draw.done:
@@ -194,14 +193,14 @@ class Draws(ForkSafe):
             return drafted.usage.cost if isinstance(drafted, Drafted) else stopped
 
 
-class Ahead:
-    """The draw that a conversation asked for ahead of time, if it holds one."""
+class EarlyDraw:
+    """The draw that a conversation requested ahead of time, if it holds one."""
 
     def __init__(self) -> None:
         self._draw: Draw | None = None
         self._draws: Draws | None = None
         self.place: Place | None = None
-        """Where the conversation stood when it asked; None without a draw."""
+        """Position of the conversation at the request; None without a draw."""
         self._price: float | None = 0.0
 
     @property
@@ -213,35 +212,35 @@ class Ahead:
         return self._draw is not None and self._draw.done
 
     def hold(self, draw: Draw, draws: Draws, price: float | None) -> None:
-        """Keep a draw until it is needed; `price` is its expected cost in USD, None where that is not known."""
+        """Keep a draw until it is needed; `price` is its expected cost in USD, None if unknown."""
         self._draw, self._draws, self.place, self._price = draw, draws, draw.place, price
 
-    def take(self, world: World[object]) -> Draw | None:
-        """Hand the draw over, unless waiting for it would lead nowhere."""
-        if self._draw is not None and not self._draw.is_worth_waiting_for(world):
+    def take(self, runtime: Runtime[object]) -> Draw | None:
+        """Hand over the draw, unless waiting for it would be useless."""
+        if self._draw is not None and not self._draw.is_worth_waiting_for(runtime):
             self.discard()
         draw, self._draw, self.place = self._draw, None, None
         return draw
 
     def discard(self) -> float | None:
-        """Let go of the draw and return what it cost, None where its price is not known."""
+        """Release the draw and return its cost in USD, None if unknown."""
         draw, self._draw, self.place = self._draw, None, None
         if draw is None or self._draws is None:
             return 0.0
         return self._price if self._draws.release(draw) else self._draws.bill(draw, stopped=self._price)
 
 
-def _goes_on(loop: asyncio.AbstractEventLoop | None, world: World[object]) -> bool:
-    """True if work on that loop, or on a thread where there is none, gets on while somebody waits in the world."""
-    return loop is None or (loop.is_running() and loop is not world.stopped)
+def _goes_on(loop: asyncio.AbstractEventLoop | None, runtime: Runtime[object]) -> bool:
+    """True if work on that loop, or on a thread if None, makes progress while a call waits in that runtime."""
+    return loop is None or (loop.is_running() and loop is not runtime.stopped)
 
 
 _shared: WeakKeyDictionary[Store, Draws] = WeakKeyDictionary()
 
 
 def draws_over(store: Store) -> Draws:
-    """The draws of all sessions that use this store object."""
+    """Return the draws shared by all sessions that use this store object."""
     try:
         return _shared.setdefault(store, Draws())
-    except TypeError:  # a store of the caller's own that cannot be a key
+    except TypeError:  # a custom store that is not hashable or weakly referenceable
         return Draws()

@@ -14,8 +14,8 @@ _FORMS = """a store is one of
   sqlite:///folder/focus.db       a file, its path relative to the working directory
   sqlite:////folder/focus.db      a file, its path absolute
                                   both take ?max_age=30d&max_size=2GB (none: no limit), and so does memory
-  redis://host:6379/0?ttl=86400   a Redis server, and the seconds it keeps what nobody asks for
-  rediss://host:6379/0            the same, over TLS
+  redis://host:6379/0?ttl=86400   a Redis server, and the seconds that unused data is kept
+  rediss://host:6379/0            a Redis server, over TLS
 or an object with the methods of focusctx.session.store.Store"""
 
 
@@ -24,7 +24,7 @@ def store_from(url: str | Store = "memory") -> Store:
     if not isinstance(url, str):
         if hasattr(url, "commit"):
             return url
-        raise ConfigError(f"{type(url).__name__} is no store: {_FORMS}")
+        raise ConfigError(f"{type(url).__name__} is not a store: {_FORMS}")
     scheme, _, rest = url.partition(":")
     place, _, query = url.partition("?")
     if place == "memory":

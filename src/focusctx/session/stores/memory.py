@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeAlias
 
-from ..store import Archived, StoredEvent, Totals
-from .encoding import pack_all, unpack_all
+from ..store import Archived, StoredEvent, Totals, pack_all, unpack_all
 from .fork import ForkSafe
 from .retention import DAY, IN_USE, Limits
 

@@ -43,7 +43,7 @@ class Limits:
         )
 
 
-class Kept(NamedTuple):
+class StoredConversation(NamedTuple):
     """A stored conversation, as listed by `focusctx store`."""
 
     tenant: str

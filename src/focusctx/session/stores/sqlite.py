@@ -3,6 +3,10 @@
 In WAL mode readers never wait for a writer, and a process that dies during a commit leaves nothing of it behind.
 Committed data outlives the process, but is not forced to disk at once: a power failure may lose the last commits, each
 as a whole.
+
+The store is kept within its limits: whole conversations are removed, least recently used first. This happens within the
+commit that made the store grow, but only occasionally and for a bounded number of conversations, so that events stay
+cheap. The file does not shrink: SQLite reuses the space of removed events. `vacuum` gives it back.
 """
 
 from __future__ import annotations
@@ -18,11 +22,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from ...errors import ConfigError
-from ..store import Archived, StoredEvent, Totals
-from .encoding import pack, pack_all, scope, unpack, unpack_all
-from .retention import DAY, Kept, Limits
+from ..store import Archived, StoredEvent, Totals, pack, pack_all, scope, unpack, unpack_all
+from .retention import DAY, IN_USE, Limits, StoredConversation
 from .sqlite_file import Connection
-from .sqlite_upkeep import CONVERSATIONS, Upkeep, remove
 
 T = TypeVar("T")
 
@@ -40,6 +42,21 @@ _NOTED = 10_000
 _ADD = "INSERT INTO totals VALUES (?, ?, ?) ON CONFLICT (tenant, name) DO UPDATE SET value = value + excluded.value"
 _AMONG = "tenant = ? AND key IN (SELECT value FROM json_each(?))"
 """One parameter for any number of keys: SQLite limits how many parameters a statement takes."""
+_CONVERSATIONS = (
+    "SELECT tenant, root, count(*), sum(length(record) + length(originals)), coalesce(max(used), 0)"
+    " FROM events LEFT JOIN conversations USING (tenant, root) {where} GROUP BY tenant, root ORDER BY 5"
+)
+_OLDEST = (
+    "SELECT tenant, root FROM conversations WHERE used < ?"
+    " AND EXISTS (SELECT 1 FROM events WHERE events.tenant = conversations.tenant AND events.root = conversations.root)"
+    " ORDER BY used LIMIT ?"
+)
+_REMOVED = 200
+"""Most conversations removed at a time by age, or by size."""
+_CHECKS = 600.0
+"""Seconds between two checks …"""
+_GROWTH = 64
+"""… unless the store has grown by 1/64 of its size limit."""
 
 
 class SQLiteStore:
@@ -132,15 +149,15 @@ class SQLiteStore:
         found = dict(self._reader.rows("SELECT name, value FROM totals WHERE tenant = ?", scope(tenant)))
         return Totals(**{name: found.get(name, zero) for name, zero in asdict(Totals()).items()})
 
-    def kept(self, tenant: str | None = None) -> list[Kept]:
+    def conversations(self, tenant: str | None = None) -> list[StoredConversation]:
         """List the stored conversations of one tenant or of all, least recently used first."""
         where, values = _of(tenant)
-        return [Kept(*row) for row in self._reader.rows(CONVERSATIONS.format(where=where), *values)]
+        return [StoredConversation(*row) for row in self._reader.rows(_CONVERSATIONS.format(where=where), *values)]
 
-    def purge(self, *, tenant: str | None = None, before: float | None = None) -> list[Kept]:
+    def purge(self, *, tenant: str | None = None, before: float | None = None) -> list[StoredConversation]:
         """Remove the conversations last used before that time, or all, and return them."""
-        going = [each for each in self.kept(tenant) if before is None or each.used < before]
-        self._write(lambda db: remove(db, [(each.tenant, each.root) for each in going]))
+        going = [each for each in self.conversations(tenant) if before is None or each.used < before]
+        self._write(lambda db: _remove(db, [(each.tenant, each.root) for each in going]))
         return going
 
     @property
@@ -175,6 +192,55 @@ class SQLiteStore:
             return write(db)
 
         return self._writer.transaction(whole)
+
+
+class Upkeep:
+    """Enforces the limits for one store object; processes that share a file each do their part."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._looked = -float("inf")
+        self._grown = 0
+
+    def after_growth(self, db: sqlite3.Connection, now: float, size: int) -> None:
+        """Remove what exceeds the limits, if a check is due; `size` bytes were just added."""
+        limits = self._limits
+        self._grown += size
+        has_grown = limits.max_size is not None and self._grown * _GROWTH >= limits.max_size
+        if not has_grown and now - self._looked < _CHECKS:
+            return
+        self._looked, self._grown = now, 0
+        if limits.max_age is not None:
+            _remove(db, db.execute(_OLDEST, (now - limits.max_age, _REMOVED)).fetchall())
+            # The version of a removed conversation stays longer, for sessions that remember the old one.
+            db.execute("DELETE FROM conversations WHERE used < ?", (now - 2 * limits.max_age,))
+        if limits.max_size is None:
+            return
+        if _size_of(db) <= limits.max_size:
+            return
+        oldest = db.execute(_OLDEST, (now - IN_USE, _REMOVED)).fetchall()
+        for conversation in oldest:
+            _remove(db, [conversation])
+            if _size_of(db) <= limits.max_size:
+                return
+        if len(oldest) == _REMOVED:
+            self._looked = -float("inf")  # more is left to remove with the next event
+
+
+def _remove(db: sqlite3.Connection, conversations: Sequence[tuple[str, str]]) -> None:
+    """Remove the events of these conversations, by tenant and root."""
+    for table in ("events", "restored"):
+        db.executemany(f"DELETE FROM {table} WHERE tenant = ? AND root = ?", conversations)
+    # Sessions that know the old version must look again, and find nothing.
+    db.executemany("UPDATE conversations SET version = version + 1 WHERE tenant = ? AND root = ?", conversations)
+
+
+def _size_of(db: sqlite3.Connection) -> int:
+    """Return the bytes of the file that are in use."""
+    pages, free, size = (
+        int(db.execute(f"PRAGMA {name}").fetchone()[0]) for name in ("page_count", "freelist_count", "page_size")
+    )
+    return (pages - free) * size
 
 
 def _of(tenant: str | None) -> tuple[str, tuple[str, ...]]:

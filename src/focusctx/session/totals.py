@@ -1,4 +1,4 @@
-"""Totals not yet written to the store, collected over all sessions of the process that share it.
+"""Pending totals: savings and costs not yet written to the store, from all sessions of the process that share it.
 
 They are written in batches, not at every call: writing to a file or server takes longer than making a view. The rest is
 written when a conversation is released, a session is closed or the program ends.
@@ -22,7 +22,7 @@ _BETWEEN = 5.0
 _NOTHING = Totals()
 
 
-class Unwritten(ForkSafe):
+class PendingTotals(ForkSafe):
     """Savings and costs since the last write, by tenant."""
 
     def __init__(self) -> None:
@@ -43,44 +43,44 @@ class Unwritten(ForkSafe):
             with self._lock:
                 self._totals[tenant] = self._totals.get(tenant, _NOTHING) + added
                 if getattr(store, "lasting", True):
-                    _waiting[self] = store
+                    _unwritten[self] = store
 
     def write(self, store: Store) -> None:
         with self._lock:
             totals, self._totals, self._written_at = self._totals, {}, time.monotonic()
-            _waiting.pop(self, None)
+            _unwritten.pop(self, None)
         for tenant, added in totals.items():
             try:
                 store.add(tenant, added)
             except StoreError as error:
-                _log.warning("totals not stored: %s", error)
+                _log.warning("savings could not be stored, so totals will be too low: %s", error)
 
 
-_shared: WeakKeyDictionary[Store, Unwritten] = WeakKeyDictionary()
-_waiting: dict[Unwritten, Store] = {}
+_shared: WeakKeyDictionary[Store, PendingTotals] = WeakKeyDictionary()
+_unwritten: dict[PendingTotals, Store] = {}
 """Stores with unwritten totals, kept alive until they are written."""
 
 
-def unwritten(store: Store) -> Unwritten:
+def pending_totals(store: Store) -> PendingTotals:
     """Return the instance shared by all sessions that use this store object."""
     try:
-        return _shared.setdefault(store, Unwritten())
+        return _shared.setdefault(store, PendingTotals())
     except TypeError:  # a custom store that is not hashable or weakly referenceable
-        return Unwritten()
+        return PendingTotals()
 
 
 @atexit.register
 def _write_all() -> None:
-    for waiting, store in list(_waiting.items()):
+    for totals, store in list(_unwritten.items()):
         try:
-            waiting.write(store)
+            totals.write(store)
         except Exception as error:  # the program must still end
-            _log.warning("totals not stored: %s", error)
+            _log.warning("savings could not be stored, so totals will be too low: %s", error)
 
 
 def _forget_all() -> None:
     _shared.clear()
-    _waiting.clear()
+    _unwritten.clear()
 
 
 if hasattr(os, "register_at_fork"):  # the parent writes its own totals

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from focusctx.session import unwritten as module
+from focusctx.session import totals as module
 from focusctx.session.store import Totals
 from focusctx.session.stores.memory import MemoryStore
-from focusctx.session.unwritten import Unwritten, unwritten
+from focusctx.session.totals import PendingTotals, pending_totals
 from session_parts import BreakableStore, Draft, cites, session_of, sized
 
 
@@ -31,54 +31,54 @@ def test_sessions_over_one_store_write_together() -> None:
 
 
 def test_they_are_due_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    store, waiting = MemoryStore(), Unwritten()
+    store, pending = MemoryStore(), PendingTotals()
     monkeypatch.setattr(module, "_BETWEEN", 0.05)
-    assert not waiting.is_due
-    waiting.add(store, "t", Totals())
-    assert not waiting.is_due, "nothing is nothing to write"
-    waiting.add(store, "t", Totals(events=1, saved=0.5))
-    assert waiting.is_due
-    waiting.write(store)
-    waiting.add(store, "t", Totals(events=1))
-    waiting.add(store, "u", Totals(tokens_saved=3))
-    assert not waiting.is_due
+    assert not pending.is_due
+    pending.add(store, "t", Totals())
+    assert not pending.is_due, "nothing is nothing to write"
+    pending.add(store, "t", Totals(events=1, saved=0.5))
+    assert pending.is_due
+    pending.write(store)
+    pending.add(store, "t", Totals(events=1))
+    pending.add(store, "u", Totals(tokens_saved=3))
+    assert not pending.is_due
     time.sleep(0.06)
-    assert waiting.is_due
-    waiting.write(store)
+    assert pending.is_due
+    pending.write(store)
     assert (store.totals("t"), store.totals("u")) == (Totals(events=2, saved=0.5), Totals(tokens_saved=3))
 
 
 def test_a_store_that_fails_loses_its_totals_and_nobody_else_theirs(caplog: pytest.LogCaptureFixture) -> None:
     store = BreakableStore("add")
-    waiting = unwritten(store)
-    waiting.add(store, "t", Totals(events=1))
-    waiting.write(store)
-    assert "totals not stored" in caplog.text
-    assert not waiting.is_due
+    pending = pending_totals(store)
+    pending.add(store, "t", Totals(events=1))
+    pending.write(store)
+    assert "savings could not be stored" in caplog.text
+    assert not pending.is_due
 
 
 def test_threads_add_without_losing_any() -> None:
-    store, waiting = MemoryStore(), Unwritten()
+    store, pending = MemoryStore(), PendingTotals()
 
     def work() -> None:
         for _ in range(500):
-            waiting.add(store, "t", Totals(events=1))
-            if waiting.is_due:
-                waiting.write(store)
+            pending.add(store, "t", Totals(events=1))
+            if pending.is_due:
+                pending.write(store)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    waiting.write(store)
+    pending.write(store)
     assert store.totals("t") == Totals(events=2000)
 
 
 def test_a_store_is_not_held_by_what_waits_for_it() -> None:
     store = MemoryStore()
-    assert unwritten(store) is unwritten(store)
-    assert unwritten(MemoryStore()) is not unwritten(store)
+    assert pending_totals(store) is pending_totals(store)
+    assert pending_totals(MemoryStore()) is not pending_totals(store)
     gone = weakref.ref(store)
     del store
     gc.collect()
@@ -108,9 +108,9 @@ def test_a_store_that_cannot_be_a_key_is_written_to_all_the_same() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 def test_what_waits_in_the_parent_is_not_written_by_a_child_too() -> None:
     store = MemoryStore()
-    unwritten(store).add(store, "t", Totals(events=1))
+    pending_totals(store).add(store, "t", Totals(events=1))
     child = os.fork()
     if child == 0:
-        os._exit(int(unwritten(store).is_due))
+        os._exit(int(pending_totals(store).is_due))
     assert os.waitpid(child, 0)[1] == 0
-    assert unwritten(store).is_due
+    assert pending_totals(store).is_due

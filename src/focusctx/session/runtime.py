@@ -1,7 +1,7 @@
-"""How one call waits, written once for sync and async programs.
+"""Run the same steps of a call in sync and async programs.
 
-A call is a generator that yields whatever has to be waited for. `Threads` drives it in ordinary code, `Tasks` on an
-event loop.
+A call is a generator that yields everything it has to wait for. `ThreadRuntime` drives it in ordinary code,
+`LoopRuntime` on an event loop.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..errors import StoreError
 
 
 class Work(Protocol):
-    """A coroutine at work, as a task or on a thread of its own."""
+    """A running coroutine, as a task or on a thread of its own."""
 
     def cancel(self) -> object: ...
 
@@ -27,28 +27,28 @@ W = TypeVar("W")
 W_co = TypeVar("W_co", covariant=True)
 
 
-class World(Protocol[W_co]):
-    """Where a call runs: it starts work here, and yields what `call` and `wait` return to wait for it."""
+class Runtime(Protocol[W_co]):
+    """Starts work for a call. The call yields what `call` and `wait` return, to wait for it."""
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The event loop that work runs on; None where it has a thread of its own."""
+        """The event loop that work runs on; None if work has a thread of its own."""
 
     @property
     def stopped(self) -> asyncio.AbstractEventLoop | None:
-        """The event loop that stands still while a call waits here."""
+        """The event loop that is blocked while a call waits here."""
 
     def start(self, coroutine: Coroutine[Any, Any, Any]) -> Work: ...
 
     def call(self, function: Callable[[], Any]) -> W_co:
-        """Call a function that blocks, on a thread where others would have to wait for it."""
+        """Call a function that blocks, on a thread if it would block an event loop."""
 
     def wait(self, future: Future[Any], seconds: float | None) -> W_co:
-        """Wait until the future is settled, or for so many seconds."""
+        """Wait until the future is settled, at most for that many seconds."""
 
 
-class Threads:
-    """Ordinary code. What is yielded is a function that waits."""
+class ThreadRuntime:
+    """Runs calls in ordinary code, where each yielded object is a function that waits."""
 
     loop = None
 
@@ -65,7 +65,7 @@ class Threads:
         return lambda: wait([future], seconds)
 
     def drive(self, steps: Generator[Callable[[], Any], Any, T]) -> T:
-        """Run the steps to their end and return what they return."""
+        """Run the steps to their end and return their result."""
         with closing(steps):
             try:
                 work = next(steps)
@@ -81,8 +81,8 @@ class Threads:
                 return found
 
 
-class Tasks:
-    """An event loop. `on_a_thread` is how the store wants to be asked, where it cares."""
+class LoopRuntime:
+    """Runs calls on an event loop. `on_a_thread` is the store's own way to call it, if it has one."""
 
     stopped = None
 
@@ -102,7 +102,7 @@ class Tasks:
         return asyncio.wait([asyncio.wrap_future(future)], timeout=seconds)
 
     async def drive(self, steps: Generator[Awaitable[Any], Any, T]) -> T:
-        """Run the steps to their end and return what they return."""
+        """Run the steps to their end and return their result."""
         with closing(steps):
             try:
                 work = next(steps)
@@ -119,7 +119,7 @@ class Tasks:
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
-    """The event loop of this thread, if one is running."""
+    """Return the event loop of this thread, or None if none is running."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

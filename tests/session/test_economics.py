@@ -1,4 +1,4 @@
-"""When an event is due: the formula with numbers worked out by hand, and what the session makes of it."""
+"""When an event is due: the formula on numbers worked out by hand, and sessions that follow it."""
 
 from functools import partial
 
@@ -6,7 +6,7 @@ import pytest
 
 from focusctx.errors import ConfigError
 from focusctx.prices import Price, price_of
-from focusctx.session.gate import calls_to_come, weigh
+from focusctx.session.economics import calls_to_come, weigh
 from focusctx.session.stores.memory import MemoryStore
 from focusctx.types import Usage
 from session_parts import NOTHING, Draft, cites, everything, growing, moved, sent, session_of, sized
@@ -56,7 +56,12 @@ def test_a_cold_cache_always_pays():
     cold = verdict(CLAUDE, 1, 100_000, 1, cold=True)
     assert cold.pays
     assert "cold" in cold.why
-    assert cold.cost == 0  # what stands behind the drop is written again in any case
+    assert cold.cost == 0  # the tokens behind the drop are written again in any case
+
+
+def test_with_a_cold_cache_the_dropped_tokens_save_one_write_and_the_reads_to_come():
+    cold = verdict(CLAUDE, 2000, 1000, 5, 60, cold=True)
+    assert (cold.gain, cold.cost) == pytest.approx((1.25 * 2000 + 5 * 0.1 * 2000, 60))
 
 
 def test_where_nothing_is_cached_only_the_sketches_count():
@@ -235,6 +240,33 @@ def test_what_did_not_pay_is_dropped_when_the_cache_is_cold_without_asking_again
     assert len(view) == 2 + 2 * 4
 
 
+def test_sketches_that_did_not_pay_are_not_used_after_new_words_of_the_user():
+    """The draft is asked again: the sketches were about another goal."""
+    now = [0.0]
+    draft = Draft(lambda prompt: cites(*(span.index for span in prompt.history.spans if span.index > 1)))
+    session = money_first(draft, model=GPT, clock=lambda: now[0])
+    sent(session, growing(sized(10, 190, 100, 100)))
+    assert session.conversations[0].deferred
+    now[0] += 601
+    session.view([*sized(10, 190, 100, 100), {"role": "user", "content": "Now another task."}, *sized(*[99] * 5)[-2:]])
+    assert draft.calls == 2
+    assert session.conversations[0].deferred is None
+
+
+def test_deferred_sketches_are_weighed_with_the_steps_that_came_since():
+    """s_2 of 100 would go. At s_6: 0.25·6·100 = 150 against 0.75·(200 + 1 + 1) = 151.5, not yet.
+
+    At s_7, 175 against 0.75·(200 + 3). The 50 tokens before s_2 do not move, and the newest step is new in any case.
+    """
+    draft = Draft(lambda prompt: cites(*(span.index for span in prompt.history.spans if span.index != 2)))
+    session = money_first(draft, model=GPT, growth=10)
+    sent(session, growing(sized(50, 100, 200, 1, 1, 1, 100)))
+    assert draft.calls == 1
+    assert [(event.cause, event.span) for event in session.events if event.result] == [("money", 4), ("compressed", 7)]
+    done = moved(session)[0].verdict
+    assert (done.gain, done.cost) == pytest.approx((0.25 * 7 * 100, 0.75 * 203))
+
+
 def test_after_an_event_that_found_all_needed_the_gate_can_open_again():
     draft = Draft(lambda prompt: everything(prompt) if prompt.history.newest < 6 else NOTHING)
     session = money_first(draft, model=GPT)
@@ -268,7 +300,7 @@ def test_a_history_of_which_all_is_needed_does_not_ask_at_every_step():
 
 
 def test_growth_counts_in_skeletons_too():
-    """What a skeleton leaves behind is not growth."""
+    """Tokens left in skeletons are not growth."""
     draft = Draft()
     session = session_of(draft, budget=1000, tokens=len, dropped="skeleton")
     history = sized(*[100] * 40)
@@ -369,7 +401,7 @@ def test_a_process_that_takes_over_knows_what_is_still_owed():
     for steps, balance in ((4, -250), (5, -250), (6, 250), (8, 1250)):
         second = money_first(Draft(cites(2)), store, budget=3000, model=GPT, growth=10)
         second.view(histories[steps])
-        money = second._steps._money
+        money = second._economics
         assert money.in_tokens(money.balance(second.conversations[0])) == pytest.approx(balance)
 
 

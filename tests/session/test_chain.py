@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 import subprocess
 import sys
 from collections import UserDict
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from focusctx.config import FocusConfig
 from focusctx.pipeline.split import read_history
-from focusctx.session.keys import Chain, canonical
+from focusctx.session.conversation import Chain, canonical
 from histories import Messages, run
 from strategies import HISTORIES, Json, json_values
 
@@ -43,7 +44,7 @@ def test_the_same_history_in_other_objects_has_the_same_keys(kind: str, data: st
 def test_another_process_finds_the_same_keys() -> None:
     code = (
         "import json, sys; sys.path.insert(0, 'tests'); sys.path.insert(0, 'tests/session');"
-        "from test_keys import keys_of; print(json.dumps(keys_of(json.load(sys.stdin))))"
+        "from test_chain import keys_of; print(json.dumps(keys_of(json.load(sys.stdin))))"
     )
     messages = run(4)
     done = subprocess.run(
@@ -53,7 +54,7 @@ def test_another_process_finds_the_same_keys() -> None:
         text=True,
         check=True,
         cwd=__file__.rsplit("/tests/", 1)[0],
-        env={"PYTHONHASHSEED": "7"},
+        env={**os.environ, "PYTHONHASHSEED": "7"},
     )
     assert json.loads(done.stdout) == keys_of(messages)
 

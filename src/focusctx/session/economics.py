@@ -1,0 +1,348 @@
+"""When an event is due, what it is worth, and what the calls of a conversation saved.
+
+An event is due when the view is over the budget and has grown enough since the last event. An event that would not pay
+yet may wait, but only until the view is a quarter over the budget: the budget is a promise. Only with
+`only_if_it_pays` does money come first; an event that does not pay is then never made.
+
+Does it pay? A provider's cache holds the prompt up to the first token that changed. Dropping spans makes the provider
+read everything after the first drop again, once, at the write price `w`; from then on every call is cheaper by the
+read price `r` of the dropped tokens. With D dropped tokens, S kept tokens behind the first drop, C for the sketches (in
+input tokens of the agent's model) and k calls to come, dropping pays when `k·r·D > (w − r)·S + C`. When the cache has
+gone cold everything is read again anyway, and dropping always pays.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+from ..config import FocusConfig
+from ..pipeline.budget import pinned_spans
+from ..pipeline.draft import build_prompt
+from ..pipeline.legal import objection
+from ..pipeline.split import Count
+from ..prices import Price
+from ..types import History
+from .store import Totals
+
+if TYPE_CHECKING:
+    from .conversation import Conversation
+    from .moment import Change
+    from .proposal import Proposal
+
+Cause: TypeAlias = Literal[
+    "compressed", "followed", "restored", "budget", "growth", "money", "needed", "pinned", "illegal", "draft", "store"
+]
+"""Why something happened or did not: spans were dropped here, or by another session; some came back; the view is within
+budget, grew too little, or would not pay; every span is needed or none may be dropped; the provider would refuse the
+view; the draft or the store failed."""
+
+FREE = Price(input=0.0, output=0.0)
+"""The price of an unpriced model: nothing is cached, nothing costs, and every event is worth making."""
+BYTES_PER_TOKEN = 3
+"""A low estimate, good enough to decide when to ask for sketches."""
+_LATEST = 1.25
+"""Multiple of the budget up to which an event that does not pay may still wait."""
+_NEAR_THE_WINDOW = 0.9
+_USUAL_SHARE = 0.5
+"""Share of the tokens since the last event that is expected to be dropped, until an event has dropped something."""
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Gain and cost of an event, in input tokens of the agent's model."""
+
+    pays: bool
+    gain: float
+    cost: float
+    why: str
+
+    @property
+    def net(self) -> float:
+        return self.gain - self.cost
+
+
+class Judgement(NamedTuple):
+    """A decision whether an event is due, and the reason."""
+
+    due: bool
+    cause: Cause
+    why: str
+    verdict: Verdict | None = None
+    """Estimated gain and cost of an event; None if the model's price is unknown."""
+    has_sketches: bool = False
+    """True if the conversation's deferred proposal is to be applied, so that no draft is needed."""
+
+
+class Growth(NamedTuple):
+    """Growth of a history since it was last read."""
+
+    tokens: int = 0
+    """Tokens counted so far."""
+    most: int = 0
+    """Most tokens that the uncounted rest can have: no token is shorter than a byte."""
+    step: int = 0
+    """Tokens of the newest step, counted or estimated."""
+
+
+def weigh(price: Price, *, dropped: int, suffix: int, calls: int, sketches: float, cold: bool) -> Verdict:
+    """Judge whether an event pays, by the formula above."""
+    gain = calls * price.cache_read * dropped
+    if cold:
+        return Verdict(True, price.cache_write * dropped + gain, sketches, "the provider's cache has gone cold")
+    cost = (price.cache_write - price.cache_read) * suffix + sketches
+    if gain > cost:
+        return Verdict(True, gain, cost, f"pays within {calls} calls")
+    why = f"does not pay: {calls} calls to come would save {gain:.0f} tokens' worth, and it costs {cost:.0f}"
+    return Verdict(False, gain, cost, why)
+
+
+def calls_to_come(spans: int) -> int:
+    """Estimate the calls the agent will still make: as many as it has made so far."""
+    return max(spans, 1)
+
+
+class Economics:
+    """Decides when to compress, at the prices of the agent's model and of the draft. Options as for `Session`."""
+
+    def __init__(
+        self,
+        price: Price,
+        config: FocusConfig,
+        draft: Price | None,
+        count: Count,
+        *,
+        ahead: float,
+        growth: float,
+        only_if_it_pays: bool,
+    ) -> None:
+        self.price = price
+        self.looks_ahead = ahead < 1
+        self._config = config
+        self._draft = draft
+        self._instructions = count(build_prompt(History(goal="", spans=()), config).system) if draft else 0
+        self._ahead = int((1 - ahead) * config.budget)
+        self._needed = growth * config.budget
+        self._latest = int(_LATEST * config.budget)
+        self._only_if_it_pays = only_if_it_pays
+
+    # Is an event due?
+
+    def judge(self, conversation: Conversation, *, cold: bool, further: int = 0) -> Judgement:
+        """Judge whether an event is due now or, with `further`, one call and that many tokens later."""
+        tokens = conversation.tokens + further
+        if tokens <= self._config.budget:
+            return Judgement(False, "budget", "within budget")
+        is_late = False
+        if deferred := conversation.deferred:
+            now = self._judged(tokens, self.of_deferred(conversation, deferred, cold=cold))
+            is_late = now.due
+            if now.due and not self.is_stale(conversation, deferred, cold=cold):
+                return now._replace(due=not further, has_sketches=True)
+        last = conversation.last_event
+        calls = calls_to_come(conversation.reader.newest + bool(further))
+        verdict = self._of_event(conversation, tokens, calls=calls, cold=cold)
+        if last and (grown := tokens - last.tokens_after) < self._needed and not is_late:
+            why = f"only {max(grown, 0)} new tokens since the last event, {self._needed:.0f} are needed"
+            return Judgement(False, "growth", why, verdict)
+        if last and last.key == conversation.keys[conversation.settled - 1] and not further:
+            return Judgement(False, "growth", "no new step since the last event", verdict)
+        return self._judged(tokens, verdict, self._owed(conversation, tokens, verdict, calls))
+
+    def is_due_soon(self, conversation: Conversation) -> bool:
+        """True if an event may be due at the next call, so that its sketches should be asked for now."""
+        return self.judge(conversation, cold=False, further=self._margin(conversation.new_tokens)).due
+
+    def is_stale(self, conversation: Conversation, proposal: Proposal, *, cold: bool) -> bool:
+        """True if these sketches lose money and fresh ones, paid for again, would do better.
+
+        Sketches judge only the steps they were shown. Everything later stays, and is read again behind the dropped
+        spans. If money comes first, no fresh ones are bought until the old ones have paid for themselves.
+        """
+        if proposal.result.failure is not None or proposal.moment.tokens == conversation.tokens:
+            return False
+        theirs = self.of_deferred(conversation, proposal, cold=cold)
+        calls = calls_to_come(conversation.reader.newest)
+        fresh = self._of_event(conversation, conversation.tokens, calls=calls, cold=cold)
+        if theirs is None or fresh is None or theirs.pays:
+            return False
+        if self._only_if_it_pays and self._owed(conversation, conversation.tokens, fresh, calls):
+            return False
+        return fresh.net > theirs.net
+
+    def is_quiet(self, conversation: Conversation | None, more: Growth) -> bool:
+        """True if nothing can be due, now or soon, for a history that grew by `more` since it was read."""
+        if callable(self._config.tokens):  # a custom counter may find more tokens than bytes
+            return False
+        budget = self._config.budget
+        tokens = more.tokens + (conversation.tokens if conversation else 0)
+        if tokens + more.most > budget:
+            return False
+        if not self.looks_ahead or (conversation and conversation.drew_ahead):
+            return True
+        return tokens + more.most // BYTES_PER_TOKEN + self._margin(more.step) <= budget
+
+    def obstacle(self, conversation: Conversation) -> Judgement | None:
+        """Return why sketches would be useless here, or None."""
+        now = conversation.now()
+        if illegal := objection(now.view, now.history.format):
+            return Judgement(False, "illegal", illegal)
+        history = now.remaining()
+        if len(pinned_spans(history, self._config.pin)) == len(history.spans):
+            return Judgement(False, "pinned", "no step may be dropped")
+        return None
+
+    def judge_proposal(self, conversation: Conversation, proposal: Proposal, *, cold: bool) -> Judgement:
+        """Judge whether to apply the sketches' proposal."""
+        change = proposal.change
+        if change.cut == conversation.cut:
+            return Judgement(False, "needed", "every step is needed")
+        if change.tokens >= conversation.tokens:
+            return Judgement(False, "needed", "without the steps that are not needed the view would be no shorter")
+        if proposal.illegal:
+            return Judgement(False, "illegal", f"the view would be refused: {proposal.illegal}")
+        verdict = self._of_view(conversation, change.tokens, change.unmoved, cold=cold)
+        return self._judged(conversation.tokens, verdict)
+
+    def _judged(self, tokens: int, verdict: Verdict | None, owed: float = 0.0) -> Judgement:
+        if verdict is None:
+            return Judgement(True, "compressed", "over budget")
+        window = self.price.context
+        if window is not None and tokens > _NEAR_THE_WINDOW * window:
+            return Judgement(True, "compressed", "near the model's window", verdict)
+        if verdict.pays and not owed:
+            return Judgement(True, "compressed", f"over budget: {verdict.why}", verdict)
+        why = f"the last event has not paid for itself yet, {owed:.0f} tokens' worth to go" if owed else verdict.why
+        if self._only_if_it_pays:
+            return Judgement(False, "money", f"over budget, but only_if_it_pays is set: {why}", verdict)
+        if tokens > self._latest:
+            return Judgement(True, "compressed", f"a quarter over budget, so made in any case: {why}", verdict)
+        return Judgement(False, "money", f"over budget, may wait until {self._latest} tokens: {why}", verdict)
+
+    def _margin(self, step: int) -> int:
+        """Tokens ahead of an event at which sketches are requested: a share of the budget, or a step like the last."""
+        return max(self._ahead, step)
+
+    # How much is it worth?
+
+    def sketches(self, tokens: int) -> float | None:
+        """Estimate the cost of an event's sketches in USD; None if the draft's price is unknown."""
+        if self._draft is None:
+            return None
+        config = self._config
+        shown = self._instructions + min(tokens, config.draft_window)
+        return self._draft.cost(shown, config.rollouts * config.sketch_tokens // 4)
+
+    def of_deferred(self, conversation: Conversation, proposal: Proposal, *, cold: bool) -> Verdict | None:
+        """Weigh sketches that were sampled earlier: everything since then stays, and is read again."""
+        since = conversation.tokens - proposal.moment.tokens
+        return self._of_view(conversation, proposal.change.tokens + since, proposal.change.unmoved, cold=cold)
+
+    def balance(self, conversation: Conversation) -> float:
+        """USD the conversation has saved, less its costs, before the coming call.
+
+        Computed from the last event, so that every process gets the same number: each step since was one call, and
+        saved at least what reading the dropped tokens from a warm cache would have cost.
+        """
+        last = conversation.last_event
+        if last is None:
+            return -conversation.spent
+        calls = max(conversation.reader.newest - last.index - 1, 0)
+        balance = last.balance + calls * self._call_saves(conversation, conversation.tokens) - conversation.spent
+        return 0.0 if abs(balance) < _ROUNDING else balance
+
+    def balance_after(self, conversation: Conversation, change: Change | None, *, cold: bool) -> float:
+        """Return the balance after the coming call, if the view changes to `change`."""
+        after = change.tokens if change else conversation.tokens
+        again = conversation.moved_by(after, change.unmoved) if change and not cold else 0
+        reread = _dollars(self.price, (self.price.cache_write - self.price.cache_read) * again)
+        return self.balance(conversation) + self._call_saves(conversation, after) - reread
+
+    def in_tokens(self, dollars: float | None) -> float:
+        """Convert USD to input tokens of the agent's model; an unknown price counts as 0."""
+        return dollars * 1_000_000 / self.price.input if dollars and self.price.input else 0.0
+
+    def _of_event(self, conversation: Conversation, tokens: int, *, calls: int, cold: bool) -> Verdict | None:
+        """Weigh an event on a view of `tokens` before its drops are known."""
+        last = conversation.last_event
+        if last and last.dropped:
+            dropped = int(tokens * (last.tokens_before - last.tokens_after) / last.tokens_before)
+        else:  # do not expect to drop what the last event found needed
+            grown = tokens - last.tokens_after if last else tokens
+            dropped = int(_USUAL_SHARE * max(grown, 0))
+        sketches = self.in_tokens(self.sketches(tokens))
+        return self._weigh(dropped, tokens - dropped, calls, cold=cold, sketches=sketches)
+
+    def _of_view(self, conversation: Conversation, tokens: int, unmoved: int, *, cold: bool) -> Verdict | None:
+        """Weigh another view whose sketches are already paid for: only the moved prefix costs."""
+        calls = calls_to_come(conversation.reader.newest)
+        moved = conversation.moved_by(tokens, unmoved)
+        return self._weigh(conversation.tokens - tokens, moved, calls, cold=cold)
+
+    def _weigh(self, dropped: int, suffix: int, calls: int, *, cold: bool, sketches: float = 0.0) -> Verdict | None:
+        if self.price is FREE:
+            return None
+        return weigh(self.price, dropped=dropped, suffix=suffix, calls=calls, sketches=sketches, cold=cold)
+
+    def _owed(self, conversation: Conversation, tokens: int, verdict: Verdict | None, calls: int) -> float:
+        """Return the debt to recover before more is spent, so that at most one event is ever unpaid.
+
+        0 if the history has grown so long that a single call would save more than is at stake: sketches that once led
+        to nothing must not switch compression off for good.
+        """
+        owed = max(self.in_tokens(-self.balance(conversation)), 0.0)
+        at_stake = owed + self.in_tokens(self.sketches(tokens))
+        return 0.0 if verdict and verdict.gain > calls * at_stake else owed
+
+    def _call_saves(self, conversation: Conversation, view: int) -> float:
+        """USD that one call with a view of `view` tokens saves against the full history."""
+        return _dollars(self.price, self.price.cache_read * (conversation.reader.tokens - view))
+
+
+class Ledger:
+    """Savings and costs, call by call, passed on from a conversation to its session, and from there to the store.
+
+    Each call is compared with one that sends the full history. The dropped tokens would have been read from the
+    provider's cache, or written to it again once it had gone cold. Tokens behind a change must be written again too.
+    The state of the cache is unknown at a conversation's first call; it is assumed to be warm, which saves least.
+    """
+
+    def __init__(self, price: Price, pass_on: Callable[[Totals], object]) -> None:
+        self.totals = Totals()
+        self._price = price
+        self._pass_on = pass_on
+        self._lock = threading.Lock()
+
+    def call(self, conversation: Conversation, *, cold: bool) -> None:
+        """Record one call of the agent with the conversation's view."""
+        read, write = self._price.cache_read, self._price.cache_write
+        left_out = conversation.reader.tokens - conversation.tokens
+        self.add(
+            Totals(
+                events=int(conversation.unmoved is not None),
+                tokens_saved=left_out,
+                saved=_dollars(self._price, (write if cold else read) * left_out),
+                rereads=0.0 if cold else _dollars(self._price, (write - read) * conversation.moved),
+            )
+        )
+
+    def drew(self, cost: float | None) -> None:
+        """Record the cost of sketches, used or not; None for an unknown price."""
+        self.add(Totals(unpriced=1) if cost is None else Totals(drafts=cost))
+
+    def recalled(self, tokens: int) -> None:
+        """Record the cost of recalled spans, written to the cache once."""
+        self.add(Totals(recalls=_dollars(self._price, self._price.cache_write * tokens)))
+
+    def add(self, added: Totals) -> None:
+        with self._lock:
+            self.totals += added
+        self._pass_on(added)
+
+
+def _dollars(price: Price, tokens: float) -> float:
+    """Convert input tokens to USD."""
+    return tokens * price.input / 1_000_000

@@ -1,0 +1,20 @@
+"""CONTRIBUTING.md names every session file that an event passes through, and there are not too many of them."""
+
+import importlib.util
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_walk_of_a_session_event_is_written_down_and_short() -> None:
+    spec = importlib.util.spec_from_file_location("walk", ROOT / "scripts" / "walk.py")
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    entered = {file for file in script.walk() if file.startswith("session/")}
+    contributing = (ROOT / "CONTRIBUTING.md").read_text()
+    section = contributing.split("## The walk of a session event")[1].split("\n## ")[0]
+    assert {"session/session.py", "session/steps.py"} <= entered
+    assert not [file for file in entered if f"`{file}`" not in section]
+    assert len(entered) <= 15
