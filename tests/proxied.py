@@ -50,7 +50,7 @@ def proxied(focus: Focus, upstream: str, **settings: Any) -> Iterator[tuple[Prox
 
 def events(proxy: Proxy) -> list[SessionEvent]:
     """Everything that happened in any conversation."""
-    return [event for live in proxy.sessions for event in live.session.events if event.happened]
+    return [event for live in proxy.conversations for event in live.session.events if event.happened]
 
 
 def every_third_and_the_newest(prompt: Prompt) -> str:

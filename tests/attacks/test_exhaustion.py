@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from focusctx.proxy.limits import MESSAGES
+from focusctx.proxy.request import MESSAGES
 from raw_http import Raw, connect, eventually, exchange, proxy, raw_upstream, request
 from served import CHAT, Served, serve
 
@@ -107,11 +107,11 @@ async def test_as_many_messages_as_are_read(tmp_path: Path) -> None:
     async with raw_upstream() as up, proxy(up.url) as (served, url):
         await exchange(url, "POST", CHAT, [], messages(MESSAGES + 1))
         await exchange(url, "POST", CHAT, [], messages(200_001, b"1"))
-        assert len(served.sessions) == 0
-        assert served._compression._bodies._held == 0
+        assert len(served.conversations) == 0
+        assert served.conversations.held_bytes == 0
         await exchange(url, "POST", CHAT, [], messages(MESSAGES))
-        (live,) = served.sessions
-        assert live.last.size > 500 * MESSAGES, "small messages take more memory than their bytes"
+        (live,) = served.conversations
+        assert live.size > 500 * MESSAGES, "small messages take more memory than their bytes"
     assert len(up.got) == 3
 
 
@@ -121,10 +121,10 @@ async def test_a_client_that_leaves_while_its_request_is_read(tmp_path: Path) ->
     async with raw_upstream() as up, proxy(up.url) as (served, url):
         async with await connect(url) as line:
             await line.send(request("POST", CHAT, [], first))
-            await eventually(lambda: len(served.sessions) == 1)
+            await eventually(lambda: len(served.conversations) == 1)
             line.reset()
         assert (await exchange(url, "POST", CHAT, [], first)).status == 200
-        live = next(iter(served.sessions))  # the one used last
+        live = next(iter(served.conversations))  # the one used last
         assert live.conversation is not None
         assert live.conversation.size[0] > 400_000
     assert up.got[-1].body == first

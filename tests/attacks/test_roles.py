@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import pytest
 
 from focusctx.errors import ConfigError
-from focusctx.proxy.guesses import Guesses
+from focusctx.proxy.access import Guesses
 from focusctx.proxy.settings import Settings
 from focusctx.proxy.upstream import Upstream
 from focusctx.session.stores import store_from

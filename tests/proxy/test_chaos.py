@@ -167,7 +167,7 @@ async def test_what_goes_up_is_a_legal_part_of_what_was_sent(
                 assert {answer.status for answer in await asyncio.gather(*post)} == {200}
         saved = sum(len(json.dumps(whole)) for whole in sent.values())
         assert sum(len(got.body) for got in up.got) < 2 * saved
-        assert [event for live in one.sessions for event in live.session.events if event.happened]
+        assert [event for live in one.conversations for event in live.session.events if event.happened]
     if dropped == "remove":
         check(up, sent, agent.field, format)
     else:

@@ -81,3 +81,19 @@ async def test_a_request_that_was_not_taken_whole_leaves_no_rest_for_the_next_on
         assert (await exchange(url, "GET", "/next")).status == 200
     assert asked == ["/big", "/next"]
     assert up.connections == 2
+
+
+def test_one_line_per_provider_and_interval(caplog: pytest.LogCaptureFixture) -> None:
+    now = 100.0
+    outages = client.Outages(lambda: now)
+    for _ in range(50):
+        outages.failed("openai", "no connection")
+    outages.failed("anthropic", "invalid HTTP response")
+    assert caplog.messages == ["openai: no connection", "anthropic: invalid HTTP response"]
+    now += client._LOG_INTERVAL
+    outages.failed("openai", "no connection within 30 s")
+    outages.failed("openai", "no connection within 30 s")
+    assert caplog.messages[2:] == ["openai: no connection within 30 s (49 more failed since the last line about it)"]
+    now += 10 * client._LOG_INTERVAL
+    outages.failed("openai", "no connection")
+    assert caplog.messages[3:] == ["openai: no connection (1 more failed since the last line about it)"]

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from focusctx import Focus
-from focusctx.proxy.encoding import unpack
+from focusctx.proxy.encoding import unpack, unpacked_limit
 from histories import run
 from raw_http import exchange, proxy, raw_upstream
 from session_parts import Draft
@@ -143,3 +143,9 @@ def test_unpacking_never_raises(body: bytes, encoding: str, how: str, chance: ra
     if packed:
         packed[chance.randrange(len(packed))] ^= 1 << chance.randrange(8)
     unpack(bytes(packed), label, 100)
+
+
+def test_a_body_may_unpack_to_a_hundred_times_its_size() -> None:
+    assert unpacked_limit(100, 64 << 20) == 1 << 20
+    assert unpacked_limit(100_000, 64 << 20) == 10_000_000
+    assert unpacked_limit(10_000_000, 64 << 20) == 64 << 20

@@ -13,11 +13,10 @@ import aiohttp
 import pytest
 
 from focusctx import Focus
-from focusctx.proxy import sessions as module
 from focusctx.proxy.app import Proxy
 from focusctx.proxy.compression import Compression, Route
+from focusctx.proxy.conversations import LiveConversations
 from focusctx.proxy.serve import serving
-from focusctx.proxy.sessions import Sessions
 from focusctx.proxy.settings import Settings
 from focusctx.proxy.upstream import Upstream
 from focusctx.session.recall import TOOL
@@ -101,7 +100,7 @@ async def in_turns(stage: Stage, **headers: str) -> None:
 async def test_a_run_recalls_its_own_steps_and_restores_them_for_itself() -> None:
     async with staged(recall=True) as stage:
         await in_turns(stage)
-        assert len(stage.proxy.sessions) == 2
+        assert len(stage.proxy.conversations) == 2
         said = await stage.send([*told(STEPS[-1], "one"), ASK])
         assert said.startswith("It was: [s_5]")
         assert "one x" in said
@@ -117,7 +116,7 @@ async def test_the_dashboard_shows_each_run_by_itself() -> None:
         await in_turns(stage)
         lines = {line["id"]: line for line in (await stage.data("sessions"))["sessions"]}
         assert len(lines) == 2
-        lives = {name: live for live in stage.proxy.sessions for name in ("one", "two") if holds(live, name)}
+        lives = {name: live for live in stage.proxy.conversations for name in ("one", "two") if holds(live, name)}
         for name, live in lives.items():
             line = lines[live.id]
             assert line["requests"] == {"one": 10, "two": 8}[name], "the opening is equal, and so the first one's"
@@ -145,7 +144,7 @@ async def test_a_callers_name_for_the_run_tells_equal_histories_apart(header: st
         for history in STEPS:
             for run in ("run-1", "run-2"):
                 await stage.send(history, **{header: run})
-        one, two = sorted(stage.proxy.sessions, key=lambda live: str(live.key.id))
+        one, two = sorted(stage.proxy.conversations, key=lambda live: str(live.key.id))
         assert (one.conversation.id, two.conversation.id) == ("run-1", "run-2")
         assert one.conversation.restore(3)
         await stage.send(STEPS[-1], **{header: "run-2"})
@@ -158,7 +157,7 @@ async def test_an_agent_that_speaks_behind_every_request_has_one_conversation() 
     async with staged() as stage:
         for step, history in enumerate(STEPS[1:]):
             await stage.send([*history, {"role": "user", "content": f"This was step {step}."}])
-        (live,) = stage.proxy.sessions
+        (live,) = stage.proxy.conversations
         assert len(live.steps) == len(STEPS) - 1
         assert any(event.happened for event in live.events)
 
@@ -170,7 +169,7 @@ async def test_cache_marks_that_move_leave_one_conversation() -> None:
             last = {"type": "text", "text": marked[-1]["content"], "cache_control": {"type": "ephemeral"}}
             marked[-1]["content"] = [last]
             await stage.send(marked)
-        (live,) = stage.proxy.sessions
+        (live,) = stage.proxy.conversations
         assert len(live.steps) == len(STEPS)
 
 
@@ -180,9 +179,9 @@ async def test_an_agent_that_goes_back_and_another_way_has_two_conversations() -
             await stage.send(history)
         other = [*STEPS[-1][:-4], *told(STEPS[-1][-4:], "other")]
         await stage.send(other)
-        assert len(stage.proxy.sessions) == 2
+        assert len(stage.proxy.conversations) == 2
         await stage.send([*other, {"role": "user", "content": "Go on."}])
-        assert len(stage.proxy.sessions) == 2
+        assert len(stage.proxy.conversations) == 2
 
 
 # --------------------------------------------------------------------------------------------------- many at once
@@ -208,8 +207,8 @@ async def test_rollouts_that_differ_do_not_wait_for_each_others_drafts() -> None
         await asyncio.gather(*map(stage.send, histories))
         assert time.perf_counter() - started < 4
         assert stage.draft.calls == stage.draft.most_under_way == 16
-        assert len(stage.proxy.sessions) == 16
-        assert len({live.id for live in stage.proxy.sessions}) == 16
+        assert len(stage.proxy.conversations) == 16
+        assert len({live.id for live in stage.proxy.conversations}) == 16
 
 
 # ------------------------------------------------------------------------------------------------------- tenants
@@ -218,12 +217,12 @@ async def test_rollouts_that_differ_do_not_wait_for_each_others_drafts() -> None
 def test_ten_thousand_steps_of_two_callers_with_the_same_words() -> None:
     route, store, names = Route("chat_completions", "messages"), MemoryStore(), ("ann", "bob")
     focus = Focus(Draft(lambda prompt: cites(2)), budget=120)
-    made = Sessions(lambda key: focus.session(store, tenant=key.tenant, ahead=1.0, frozen=True))
+    made = LiveConversations(lambda key: focus.session(store, tenant=key.tenant, ahead=1.0, frozen=True))
     compression = Compression(made, lambda *_: None, limit=10**9, recall=False, dry_run=False)
 
     async def send(name: str, history: Messages) -> Messages:
         body = json.dumps({"model": "m", "messages": history}).encode()
-        shrunk = await compression.shrink(route, "up", {"authorization": f"Bearer {name}"}, body)
+        shrunk = await compression.compress(route, "up", {"authorization": f"Bearer {name}"}, body)
         sent: Messages = json.loads(shrunk.body if shrunk else body)["messages"]
         return sent
 
@@ -271,15 +270,14 @@ def test_ten_thousand_steps_of_two_callers_with_the_same_words() -> None:
     assert totals.pop().events > 250
 
 
-async def test_a_conversation_that_is_let_go_leaves_its_totals_in_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST", 4)
+async def test_a_conversation_that_is_let_go_leaves_its_totals_in_the_store() -> None:
     store = MemoryStore()
     focus = Focus(Draft(cites(2)), budget=300, tokens=crosses)
-    made = Sessions(lambda key: focus.session(store, tenant="t", ahead=1.0, frozen=True))
+    made = LiveConversations(lambda key: focus.session(store, tenant="t", ahead=1.0, frozen=True), most=4)
     compression = Compression(made, lambda *_: None, limit=10**9, recall=False, dry_run=False)
     for run in range(40):
         body = json.dumps({"model": f"m{run % 2}", "messages": sized(*[100] * 8, name=str(run))}).encode()
-        assert await compression.shrink(Route("chat_completions", "messages"), "up", {}, body)
+        assert await compression.compress(Route("chat_completions", "messages"), "up", {}, body)
     assert len(made) == 4
     assert sum(len(live.session.conversations) for live in made) == 8, "two sessions, each with two, seen twice"
     assert store.totals("t").events >= 36

@@ -94,7 +94,7 @@ async def test_where_the_provider_holds_the_history_nothing_is_touched(body: dic
     text = json.dumps(body, indent=3).encode()
     async with raw_upstream() as up, proxy(up.url, focus=eager()) as (served, url):
         await exchange(url, "POST", "/v1/responses", [("x-a", "b")], text)
-        assert len(served.sessions) == 0
+        assert len(served.conversations) == 0
     assert up.got[0].body == text
 
 
@@ -119,7 +119,7 @@ async def test_a_dry_run_changes_nothing_and_tells() -> None:
     text = json.dumps({"model": "m", "messages": chat()}).encode()
     async with raw_upstream() as up, proxy(up.url, focus=eager(), dry_run=True) as (served, url):
         await exchange(url, "POST", "/v1/chat/completions", [], text)
-        (live,) = served.sessions
+        (live,) = served.conversations
         assert live.steps[-1].sent < live.steps[-1].full
     assert up.got[0].body == text
 

@@ -304,7 +304,7 @@ async def test_no_key_is_stored_or_logged_and_no_words_unless_asked_for(
     assert "errand" not in logged, "the task is never dropped, so it is never told"
     assert ("result 3" in logged) is with_text
     assert "→" in logged
-    assert "is no HTTP" in logged
+    assert "not valid HTTP" in logged
 
 
 async def test_redis_holds_no_key_and_no_name_either(redis_url: str) -> None:

@@ -172,7 +172,7 @@ async def test_it_starts_without_its_store_and_says_so(tmp_path: Path, nothing_l
             assert await served.end() == 0
             said = "\n".join(served.said)
             assert "store redis://***@127.0.0.1:1/0" in said
-            assert "until there is a store" in said
+            assert "until the store answers" in said
             assert "secret-word" not in said
             assert "Traceback" not in said
     assert up.got[0].body == history(40)

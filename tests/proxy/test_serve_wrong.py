@@ -13,8 +13,8 @@ pytestmark = pytest.mark.usefixtures("bounded")
 
 WRONG: list[tuple[list[str], str]] = [
     ([], "say where requests go: --upstream openai"),
-    (["--upstream", "nobody"], "'nobody' names no upstream"),
-    (["--upstream", "mine=ftp://x"], "no http(s) address"),
+    (["--upstream", "nobody"], "unknown upstream 'nobody'"),
+    (["--upstream", "mine=ftp://x"], "must have the form https://HOST"),
     (["--upstream", "openai", "--upstream", "openai"], "same name"),
     (["--upstream", "openai", "--listen", "x:y"], "HOST:PORT"),
     (["--upstream", "openai", "--listen", "127.0.0.1:99999"], "port must be between 0 and 65535, got 99999"),

@@ -135,7 +135,8 @@ def test_an_anthropic_key_does_not_go_to_those_who_answer_no_anthropic_requests(
         assert choose(f"{name}=http://gate") == name, "a server of the user's own may well speak it"
     assert choose("openai", "groq") == refused
     assert (
-        choose("openai", path=f"/openai{path}") == "openai answers no Anthropic requests: send them to another upstream"
+        choose("openai", path=f"/openai{path}")
+        == "openai does not answer Anthropic requests: send them to another upstream"
     )
     for name in ("anthropic", "openrouter", "ollama", "vllm", "mine=http://gate"):
         assert choose(name) == choose("openai", name) == name.partition("=")[0]
@@ -311,7 +312,7 @@ def test_an_empty_file(tmp_path: Path) -> None:
         ("compress = 3", "compress must be a table"),
         ("[upstreams]\nopenai = 'x'", r"\[upstreams.openai\] must be a table"),
         ("[upstreams]\nopenai = true", r"\[upstreams.openai\] must be a table"),
-        ("[upstreams.mine]", "names no upstream"),
+        ("[upstreams.mine]", "unknown upstream"),
         ("[upstreams.mine]\nurl = 5", r"\[upstreams.mine\] url must be a text"),
         ("[upstreams.mine]\nurl = 'x'", "no http"),
         ("[upstreams.mine]\nhost = 'x'", r"\[upstreams.mine\] unknown host; known: key, url"),

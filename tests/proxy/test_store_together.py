@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from focusctx.errors import StoreError
-from focusctx.proxy.store import Guarded
+from focusctx.proxy.guarded_store import GuardedStore
 from focusctx.session.store import Totals
 from focusctx.session.stores.sqlite import SQLiteStore
 from stored import event, span
@@ -28,18 +28,18 @@ def said(store: SQLiteStore) -> list[str]:
     return told
 
 
-def commits(guarded: Guarded, number: int) -> list[Callable[[], Any]]:
+def commits(guarded: GuardedStore, number: int) -> list[Callable[[], Any]]:
     keys = [f"e{place}" for place in range(number)]
     return [partial(guarded.commit, "t", f"r {key}", event(key, key), [span(key)]) for key in keys]
 
 
-async def ask(guarded: Guarded, functions: list[Callable[[], Any]]) -> list[Any]:
+async def ask(guarded: GuardedStore, functions: list[Callable[[], Any]]) -> list[Any]:
     return await asyncio.gather(*map(guarded.on_a_thread, functions), return_exceptions=True)
 
 
 async def test_writes_that_come_at_once_are_one_transaction(tmp_path: Path) -> None:
     store = SQLiteStore(tmp_path / "focus.db")
-    guarded = Guarded(store)
+    guarded = GuardedStore(store)
     told = said(store)
     assert await ask(guarded, commits(guarded, 20)) == [event(f"e{place}", f"e{place}") for place in range(20)]
     assert told.count("COMMIT") == 1
@@ -61,7 +61,7 @@ class Abrupt(BaseException):
 @pytest.mark.parametrize("error", [ValueError, Abrupt])
 async def test_one_that_goes_wrong_takes_no_other_with_it(tmp_path: Path, error: type[BaseException]) -> None:
     store = SQLiteStore(tmp_path / "focus.db")
-    guarded = Guarded(store)
+    guarded = GuardedStore(store)
 
     def wrong() -> None:
         raise error("wrong")
@@ -77,7 +77,7 @@ async def test_one_that_goes_wrong_takes_no_other_with_it(tmp_path: Path, error:
 
 async def test_where_nothing_can_be_written_nobody_is_told_that_it_was(tmp_path: Path) -> None:
     store = SQLiteStore(tmp_path / "focus.db")
-    guarded = Guarded(store)
+    guarded = GuardedStore(store)
     guarded.add("t", Totals())
     assert store._writer._db is not None
     store._writer._db.execute("PRAGMA query_only = 1")

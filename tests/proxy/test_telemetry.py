@@ -12,7 +12,7 @@ from aiohttp import web
 import task
 from focusctx import Focus
 from focusctx.errors import DraftUnavailable
-from focusctx.proxy.dashboard.told import about_session, whole_session
+from focusctx.proxy.dashboard.data import about_session, whole_session
 from focusctx.proxy.serve import serving
 from focusctx.proxy.settings import Settings
 from focusctx.proxy.upstream import Upstream
@@ -55,7 +55,7 @@ async def test_the_numbers_for_prometheus_are_those_of_the_sessions():
         async with serving(Focus("offline", budget=2000), settings(provider)) as (proxy, url):
             await run_task(url)
             found = await metrics_of(url)
-            (live,) = proxy.sessions
+            (live,) = proxy.conversations
     assert found['focusctx_requests_total{status="200",upstream="openai"}'] == task.STEPS
     happened = sum(event.happened for event in live.session.events)
     assert found['focusctx_events_total{cause="compressed"}'] == happened > 0
@@ -79,7 +79,7 @@ async def test_what_a_draft_without_a_known_price_costs_is_unknown():
         async with serving(Focus(draft, budget=2000), settings(provider)) as (proxy, url):
             await run_task(url)
             found = await metrics_of(url)
-            (live,) = proxy.sessions
+            (live,) = proxy.conversations
             about = about_session(live)
             whole = whole_session(live)
     assert live.session.savings.unpriced > 0
@@ -95,7 +95,7 @@ async def test_a_dry_run_counts_under_other_names():
         async with serving(Focus("offline", budget=2000), settings(provider, dry_run=True)) as (proxy, url):
             await run_task(url)
             found = await metrics_of(url)
-            (live,) = proxy.sessions
+            (live,) = proxy.conversations
     assert found["focusctx_would_save_tokens_total"] == live.session.savings.tokens_saved > 0
     assert found["focusctx_would_save_net_usd"] == pytest.approx(live.session.savings.net)
     assert found['focusctx_tokens_total{side="sent"}'] == found['focusctx_tokens_total{side="received"}'] > 0
@@ -165,7 +165,7 @@ async def test_a_collector_gets_spans_and_metrics_under_the_agreed_names(monkeyp
         with Provider(task.model) as provider:
             async with serving(Focus("offline", budget=2000), settings(provider, otel=True)) as (proxy, url):
                 await run_task(url, stream=stream)
-                (live,) = proxy.sessions
+                (live,) = proxy.conversations
                 saved, happened = live.session.savings.tokens_saved, sum(e.happened for e in live.session.events)
         await asyncio.sleep(0)
     traces = [ExportTraceServiceRequest.FromString(data) for data in got["/v1/traces"]]

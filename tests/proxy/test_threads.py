@@ -57,7 +57,7 @@ def test_the_tool_runner_goes_through_untouched(recall: bool) -> None:
     focus = Focus(every_third_and_the_newest, budget=100)
     with Provider(task.model) as provider, proxied(focus, provider.url, recall=recall) as (proxy, url):
         assert audit(url) == task.FINAL
-        assert len(proxy.sessions) == 0
+        assert len(proxy.conversations) == 0
     kinds = [received.body["thread"]["type"] for received in provider.received]
     assert kinds == ["create", *["continue"] * task.STEPS]
     assert [received.raw for received in provider.received] == [received.raw for received in direct]

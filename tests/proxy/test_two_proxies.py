@@ -82,7 +82,7 @@ async def post(url: str, messages: Sequence[Any], headers: Headers | None = None
 
 
 def events(served: Proxy) -> list[Any]:
-    return [event for live in served.sessions for event in live.session.events if event.happened]
+    return [event for live in served.conversations for event in live.session.events if event.happened]
 
 
 def check_prefixes(received: list[Received], moved: int) -> None:
@@ -110,7 +110,7 @@ async def test_one_conversation_through_both_in_turn(store: str, seconds: float)
             for number, history in enumerate(STEPS):
                 await post(second if number % 2 else first, history)
             made = [event for event in events(one) + events(two) if event.cause == "compressed"]
-            (here,), (there,) = one.sessions, two.sessions
+            (here,), (there,) = one.conversations, two.conversations
             await post(first, STEPS[-1])
             await post(second, STEPS[-1])
             assert here.session.size == there.session.size
@@ -196,7 +196,7 @@ async def test_two_runs_with_the_same_content_are_kept_apart_by_the_header() -> 
             for name in ("7", "8"):
                 for history in STEPS[:12]:
                     await post(url, history, [A, (RUN, name)])
-            assert len(served.sessions) == 2
-            assert len({live.id for live in served.sessions}) == 2
+            assert len(served.conversations) == 2
+            assert len({live.id for live in served.conversations}) == 2
     first, second = provider.received[:12], provider.received[12:]
     assert [request.raw for request in first] == [request.raw for request in second]

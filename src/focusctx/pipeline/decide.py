@@ -48,15 +48,20 @@ def passages_of(history: History) -> Numbers:
     }
 
 
-def decide(history: History, drafted: Drafted, pinned: Mapping[int, str], config: FocusConfig) -> Selection:
-    """Select what stays of a history that may have grown since the sketches were sampled: new spans stay."""
+def decide(
+    history: History, drafted: Drafted, pinned: Mapping[int, str], config: FocusConfig, *, reserve: int = 0
+) -> Selection:
+    """Select what stays of a history that may have grown since the sketches were sampled: new spans stay.
+
+    `reserve` tokens are left free below the target, for what is still to come.
+    """
     # The draft was told that the newest span stays, so it need not cite it: it stays even if newer ones have come.
     newest_seen = max(drafted.seen, default=0)
     stay = {**{span.index: NEWER for span in history.spans if span.index >= newest_seen}, **pinned}
     scores = score(drafted.sketches, drafted.seen)
     if drafted.survey is None:
         return select(history, scores, stay, config)
-    return select_parts(history, scores, stay, drafted.survey, config)
+    return select_parts(history, scores, stay, drafted.survey, config, reserve)
 
 
 def report(
@@ -68,6 +73,7 @@ def report(
     config: FocusConfig,
     started: float,
     warnings: Sequence[str] = (),
+    regrets: tuple[int, ...] = (),
 ) -> Result:
     """Return the result of an event: the messages to send, and the evidence."""
     scores = score(drafted.sketches, drafted.seen)
@@ -90,6 +96,7 @@ def report(
         usage=drafted.usage,
         latency=time.perf_counter() - started,
         target=target_tokens(config),
+        regrets=regrets,
         warnings=(*warnings, *_warnings(drafted, selection)),
         history=history,
         prompt=config.prompt,

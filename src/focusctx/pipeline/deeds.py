@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ..drafts.dataflow import Kind, facts_in, has_failed, kind_of
 from ..types import Call, History, Span, Unit
@@ -79,6 +79,26 @@ def required_units(history: History, outlines: Outlines, reads: Collection[str] 
             found |= _questions(span, outline)
         seen |= facts_in(join([span.thought, span.action, span.observation]))
     return found
+
+
+def repeated_lookups(spans: Sequence[Span], cut_at: Mapping[int, int], reads: Collection[str] = ()) -> dict[int, str]:
+    """Return the spans that repeated a look-up after its result had been cut, each with the reason.
+
+    `cut_at` holds the spans that were cut, with the newest span at that time. Of several repetitions the latest counts.
+    """
+    if not cut_at:
+        return {}
+    made: dict[str, int] = {}
+    found: dict[str, int] = {}
+    for span in spans:
+        for call in span.calls or _text_calls(span):
+            name = " ".join(call.text.split())
+            before = made.get(name)
+            if before is not None and span.index > cut_at.get(before, span.index) and is_reading(call, reads):
+                found[name] = span.index
+            else:
+                made[name] = span.index
+    return dict.fromkeys(sorted(found.values()), "looked up again after its result was cut")
 
 
 def is_reading(call: Call, reads: Collection[str] = ()) -> bool:

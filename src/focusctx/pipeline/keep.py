@@ -88,11 +88,11 @@ def select(history: History, scores: Scores, pinned: Mapping[int, str], config: 
 
 
 def select_parts(
-    history: History, scores: Scores, pinned: Mapping[int, str], seen: Survey, config: FocusConfig
+    history: History, scores: Scores, pinned: Mapping[int, str], seen: Survey, config: FocusConfig, reserve: int = 0
 ) -> Selection:
-    """Choose whole steps, excerpts and records within the target."""
+    """Choose whole steps, excerpts and records within the target, less a reserve."""
     plain = select(history, scores, pinned, config)
-    choice = _Choice(history, seen, pinned, config)
+    choice = _Choice(history, seen, pinned, config, reserve)
     choice.require(seen.required)
     choice.take(scores.cited, config.threshold)
     if config.defensive:
@@ -143,8 +143,11 @@ def _room(fixed: int, costs: Mapping[Unit, int], target: int | None, config: Foc
 class _Choice:
     """Units chosen one after the other, within the room that the target leaves."""
 
-    def __init__(self, history: History, seen: Survey, pinned: Mapping[int, str], config: FocusConfig) -> None:
-        self.target = target_tokens(config)
+    def __init__(
+        self, history: History, seen: Survey, pinned: Mapping[int, str], config: FocusConfig, reserve: int
+    ) -> None:
+        target = target_tokens(config)
+        self.target = None if target is None else max(target - reserve, 0)
         self.notes: dict[int, str] = {}
         self._history = history
         self._seen = seen

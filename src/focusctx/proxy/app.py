@@ -15,21 +15,20 @@ from ..errors import StoreError
 from ..session.events import SessionEvent
 from ..session.session import Session
 from ..session.stores import store_from
-from . import forward
 from .access import Access
-from .answer import NoAnswer
+from .answer import NoAnswer, pass_down, refusal
 from .client import Body, Client, Outgoing, Upload
 from .compression import USUAL_PATHS, Compression, Route, route_of
+from .conversations import Key, LiveConversation, LiveConversations, Step
 from .dashboard import add_dashboard
-from .headers import headers_up
-from .metrics import Metrics, Seen
-from .patience import TooSlow, note_request, read_held, read_on
-from .recalling import Recalling
-from .sessions import Key, Live, Sessions, Step
+from .guarded_store import GuardedStore
+from .headers import headers_up, is_websocket
+from .metrics import Metrics, Outcome
+from .recall.rounds import RecallRounds
+from .request import TooSlow, read_pieces, read_up_to
 from .settings import Settings
-from .store import Guarded
 from .upstream import Upstream, Upstreams
-from .websocket import is_websocket, relay
+from .websocket import relay
 
 if TYPE_CHECKING:
     from .tracing import Tracing
@@ -46,16 +45,16 @@ class Proxy:
     def __init__(self, focus: Focus, settings: Settings) -> None:
         self.settings = settings
         self.focus = focus
-        self.store = Guarded(store_from(settings.store_url))
-        self.sessions = Sessions(self._session)
-        self.metrics = Metrics(self.sessions, dry_run=settings.dry_run)
+        self.store = GuardedStore(store_from(settings.store_url))
+        self.conversations = LiveConversations(self._session)
+        self.metrics = Metrics(self.conversations, dry_run=settings.dry_run)
         self.access = Access(settings.token, settings.admin_token)
         self.watchers: set[asyncio.Event] = set()
-        """Events that live pages wait for; set whenever a session has advanced."""
+        """Events that live pages wait for; set after every step of a conversation."""
         self.stopping = False
         self._upstreams = Upstreams(settings.upstreams)
         self._compression = Compression(
-            self.sessions,
+            self.conversations,
             self._watch,
             limit=settings.body_limit,
             recall=settings.recall,
@@ -65,7 +64,7 @@ class Proxy:
         self._tracing = _tracing(settings) if settings.otel else None
 
     def app(self) -> web.Application:
-        app = web.Application(client_max_size=0, middlewares=[note_request])  # `_body` decides what is held in memory
+        app = web.Application(client_max_size=0)  # `_body` decides what is held in memory
         app.cleanup_ctx.append(self._run)
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
@@ -79,7 +78,7 @@ class Proxy:
         async with self._client:
             yield
         self._compression.close()
-        await self.sessions.close()
+        await self.conversations.close()
         await asyncio.to_thread(self.store.close)
         if self._tracing is not None:
             await asyncio.to_thread(self._tracing.close)
@@ -95,8 +94,8 @@ class Proxy:
             frozen=True,
         )
 
-    def _watch(self, live: Live, step: Step, events: list[SessionEvent]) -> None:
-        net = live.earned()
+    def _watch(self, live: LiveConversation, step: Step, events: list[SessionEvent]) -> None:
+        net = live.newly_saved()
         self.metrics.stepped(step, events, net)
         if self._tracing is not None:
             self._tracing.stepped(live, step, events, net)
@@ -107,55 +106,57 @@ class Proxy:
 
     async def _forward(self, request: web.Request) -> web.StreamResponse:
         if not request.raw_path.startswith("/"):  # CONNECT, or an absolute URL
-            return forward.refusal(400, "this is no forward proxy: set your agent's base URL instead")
+            return refusal(400, "this is not a forward proxy: set your agent's base URL to its address instead")
         if request.method == "GET" and request.raw_path == "/" and not is_websocket(request):
             return web.Response(status=302, headers={"Location": "/ui"})
         chosen = self._upstreams.choose(request.raw_path, request.headers)
         if isinstance(chosen, str):
-            return forward.refusal(404, chosen)
+            return refusal(404, chosen)
         upstream, path = chosen
-        if refusal := await self.access.refuses_call(request, upstream):
-            return forward.refusal(*refusal)
+        if refused := await self.access.refuses_call(request, upstream):
+            return refusal(*refused)
         if request.method == "OPTIONS" and "access-control-request-method" in request.headers:
-            return forward.refusal(403, "requests from web pages are not accepted")
-        seen = self.metrics.begin()
+            return refusal(403, "requests from web pages are not accepted")
+        outcome = self.metrics.begin()
         try:
-            with self._tracing.request(upstream, seen) if self._tracing else nullcontext() as seen.watch:
+            with self._tracing.request(upstream, outcome) if self._tracing else nullcontext() as outcome.watch:
                 try:
-                    response = await self._answer(request, upstream, path, seen)
+                    response = await self._answer(request, upstream, path, outcome)
                 except NoAnswer as error:
-                    response = forward.refusal(error.status, f"{upstream.name} did not answer: {error}")
+                    response = refusal(error.status, f"{upstream.name} did not answer: {error}")
                 except TooSlow as error:
-                    response = forward.refusal(408, str(error))
+                    response = refusal(408, str(error))
                     response.force_close()
                 except ConnectionResetError:  # the agent disconnected while its answer was written
-                    response = forward.refusal(499, "client disconnected")
-                seen.status = response.status
+                    response = refusal(499, "client disconnected")
+                outcome.status = response.status
                 return response
         finally:
-            self.metrics.end(upstream.name, seen)
+            self.metrics.end(upstream.name, outcome)
 
-    async def _answer(self, request: web.Request, upstream: Upstream, path: str, seen: Seen) -> web.StreamResponse:
+    async def _answer(
+        self, request: web.Request, upstream: Upstream, path: str, outcome: Outcome
+    ) -> web.StreamResponse:
         headers = headers_up(request.headers, upstream)
         outgoing = Outgoing(upstream, request.method, path, headers)
         if is_websocket(request):
             if self.settings.refuse_websockets:
-                return forward.refusal(426, "no WebSockets here: what goes through them cannot be compressed")
+                return refusal(426, "WebSockets are refused, since they cannot be compressed: use HTTP instead")
             return await relay(request, self._client, outgoing)
         route = route_of(request.method, path.partition("?")[0])
         body = await self._body(request, route)
         if route is not None and isinstance(body, bytes):
-            shrunk = await self._compression.shrink(route, upstream.name, request.headers, body)
-            if shrunk is not None:
+            compressed = await self._compression.compress(route, upstream.name, request.headers, body)
+            if compressed is not None:
                 headers.popall("content-encoding", None)
-                body = shrunk.body
-                if shrunk.offered is not None:
-                    recalling = Recalling(self._client, outgoing, *shrunk.offered)
-                    response = await recalling.answer(request, body, seen.watch)
-                    self._compression.heed(recalling.turn.alias)
+                body = compressed.body
+                if compressed.offered is not None:
+                    rounds = RecallRounds(self._client, outgoing, *compressed.offered)
+                    response = await rounds.answer(request, body, outcome.watch)
+                    self._compression.add_alias(rounds.turn.alias)
                     return response
         async with self._client.ask(outgoing, body) as answer:
-            return await forward.pass_down(request, answer, seen.watch)
+            return await pass_down(request, answer, outcome.watch)
 
     async def _body(self, request: web.Request, route: Route | None) -> Body:
         """Read histories, up to the limit, and short bodies whole. Everything else is forwarded as it arrives."""
@@ -165,11 +166,11 @@ class Proxy:
         length = request.content_length
         content = request.content
         if (route is None and length is None) or (length or 0) > limit:
-            return Upload(read_on(content), length)
+            return Upload(read_pieces(content), length)
         if length is not None and content.is_eof():
             return content.read_nowait()
-        body, is_whole = await read_held(content, limit)
-        return body if is_whole else Upload(read_on(content, body), length)
+        body, is_whole = await read_up_to(content, limit)
+        return body if is_whole else Upload(read_pieces(content, body), length)
 
     async def _healthz(self, _request: web.Request) -> web.Response:
         return web.json_response({"status": "ok"})
@@ -186,8 +187,8 @@ class Proxy:
         return web.json_response({"status": "ok", "store": "ok"})
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        if refusal := await self.access.refuses_admin(request):
-            return forward.refusal(*refusal)
+        if refused := await self.access.refuses_admin(request):
+            return refusal(*refused)
         return web.Response(body=self.metrics.text(), headers={"content-type": self.metrics.content_type})
 
 
@@ -197,7 +198,7 @@ def _tracing(settings: Settings) -> Tracing:
     return Tracing(dry_run=settings.dry_run)
 
 
-def note_event(live: Live, event: SessionEvent, settings: Settings) -> None:
+def note_event(live: LiveConversation, event: SessionEvent, settings: Settings) -> None:
     """Log an event in one line. Text of the agent and its tools is left out unless `log_text` is set."""
     if event.result is not None and event.result.failure is not None:
         return  # the failure was logged where it happened

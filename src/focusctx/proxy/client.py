@@ -7,14 +7,14 @@ repeats GET, HEAD, OPTIONS, PUT and DELETE once if the connection was lost befor
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
 import socket
 import ssl
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, closing
-from hashlib import blake2b
 from io import BytesIO
 from typing import Any, NamedTuple, TypeAlias
 
@@ -25,10 +25,11 @@ from yarl import URL
 
 from ..egress import proxy_for
 from .answer import Answer, NoAnswer
-from .caller import CREDENTIALS
-from .outages import Outages
-from .patience import TooSlow
+from .headers import caller_of
+from .request import TooSlow
 from .upstream import Upstream
+
+_log = logging.getLogger("focusctx.proxy")
 
 _KEEP_IDLE = 4.0
 """Seconds that an idle connection is kept. Some servers (uvicorn, Node) close theirs after five. A request sent while
@@ -42,6 +43,8 @@ _LARGE = 1 << 20
 """Bytes above which aiohttp wants a body in pieces."""
 _NOT_ADDED = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 """Headers that aiohttp would add to requests that lack them."""
+_LOG_INTERVAL = 60.0
+"""Seconds between two log lines about the same provider."""
 _HANDSHAKE = re.compile(r"sec-websocket-(key|version|extensions|protocol|accept)", re.IGNORECASE)
 
 
@@ -177,7 +180,7 @@ class Client:
     @asynccontextmanager
     async def _pool_for(self, outgoing: Outgoing) -> AsyncIterator[Pool]:
         """Yield the caller's pool for one request, and log the request if it fails."""
-        caller = _caller(outgoing.headers)
+        caller = caller_of(outgoing.headers)
         pool = self._pools.get(caller)
         is_new = pool is None
         if pool is None:
@@ -227,13 +230,31 @@ class Client:
             raise _no_answer(error) from error
 
 
+class Outages:
+    """Logs failing providers without flooding the log: a line at the first failure, then one per interval."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._logged: dict[str, float] = {}
+        """Time of the last line about each provider."""
+        self._unlogged: dict[str, int] = {}
+        """Failures of each provider since that line."""
+
+    def failed(self, provider: str, why: str) -> None:
+        """Record a failed request; `why` contains no URL and no key."""
+        now = self._clock()
+        logged = self._logged.get(provider)
+        if logged is not None and now - logged < _LOG_INTERVAL:
+            self._unlogged[provider] = self._unlogged.get(provider, 0) + 1
+            return
+        self._logged[provider] = now
+        more = self._unlogged.pop(provider, 0)
+        since = f" ({more:,} more failed since the last line about it)" if more else ""
+        _log.warning("%s: %s%s", provider, why, since)
+
+
 class _UpgradeRefused(Exception):
     """The provider answered a WebSocket handshake with another status than 101."""
-
-
-def _caller(headers: CIMultiDict[str]) -> bytes:
-    credentials = "\0".join([headers.get(name, "") for name in CREDENTIALS])
-    return blake2b(credentials.encode("utf-8", "surrogateescape"), digest_size=16).digest()
 
 
 async def _notice_closed_connections() -> None:

@@ -1,43 +1,47 @@
-"""A request on its way up: its history, if it has one, goes through the session of its conversation.
+"""Compress a request: its history, if it has one, goes through the session of its conversation.
 
-Whatever goes wrong here, the request goes up as it came.
+If anything goes wrong here, the request is forwarded unchanged.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from ..errors import FocusError, MessageError
 from ..once import Once
 from ..session.events import SessionEvent
-from ..session.session import OnThread
-from ..wire.held import HELD_BY, is_held
-from .body import Fields, Reading, read, spell, write_fields, write_list
-from .caller import run_of, tenant_of
-from .encoding import unpack
-from .growing import Bodies, Body, read_body
-from .last import MUCH
-from .limits import Work, unpacked_limit
-from .recall.request import offer
-from .sessions import Key, Live, Sessions, Step, root_of
+from ..wire.held import HELD_BY
+from .conversations import Key, LiveConversation, LiveConversations, Step
+from .encoding import unpack, unpacked_limit
+from .headers import run_of, tenant_of
+from .recall.tool import offer
+from .request import LARGE, Fields, Request, decode, encode, read_request, root_of, write_fields, write_list
 
 _log = logging.getLogger("focusctx.proxy")
 
 _ALIASES = 1000
-"""Ids of answers that are remembered."""
+"""Most ids of answers that are remembered."""
+_HUGE = 8 * LARGE
+"""Bytes that take a second to parse: such work has a separate thread, so that nothing smaller waits for it."""
+_WAIT = 30.0
+"""Seconds that a request waits for a thread. After that it is forwarded unread."""
+
+T = TypeVar("T")
 
 
 class Route(NamedTuple):
-    """Where a history stands in a request."""
+    """The format of a request, and the field that holds its history."""
 
     format: str
     field: str
     counts: bool = False
-    """Whether the request only asks how many tokens it has."""
+    """True if the request only asks for its number of tokens."""
 
 
 _ROUTES = {
@@ -55,157 +59,168 @@ def route_of(method: str, path: str) -> Route | None:
     return next((route for end, route in _ROUTES.items() if path.endswith(end)), None)
 
 
-class Shrunk(NamedTuple):
+class Compressed(NamedTuple):
     """A request as it goes up."""
 
     body: bytes
-    offered: tuple[Live, Fields] | None = None
-    """Where the model was offered the recall tool: whose steps it recalls, and what the request is made of."""
+    offered: tuple[LiveConversation, Fields] | None = None
+    """If the model was offered the recall tool: the conversation whose spans it recalls, and the request's fields."""
 
 
 class Compression:
-    """`watch` is told of every step, with what happened in it."""
+    """Compresses requests. `watch` is called after every step, with the events that happened in it."""
 
     def __init__(
         self,
-        sessions: Sessions,
-        watch: Callable[[Live, Step, list[SessionEvent]], None],
+        conversations: LiveConversations,
+        watch: Callable[[LiveConversation, Step, list[SessionEvent]], None],
         *,
         limit: int,
         recall: bool,
         dry_run: bool,
     ) -> None:
-        self._sessions = sessions
+        self._conversations = conversations
         self._watch = watch
         self._once = Once(_log)
         self._limit = limit
         self._recall = recall and not dry_run
         self._dry_run = dry_run
         self._aliases: dict[str, str] = {}
-        self._bodies = Bodies()
-        self._work = Work()
+        self._threads = WorkerThreads()
 
     def close(self) -> None:
-        self._work.close()
+        self._threads.close()
 
-    async def shrink(self, route: Route, upstream: str, headers: Mapping[str, str], body: bytes) -> Shrunk | None:
-        """The request to send instead; None for the one that came."""
+    async def compress(self, route: Route, upstream: str, headers: Mapping[str, str], body: bytes) -> Compressed | None:
+        """Return the request to send instead; None to send the original."""
         started = time.perf_counter()
         try:
             plain = await self._unpacked(body, headers.get("content-encoding"))
             tenant = tenant_of(headers, upstream)
-            found = await self._read(plain, route.field, tenant) if plain else None
-            if found is None:
+            request = await self._read(plain, route.field, tenant) if plain else None
+            if request is None:
                 return None
-            if not isinstance(found, Body) or not found.spelled or _is_elsewhere(found.fields):
-                return self._renamed(found)
-            key = Key(tenant, upstream, route.format, _model(found.fields), run_of(headers))
-            root = await self._work.run(len(body), partial(root_of, found.spelled))
+            if not request.messages or _is_held_by_provider(request.fields):
+                return self._renamed(request)
+            key = Key(tenant, upstream, route.format, _model(request.fields), run_of(headers))
+            root = await self._threads.run(len(body), partial(root_of, request.messages))
             if route.counts:
-                return await self._count(key, root, route, found)
-            live = self._sessions.open(key, root, found.spelled)
-            return self._put_together(live, route, found, await self._view(live, route, found.spelled, started))
+                return await self._for_count(key, root, request, request.messages)
+            live = self._conversations.open(key, root, request)
+            await self._step(live, request.messages, started)
+            return self._rebuilt(live, request, request.messages)
         except MessageError as error:
-            self._once.warning(f"request passed on as it came: {error}")
+            self._once.warning(f"request forwarded unchanged: {error}")
         except FocusError as error:
-            _log.warning("request passed on as it came: %s", error)
+            _log.warning("request forwarded unchanged: %s", error)
         except Exception:
-            _log.exception("request passed on as it came")
+            _log.exception("request forwarded unchanged, because of an error in focusctx: please report it")
         return None
 
-    async def _unpacked(self, body: bytes, encoding: str | None) -> bytes | None:
-        if not encoding:
-            return body
-        limit = unpacked_limit(len(body), self._limit)
-        return await self._work.run(limit, partial(unpack, body, encoding, limit))
-
-    async def _read(self, body: bytes, field: str, tenant: str) -> Body | Fields | None:
-        """Read the request by the tenant's last one. Only reading is done on a thread: `Bodies` is not for several."""
-        last = self._bodies.take(body, field, tenant)
-        more = len(body) - len(last.start) if last else len(body)
-        found = await self._work.run(more, partial(read_body, body, field, last))
-        self._bodies.remember(body, found, tenant)
-        return found
-
-    def _thread_for(self, reading: Reading) -> OnThread | None:
-        """A thread to read and count many new messages on; None where there are few."""
-        return partial(self._work.on_thread, reading.new) if reading.new > MUCH else None
-
-    def heed(self, alias: tuple[str, str] | None) -> None:
-        """An answer's id as the agent knows it, and as the provider does."""
+    def add_alias(self, alias: tuple[str, str] | None) -> None:
+        """Remember an answer's id as the agent knows it, with the one that the provider knows."""
         if alias is not None:
             self._aliases[alias[0]] = alias[1]
             while len(self._aliases) > _ALIASES:
                 del self._aliases[next(iter(self._aliases))]
 
-    async def _view(self, live: Live, route: Route, spelled: list[bytes], started: float) -> list[bytes] | None:
-        """The messages to send instead; None for all of them."""
-        last = live.last
-        if last.goes_on(spelled):
-            self._sessions.make_room(live)
-            self._note(live, Step(time.time(), *last.tokens, time.perf_counter() - started, exact=False))
-        else:
-            with live.using():
-                reading = last.begin(spelled)
-                self._sessions.make_room(live)
-                view = await live.session._aview(
-                    reading.messages,
-                    format=route.format,
-                    id=live.key.id,
-                    after=last.unseen,
-                    continues=live.conversation,
-                    name=live.id,
-                    on_thread=self._thread_for(reading),
-                )
-                last.end(reading, view)
-            self._note(live, Step(time.time(), *view.conversation.size, time.perf_counter() - started))
-        return None if self._dry_run else last.view
+    async def _unpacked(self, body: bytes, encoding: str | None) -> bytes | None:
+        if not encoding:
+            return body
+        limit = unpacked_limit(len(body), self._limit)
+        return await self._threads.run(limit, partial(unpack, body, encoding, limit))
 
-    def _note(self, live: Live, step: Step) -> None:
+    async def _read(self, body: bytes, field: str, tenant: str) -> Request | None:
+        earlier = self._conversations.earlier(body, field, tenant)
+        new = len(body) - len(earlier.start) if earlier else len(body)
+        return await self._threads.run(new, partial(read_request, body, field, earlier))
+
+    async def _step(self, live: LiveConversation, messages: list[bytes], started: float) -> None:
+        """Bring the conversation up to date with a request, and report the step."""
+        is_looked_at = not live.append(messages)
+        if is_looked_at:
+            await live.look(messages, self._threads.on_thread)
+        step = Step(time.time(), *live.tokens, time.perf_counter() - started, exact=is_looked_at)
         live.steps.append(step)
-        self._watch(live, step, live.news())
+        self._watch(live, step, live.new_events())
 
-    def _put_together(self, live: Live, route: Route, found: Body, kept: list[bytes] | None) -> Shrunk | None:
-        offered = offer(found.fields, route.format) if self._recall else None
+    def _rebuilt(self, live: LiveConversation, request: Request, messages: list[bytes]) -> Compressed | None:
+        kept = None if self._dry_run else live.sent
+        offered = offer(request.fields, live.key.format) if self._recall else None
         if offered is not None:
-            history = write_list(found.spelled if kept is None else kept)
-            fields = {**found.fields, **offered, route.field: history}
-            return Shrunk(write_fields(fields), (live, fields))
-        return None if kept is None else Shrunk(found.holding(kept))
+            history = write_list(messages if kept is None else kept)
+            fields = {**request.fields, **offered, request.field: history}
+            return Compressed(write_fields(fields), (live, fields))
+        return None if kept is None else Compressed(request.with_messages(kept))
 
-    def _renamed(self, found: Body | Fields) -> Shrunk | None:
-        """A request that goes on from an answer which the agent knows under another name than the provider."""
-        shown = read((found.fields if isinstance(found, Body) else found).get("previous_response_id"))
+    def _renamed(self, request: Request) -> Compressed | None:
+        """Return a request that continues from an answer with the id by which the provider knows that answer."""
+        shown = decode(request.fields.get("previous_response_id"))
         if not isinstance(shown, str) or shown not in self._aliases:
             return None
-        named = {"previous_response_id": spell(self._aliases[shown])}
-        return Shrunk(found.holding(found.spelled, named) if isinstance(found, Body) else write_fields(found | named))
+        return Compressed(request.with_fields({"previous_response_id": encode(self._aliases[shown])}))
 
-    async def _count(self, key: Key, root: str, route: Route, found: Body) -> Shrunk | None:
-        """How many tokens would go up, for a conversation that is known."""
-        live = self._sessions.find(key, root, found.spelled)
-        if live is None or not live.last.was_looked_at or self._dry_run:
+    async def _for_count(self, key: Key, root: str, request: Request, messages: list[bytes]) -> Compressed | None:
+        """Return the request to count the tokens that would go up, if its conversation is known."""
+        live = self._conversations.find(key, root, messages)
+        if live is None or not live.was_looked_at or self._dry_run:
             return None
-        with live.using():
-            reading = live.last.begin(found.spelled)  # read by the session as its last one, and nobody made that call
-            view = await live.session._apeek(
-                reading.messages,
-                format=route.format,
-                id=key.id,
-                continues=live.conversation,
-                name=live.id,
-                on_thread=self._thread_for(reading),
-            )
-            live.last.conversation = view.conversation
-        kept = reading.spell(view)
-        return None if kept is None else Shrunk(found.holding(kept))
+        kept = await live.peek(messages, self._threads.on_thread)
+        return None if kept is None else Compressed(request.with_messages(kept))
 
 
-def _is_elsewhere(fields: Fields) -> bool:
-    """True if the provider holds the history."""
-    return is_held({field: read(fields.get(field)) for field in HELD_BY})
+def _is_held_by_provider(fields: Fields) -> bool:
+    """True if the request carries new messages only, and the provider has the rest."""
+    return any(decode(fields.get(field)) for field in HELD_BY)
 
 
 def _model(fields: Fields) -> str:
-    model = read(fields.get("model"))
+    model = decode(fields.get("model"))
     return model if isinstance(model, str) else ""
+
+
+class Busy(FocusError):
+    """No thread was free for a large request."""
+
+    def __init__(self) -> None:
+        super().__init__(f"too many large requests at once: no thread was free within {_WAIT:.0f} s")
+
+
+class WorkerThreads:
+    """Threads for work that would block the event loop; few enough to leave the loop its share of the processor."""
+
+    def __init__(self) -> None:
+        self._usual = ThreadPoolExecutor(4, "focusctx large")
+        self._huge = ThreadPoolExecutor(1, "focusctx huge")
+
+    async def run(self, size: int, function: Callable[[], T]) -> T:
+        """Call the function, which has `size` bytes to process: directly, or on a thread if that takes long."""
+        return await self.on_thread(size, function) if size > LARGE else function()
+
+    async def on_thread(self, size: int, function: Callable[[], T]) -> T:
+        """Call the function on a thread.
+
+        If the caller is cancelled, wait for the function first: it may be changing data that the caller has locked.
+        """
+        work = (self._huge if size > _HUGE else self._usual).submit(function)
+        try:
+            return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(work)), _WAIT)
+        except TimeoutError:
+            if work.cancel():
+                raise Busy from None
+            return await asyncio.shield(asyncio.wrap_future(work))
+        finally:
+            if not work.cancel():
+                await _ended(work)
+
+    def close(self) -> None:
+        for threads in (self._usual, self._huge):
+            threads.shutdown(wait=False, cancel_futures=True)
+
+
+async def _ended(work: Future[T]) -> None:
+    while not work.done():
+        try:
+            await asyncio.wait([asyncio.wrap_future(work)])
+        except asyncio.CancelledError:
+            continue  # the caller is already being cancelled

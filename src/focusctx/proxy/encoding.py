@@ -11,10 +11,21 @@ from collections.abc import Callable
 
 import brotli
 
+from .request import LARGE
+
 if sys.version_info >= (3, 14):
     from compression import zstd
 else:
     from backports import zstd
+
+
+_RATIO = 100
+"""Largest factor by which a body may grow when it is unpacked; text rarely reaches a tenth of it."""
+
+
+def unpacked_limit(packed: int, limit: int) -> int:
+    """Return how many bytes a compressed body of `packed` bytes may unpack to."""
+    return min(limit, max(_RATIO * packed, LARGE))
 
 
 def unpack(body: bytes, encoding: str, limit: int) -> bytes | None:

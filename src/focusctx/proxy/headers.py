@@ -1,18 +1,27 @@
-"""Select the headers to forward with a request and its answer: those meant for the two ends."""
+"""Headers: who is calling, what a request asks for, and which headers are forwarded with it and its answer.
+
+Only a hash of the caller's key is ever kept.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from hashlib import blake2b
 
+from aiohttp import web
 from multidict import CIMultiDict, CIMultiDictProxy, MultiMapping
 
 from .access import COOKIE
 from .access import HEADER as TOKEN
-from .answer import Answer
-from .caller import CREDENTIALS, SESSION
 from .upstream import HEADER as UPSTREAM
 from .upstream import Upstream
 
+SESSION = "x-focusctx-session"
+_SESSIONS = (SESSION, "x-claude-code-session-id")
+"""Headers that name the run of a request: ours first, then those of agents."""
+CREDENTIALS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
+"""Headers that tell a provider who is calling."""
 _BETWEEN_NEIGHBOURS = (
     *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te"),
     *("trailer", "transfer-encoding", "content-length", "upgrade", "host", "expect"),
@@ -35,6 +44,43 @@ _HARMLESS = re.compile(
 """Content types that a browser never runs as a page. Without a type it guesses, and of several it takes the last."""
 
 
+def tenant_of(headers: Mapping[str, str], upstream: str) -> str:
+    """Return the scope of a caller's decisions, which callers with another key cannot see."""
+    return _hash(upstream, *(headers.get(name, "") for name in CREDENTIALS)).hex()
+
+
+def caller_of(headers: Mapping[str, str]) -> bytes:
+    """Return a hash of the credentials in a request's headers."""
+    return _hash(*(headers.get(name, "") for name in CREDENTIALS))
+
+
+def _hash(*texts: str) -> bytes:
+    return blake2b("\0".join(texts).encode("utf-8", "surrogateescape"), digest_size=16).digest()
+
+
+def run_of(headers: Mapping[str, str]) -> str | None:
+    """Return the caller's name for the run, if a header gives one. Runs with other names share no conversation."""
+    return next((headers[name] for name in _SESSIONS if headers.get(name)), None)
+
+
+def is_websocket(request: web.BaseRequest) -> bool:
+    """True if a request asks for a WebSocket."""
+    return (
+        request.method == "GET"
+        and "websocket" in _tokens(request, "upgrade")
+        and "upgrade" in _tokens(request, "connection")
+    )
+
+
+def split_list(value: str) -> list[str]:
+    """Return the elements of a header that is a comma-separated list."""
+    return [name.strip() for name in value.split(",") if name.strip()]
+
+
+def _tokens(request: web.BaseRequest, header: str) -> set[str]:
+    return {name.lower() for value in request.headers.getall(header, ()) for name in split_list(value)}
+
+
 def headers_up(headers: CIMultiDictProxy[str], upstream: Upstream) -> CIMultiDict[str]:
     """Return the caller's headers without those meant only for the proxy, and with the proxy's key if it holds one."""
     kept = _end_to_end(headers)
@@ -45,10 +91,10 @@ def headers_up(headers: CIMultiDictProxy[str], upstream: Upstream) -> CIMultiDic
     return kept
 
 
-def headers_down(answer: Answer) -> CIMultiDict[str]:
+def headers_down(headers: MultiMapping[str]) -> CIMultiDict[str]:
     """Return the provider's headers, without those that let web pages read the answer. An answer that a browser would
     show as a page is sandboxed, since it would have the same origin as the dashboard."""
-    kept = _end_to_end(answer.headers)
+    kept = _end_to_end(headers)
     for name in _FOR_PAGES:
         kept.popall(name, None)
     if not _HARMLESS.fullmatch(", ".join(kept.getall("content-type", ()))):

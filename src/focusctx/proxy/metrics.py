@@ -16,13 +16,13 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from ..session.events import SessionEvent
-from .sessions import Sessions, Step
+from .conversations import LiveConversations, Step
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 
 @dataclass(slots=True)
-class Seen:
+class Outcome:
     """Outcome of a request. The status is 499 until there is an answer, for callers that disconnect before."""
 
     status: int = 499
@@ -35,8 +35,8 @@ class Metrics:
 
     content_type = CONTENT_TYPE_LATEST
 
-    def __init__(self, sessions: Sessions, *, dry_run: bool = False) -> None:
-        self._sessions = sessions
+    def __init__(self, conversations: LiveConversations, *, dry_run: bool = False) -> None:
+        self._conversations = conversations
         self._dry_run = dry_run
         self._registry = CollectorRegistry()
         self._registry.register(self)
@@ -47,14 +47,14 @@ class Metrics:
         self._money = self._seconds = 0.0
         self._added = [0] * (len(_SECONDS) + 1)
 
-    def begin(self) -> Seen:
+    def begin(self) -> Outcome:
         """Count a new request as open."""
         self._open += 1
-        return Seen()
+        return Outcome()
 
-    def end(self, upstream: str, seen: Seen) -> None:
+    def end(self, upstream: str, outcome: Outcome) -> None:
         self._open -= 1
-        self._requests[upstream, seen.status] += 1
+        self._requests[upstream, outcome.status] += 1
 
     def stepped(self, step: Step, events: list[SessionEvent], net: float | None) -> None:
         self._added[bisect_left(_SECONDS, step.added)] += 1
@@ -89,7 +89,7 @@ class Metrics:
         limits = [*map(str, map(float, _SECONDS)), "+Inf"]
         buckets = list(zip(limits, accumulate(self._added), strict=True))
         yield HistogramMetricFamily("focusctx_added_seconds", what, buckets, self._seconds)
-        yield GaugeMetricFamily("focusctx_sessions", "Conversations in memory", len(self._sessions))
+        yield GaugeMetricFamily("focusctx_sessions", "Conversations in memory", len(self._conversations))
 
     def _savings(self) -> Iterator[Metric]:
         """Yield the savings. In a dry run they have other names, since nothing was really saved."""

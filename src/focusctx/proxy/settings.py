@@ -60,16 +60,18 @@ class Settings:
             )
         for name, token in (("access", self.token), ("admin", self.admin_token)):
             if token is not None and len(token) < 16:
-                raise ConfigError(f"the {name} token is shorter than 16 characters")
+                raise ConfigError(f"the {name} token is shorter than 16 characters: use a longer one")
         if self.token is not None and self.token == self.admin_token:
-            raise ConfigError("the admin token is the access token: with it every caller could open the dashboard")
+            raise ConfigError(
+                "the admin token is the access token, so every caller could open the dashboard: choose another"
+            )
         if not 0 <= self.port < 65536:
             raise ConfigError(f"port must be between 0 and 65535, got {self.port}")
         for name in ("body_limit", "grace"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must be 0 or more, got {getattr(self, name)!r}")
         if loop := next((upstream.name for upstream in self.upstreams if self.is_own(upstream.url)), None):
-            raise ConfigError(f"upstream {loop} is this proxy itself: its requests would never leave")
+            raise ConfigError(f"upstream {loop} is this proxy itself: set the URL of a provider, or another port")
 
     def is_own(self, url: str) -> bool:
         """True if requests to this URL would reach this proxy."""
@@ -157,7 +159,7 @@ def address(text: str) -> tuple[str, int]:
         return "127.0.0.1", int(text)
     parts = _ADDRESS.fullmatch(text)
     if not parts or not text:
-        raise ConfigError(f"{text!r} is no address: HOST:PORT, IPv6 in brackets")
+        raise ConfigError(f"{text!r} is not an address: write HOST:PORT, with IPv6 in brackets")
     return parts["six"] or parts["host"] or "127.0.0.1", int(parts["port"] or PORT)
 
 
@@ -186,7 +188,7 @@ def _secret(text: str) -> str:
     """Read a secret from the environment (`env:NAME`); it does not belong in a file that gets copied around."""
     kind, _, name = text.partition(":")
     if kind != "env":
-        raise ConfigError("a secret is given as env:NAME, the environment variable that holds it")
+        raise ConfigError("a secret must be given as env:NAME, the environment variable that holds it")
     if not (value := os.environ.get(name)):
         raise ConfigError(f"the environment variable {name} is not set")
     return value

@@ -13,8 +13,8 @@ from contextvars import ContextVar
 
 from ..errors import MissingExtraError
 from ..session.events import SessionEvent
-from .metrics import Seen
-from .sessions import Live, Step
+from .conversations import LiveConversation, Step
+from .metrics import Outcome
 from .upstream import Upstream
 
 try:
@@ -74,7 +74,7 @@ class Tracing:
         self._added = meter.create_histogram("focusctx.added", "s")
 
     @contextmanager
-    def request(self, upstream: Upstream, seen: Seen) -> Iterator[Tail]:
+    def request(self, upstream: Upstream, outcome: Outcome) -> Iterator[Tail]:
         """Trace one request. Details that become known while it runs are added to the current span."""
         names = {
             "gen_ai.operation.name": "chat",
@@ -89,17 +89,17 @@ class Tracing:
                 yield tail
             finally:
                 _names.reset(token)
-                if seen.status >= 400:
-                    names["error.type"] = str(seen.status)
-                    span.set_attribute("error.type", str(seen.status))
+                if outcome.status >= 400:
+                    names["error.type"] = str(outcome.status)
+                    span.set_attribute("error.type", str(outcome.status))
                     span.set_status(trace.StatusCode.ERROR)
-                span.set_attribute("http.response.status_code", seen.status)
+                span.set_attribute("http.response.status_code", outcome.status)
                 for kind, tokens in tail.usage().items():
                     span.set_attribute(f"gen_ai.usage.{kind}_tokens", tokens)
                     self._usage.record(tokens, {**names, "gen_ai.token.type": kind})
                 self._duration.record(time.perf_counter() - started, names)
 
-    def stepped(self, live: Live, step: Step, events: list[SessionEvent], net: float | None) -> None:
+    def stepped(self, live: LiveConversation, step: Step, events: list[SessionEvent], net: float | None) -> None:
         """Record what compression did to the request of the current span."""
         span = trace.get_current_span()
         span.set_attributes(

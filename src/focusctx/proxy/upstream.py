@@ -46,10 +46,12 @@ class Upstream:
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name) or self.name in _OURS:
             raise ConfigError(
-                f"{self.name!r} is no name for an upstream: letters, digits, '.', '_' and '-', not {', '.join(_OURS)}"
+                f"invalid upstream name {self.name!r}: use letters, digits, '.', '_' and '-'; not {', '.join(_OURS)}"
             )
         if not _is_address(self.url):
-            raise ConfigError(f"upstream {self.name}: its URL is no http(s) address of the form https://HOST[:PORT]")
+            raise ConfigError(
+                f"upstream {self.name}: its URL must have the form https://HOST[:PORT] or http://HOST[:PORT]"
+            )
         if self.key is not None and not (self.key.isascii() and self.key.isprintable()):
             raise ConfigError(f"upstream {self.name}: its key has a line end, or a character that no header can hold")
 
@@ -69,7 +71,7 @@ class Upstream:
         name, given, url = text.partition("=")
         url = (url if given else _KNOWN.get(name, "")).rstrip("/")
         if not url:
-            raise ConfigError(f"{text!r} names no upstream: {_FORMS}")
+            raise ConfigError(f"unknown upstream {text!r}: {_FORMS}")
         anthropic = bool(given) or name not in _OPENAI_ONLY
         version = _VERSION.search(url)
         if version is None:
@@ -82,11 +84,11 @@ class Upstreams:
 
     def __init__(self, upstreams: Sequence[Upstream]) -> None:
         if not upstreams:
-            raise ConfigError(f"no upstream: {_FORMS}")
+            raise ConfigError(f"at least one upstream is needed: {_FORMS}")
         self._first = upstreams[0]
         self._named = {upstream.name: upstream for upstream in upstreams}
         if len(self._named) < len(upstreams):
-            raise ConfigError("two upstreams have the same name")
+            raise ConfigError("two upstreams have the same name: rename one")
         able = (upstream for upstream in upstreams if upstream.anthropic)
         self._for_anthropic = self._named.get("anthropic") or next(able, None)
 
@@ -94,7 +96,11 @@ class Upstreams:
         """Return the upstream and the path without its prefix, or the reason why there is none."""
         if name := headers.get(HEADER):
             upstream = self._named.get(name)
-            return "no upstream of that name is configured" if upstream is None else _asked_for(upstream, path, headers)
+            return (
+                f"unknown upstream in the header {HEADER}: add it with --upstream"
+                if upstream is None
+                else _asked_for(upstream, path, headers)
+            )
         first, slash, rest = path[1:].partition("/")
         if slash and first in self._named:
             return _asked_for(self._named[first], f"/{rest}", headers)
@@ -121,7 +127,7 @@ def base_urls(upstreams: Sequence[Upstream]) -> dict[str, str]:
 def _asked_for(upstream: Upstream, path: str, headers: Mapping[str, str]) -> tuple[Upstream, str] | str:
     """Return the upstream that a request names, or a refusal if it is known not to understand the request."""
     if not upstream.anthropic and _is_ours(path) and _is_anthropic(path, headers):
-        return f"{upstream.name} answers no Anthropic requests: send them to another upstream"
+        return f"{upstream.name} does not answer Anthropic requests: send them to another upstream"
     return upstream, path
 
 

@@ -7,10 +7,9 @@ from typing import NamedTuple, TypeAlias
 
 from aiohttp import ClientWebSocketResponse, WSMsgType, web
 
-from .answer import Answer
+from .answer import Answer, pass_down, refusal
 from .client import Client, Outgoing
-from .forward import pass_down, refusal
-from .headers import headers_down
+from .headers import headers_down, split_list
 
 _PASSED_ON = (WSMsgType.TEXT, WSMsgType.BINARY, WSMsgType.PING, WSMsgType.PONG)
 _NORMAL_CLOSE = 1000
@@ -25,19 +24,11 @@ class Close(NamedTuple):
     reason: bytes
 
 
-def is_websocket(request: web.BaseRequest) -> bool:
-    return (
-        request.method == "GET"
-        and "websocket" in _tokens(request, "upgrade")
-        and "upgrade" in _tokens(request, "connection")
-    )
-
-
 async def relay(request: web.BaseRequest, client: Client, outgoing: Outgoing) -> web.StreamResponse:
     """Connect agent and provider. If the provider refuses the WebSocket, the agent gets that answer."""
     if request.content_length or "transfer-encoding" in request.headers:
-        return refusal(400, "a WebSocket handshake has no body")
-    offered = [name for value in request.headers.getall("sec-websocket-protocol", ()) for name in _split(value)]
+        return refusal(400, "a WebSocket handshake must not have a body")
+    offered = [name for value in request.headers.getall("sec-websocket-protocol", ()) for name in split_list(value)]
     if not web.WebSocketResponse(protocols=offered).can_prepare(request).ok:
         return refusal(400, "invalid WebSocket handshake")
     compress = "permessage-deflate" in request.headers.get("sec-websocket-extensions", "")
@@ -66,7 +57,7 @@ def _socket_below(
         max_msg_size=0,
         decode_text=False,
     )
-    for name, value in headers_down(answer).items():
+    for name, value in headers_down(answer.headers).items():
         if not name.lower().startswith("sec-websocket-"):
             below.headers.add(name, value)
     return below
@@ -93,11 +84,3 @@ async def _pass_on(source: Socket, sink: Socket) -> Close | None:
     if message.type is not WSMsgType.CLOSE:
         return None
     return Close(message.data or _NORMAL_CLOSE, (message.extra or "").encode())
-
-
-def _tokens(request: web.BaseRequest, header: str) -> set[str]:
-    return {name.lower() for value in request.headers.getall(header, ()) for name in _split(value)}
-
-
-def _split(value: str) -> list[str]:
-    return [name.strip() for name in value.split(",") if name.strip()]

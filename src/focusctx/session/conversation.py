@@ -21,11 +21,10 @@ from ..errors import StoreError
 from ..pipeline.split import Count, Reader
 from ..types import Message, Owner
 from ..wire.marks import unmarked
-from .cut import Cut
 from .economics import Ledger
-from .moment import Change, Moment, Place, view_of
 from .recall import answer, find, query_of, span_number, unavailable
 from .sketches import EarlyDraw
+from .snapshot import Change, LeftOut, Place, Snapshot, view_of
 from .store import Archived, Store, StoredEvent, Totals
 
 if TYPE_CHECKING:
@@ -117,9 +116,9 @@ class Conversation:
         self.key = digest(tenant, id or "", self._opening(chain), size=6)
         self.events: deque[SessionEvent] = deque(maxlen=_REMEMBERED_EVENTS)
         self.ledger = ledger
-        self.decided = Cut()
-        """The spans that stored events drop, as of the last look at the store."""
-        self.cut = Cut()
+        self.decided = LeftOut()
+        """The spans that stored events leave out, as of the last look at the store."""
+        self.left_out = LeftOut()
         """The part of `decided` that the view leaves out."""
         self.version = 0
         """The store's version of this conversation at the last look."""
@@ -146,7 +145,7 @@ class Conversation:
         self._seen: list[Message] = list(reader.messages)
         self._view: list[Message] = list(reader.messages)
         self._saved = 0
-        self._ever_dropped: set[str] = set()
+        self._cut_at: dict[str, int] = {}  # chain key of a span → the newest span when it was first left out
 
     @property
     def size(self) -> tuple[int, int]:
@@ -181,7 +180,7 @@ class Conversation:
     def restore(self, span: int | str) -> bool:
         """Bring a dropped span, 7 or `s_7`, back for the rest of this conversation; False if it is not dropped."""
         number = span_number(span)
-        if number not in self.decided.dropped:
+        if number not in self.decided.spans:
             return False
         self._store.restore(self.tenant, self.root, self.restore_key(self.keys[number - 1]))
         return True
@@ -216,7 +215,7 @@ class Conversation:
     @property
     def dropped(self) -> frozenset[int]:
         """The spans that the view does not show whole."""
-        return self.cut.dropped
+        return self.left_out.spans
 
     @property
     def root(self) -> str:
@@ -245,17 +244,18 @@ class Conversation:
 
     @property
     def place(self) -> Place:
-        return Place(len(self._seen), self._chain.heads[-1] if self._seen else "", self.cut)
+        return Place(len(self._seen), self._chain.heads[-1] if self._seen else "", self.left_out)
 
-    def now(self) -> Moment:
+    def now(self) -> Snapshot:
         """Take a snapshot, for which sketches are sampled and decided."""
-        return Moment(
+        return Snapshot(
             history=self.reader.history(),
             sizes=tuple(self.reader.sizes),
             keys=tuple(self.keys),
             place=self.place,
             decided=self.decided,
             restored=dict.fromkeys(sorted(self.restored), "restored"),
+            cut_at={index: self._cut_at[key] for index, key in enumerate(self.keys, 1) if key in self._cut_at},
             view=tuple(self._view),
             tokens=self.tokens,
             config=self._config,
@@ -272,7 +272,7 @@ class Conversation:
         if same_objects:
             self._view += self._seen[known:]
         else:  # return the caller's own objects: whoever got the last view may have edited others
-            self._view = view_of(self.reader.history(), self.cut, noted=self._noted)
+            self._view = view_of(self.reader.history(), self.left_out, noted=self._noted)
 
     def shorten(self) -> None:
         """Remove what the reader has removed: its last step, and the words behind it."""
@@ -299,7 +299,7 @@ class Conversation:
     def adopt(self, reader: Reader, chain: Chain) -> None:
         """Switch to a history that continues this one, read from other objects."""
         self.reader, self._chain, self._seen = reader, chain, list(reader.messages)
-        self._view = view_of(reader.history(), self.cut, noted=self._noted)
+        self._view = view_of(reader.history(), self.left_out, noted=self._noted)
 
     def is_ahead_of(self, other: Conversation) -> bool:
         """True if this one holds all messages of the other."""
@@ -311,7 +311,7 @@ class Conversation:
         since = zip(self._seen[place.messages :], self.reader.owners[place.messages :], strict=True)
         return (
             self._chain.heads[place.messages - 1 : place.messages] == [place.head]
-            and self.cut == place.cut
+            and self.left_out == place.left_out
             and not any(owner == 0 and message.get("role") == "user" for message, owner in since)
         )
 
@@ -321,25 +321,29 @@ class Conversation:
         if stored.first is None:
             return
         if stored.first == 0:
-            self.decided, self.last_event, self._ever_dropped = Cut(), None, set()
+            self.decided, self.last_event, self._cut_at = LeftOut(), None, {}
         for event in sorted(stored.events, key=lambda event: event.index):
             self.add_event(event)
         self.decided = self.decided.without(self._indices(stored.restored))
         self.looked_up = self.settled
 
-    def add_event(self, event: StoredEvent, news: Cut | None = None) -> None:
-        """Add a stored event; `news` is the cut it made, if that is known already."""
+    def add_event(self, event: StoredEvent, news: LeftOut | None = None) -> None:
+        """Add a stored event; `news` is what it left out, if that is known already."""
         if self.last_event is None or event.index >= self.last_event.index:
             self.last_event = event
-        news = news or Cut(self._indices(event.dropped), self._indices(event.skeletons))
-        self.decided = self.decided.then(news.dropped, news.skeletons)
-        self._ever_dropped.update(event.dropped)
+        if news is None:
+            shown = {index: event.shortened.get(key) for index, key in enumerate(self.keys, 1)}
+            parts = {index: frozenset(numbers) for index, numbers in shown.items() if numbers is not None}
+            news = LeftOut(self._indices(event.dropped), parts)
+        self.decided = self.decided.then(news)
+        for key in event.dropped:
+            self._cut_at.setdefault(key, event.index)
 
     @property
     def restored(self) -> frozenset[int]:
         """The spans that were dropped and then restored: they stay."""
-        dropped = self._indices(self._ever_dropped)
-        return dropped - self.decided.dropped if dropped else dropped
+        dropped = self._indices(self._cut_at)
+        return dropped - self.decided.spans if dropped else dropped
 
     def _indices(self, keys: Collection[str]) -> frozenset[int]:
         wanted = frozenset(keys)
@@ -353,7 +357,7 @@ class Conversation:
         """Switch to the changed view."""
         if change.moves:
             self.unmoved = change.unmoved if self.unmoved is None else min(self.unmoved, change.unmoved)
-        self.cut = change.cut
+        self.left_out = change.left_out
         self.drew_ahead = False
         self._view = list(change.view)  # a copy: other conversations may apply the same change
         self._saved = self.reader.tokens - change.tokens

@@ -29,8 +29,8 @@ from .store import Totals
 
 if TYPE_CHECKING:
     from .conversation import Conversation
-    from .moment import Change
     from .proposal import Proposal
+    from .snapshot import Change
 
 Cause: TypeAlias = Literal[
     "compressed", "followed", "restored", "budget", "growth", "money", "needed", "pinned", "illegal", "draft", "store"
@@ -45,6 +45,8 @@ BYTES_PER_TOKEN = 3
 """A low estimate, good enough to decide when to ask for sketches."""
 _LATEST = 1.25
 """Multiple of the budget up to which an event that does not pay may still wait."""
+_LEAST_SAVED = 0.1
+"""Share of the view that an event must save: below it the prompt's prefix is worth more."""
 _NEAR_THE_WINDOW = 0.9
 _USUAL_SHARE = 0.5
 """Share of the tokens since the last event that is expected to be dropped, until an event has dropped something."""
@@ -162,7 +164,7 @@ class Economics:
         Sketches judge only the steps they were shown. Everything later stays, and is read again behind the dropped
         spans. If money comes first, no fresh ones are bought until the old ones have paid for themselves.
         """
-        if proposal.result.failure is not None or proposal.moment.tokens == conversation.tokens:
+        if proposal.drafted.failure is not None or proposal.snapshot.tokens == conversation.tokens:
             return False
         theirs = self.of_deferred(conversation, proposal, cold=cold)
         calls = calls_to_come(conversation.reader.newest)
@@ -198,10 +200,12 @@ class Economics:
     def judge_proposal(self, conversation: Conversation, proposal: Proposal, *, cold: bool) -> Judgement:
         """Judge whether to apply the sketches' proposal."""
         change = proposal.change
-        if change.cut == conversation.cut:
+        if change.left_out == conversation.left_out:
             return Judgement(False, "needed", "every step is needed")
-        if change.tokens >= conversation.tokens:
-            return Judgement(False, "needed", "without the steps that are not needed the view would be no shorter")
+        saved = 1 - change.tokens / conversation.tokens if conversation.tokens else 0.0
+        if saved < (_LEAST_SAVED if self._config.target is not None else 0) or change.tokens >= conversation.tokens:
+            why = f"leaving out what is not needed would save {max(saved, 0):.0%}, too little to change the prompt for"
+            return Judgement(False, "needed", why)
         if proposal.illegal:
             return Judgement(False, "illegal", f"the view would be refused: {proposal.illegal}")
         verdict = self._of_view(conversation, change.tokens, change.unmoved, cold=cold)
@@ -238,7 +242,7 @@ class Economics:
 
     def of_deferred(self, conversation: Conversation, proposal: Proposal, *, cold: bool) -> Verdict | None:
         """Weigh sketches that were sampled earlier: everything since then stays, and is read again."""
-        since = conversation.tokens - proposal.moment.tokens
+        since = conversation.tokens - proposal.snapshot.tokens
         return self._of_view(conversation, proposal.change.tokens + since, proposal.change.unmoved, cold=cold)
 
     def balance(self, conversation: Conversation) -> float:

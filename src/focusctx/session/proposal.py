@@ -7,168 +7,169 @@ applies it has little left to do: later messages stay, and are appended.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from operator import is_
-from typing import NamedTuple
 
-from ..compressor import Drafted, Focus
+from ..compressor import Focus
 from ..errors import StoreError
-from ..pipeline.evidence import reasons, with_earlier, with_newer
+from ..pipeline.budget import NEWER
+from ..pipeline.decide import Drafted, decide, report
+from ..pipeline.evidence import reasons
+from ..pipeline.keep import Selection, target_tokens
 from ..pipeline.legal import refusal
-from ..types import Result, Span
-from .cut import Cut
-from .moment import Change, Moment
-from .recall import pinned_recalls
+from ..types import History, Result
+from .snapshot import Change, LeftOut, Snapshot
 from .store import Archived, Originals, pack_all
 
-_AT_THE_BUDGET = 1.05
-"""Multiple of the budget: the view size up to which a fill computed ahead of time still holds."""
+_EARLIER = "what an earlier event left of it"
 
 
-class Proposal(NamedTuple):
-    moment: Moment
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    snapshot: Snapshot
     drafted: Drafted
-    result: Result
+    selection: Selection
     change: Change
     illegal: str | None
     """Why the provider would refuse the view, or None."""
     originals: Originals
-    """Originals of the spans to be dropped, verbatim."""
-    news: Cut
-    """The spans newly dropped or left as skeletons, as the event will record them."""
-    dropped: tuple[str, ...]
-    """Chain keys of `news.dropped`."""
-    skeletons: tuple[str, ...]
-    """Chain keys of `news.skeletons`."""
+    """Originals of the spans to be left out, verbatim."""
+    news: LeftOut
+    """What is newly left out, as the event will record it."""
 
     @property
     def saves(self) -> int:
         """Tokens that the view would lose."""
-        return self.moment.tokens - self.change.tokens
+        return self.snapshot.tokens - self.change.tokens
 
-    @property
-    def behind(self) -> int:
-        """Tokens that would stay behind the first dropped one."""
-        return self.change.tokens - self.change.unmoved
+    def keys(self, spans: Collection[int]) -> tuple[str, ...]:
+        """Return the chain keys of these spans."""
+        return tuple(self.snapshot.keys[index - 1] for index in sorted(spans))
+
+    def result(self, focus: Focus, started: float) -> Result:
+        """Return the evidence for the event."""
+        history, config = self.snapshot.remaining(), focus.config
+        if self.drafted.failure is not None:
+            return Result(
+                messages=self.snapshot.view,
+                compressed=False,
+                kept=tuple(span.index for span in history.spans),
+                sketches=self.drafted.sketches,
+                tokens_before=history.tokens,
+                tokens_after=history.tokens,
+                usage=self.drafted.usage,
+                failure=self.drafted.failure,
+                history=history,
+                prompt=config.prompt,
+            )
+        selection = replace(self.selection, tokens=self.change.tokens)
+        return report(
+            self.change.view,
+            history,
+            self.drafted,
+            selection,
+            config=config,
+            started=started,
+            regrets=tuple(sorted(self.snapshot.regrets())),
+        )
 
 
-async def foresee(focus: Focus, moment: Moment) -> Proposal:
+async def foresee(focus: Focus, snapshot: Snapshot) -> Proposal:
     """Ask for sketches and compute their proposal: the slow part of an event."""
-    drafted = await focus.sketch(moment.remaining())
-    return await asyncio.to_thread(propose, focus, moment, drafted)
+    drafted = await focus.sketch(snapshot.remaining())
+    return await asyncio.to_thread(propose, focus, snapshot, drafted)
 
 
-def propose(focus: Focus, moment: Moment, drafted: Drafted) -> Proposal:
-    history = moment.remaining()
-    result = focus.decide(history, drafted, {**pinned_recalls(history), **moment.restored})
-    result = _with_earlier(result, moment.place.cut.skeletons)
-    change = moment.change_to(moment.decided.then(result.dropped, result.skeletons))
-    result = replace(result, messages=change.view, tokens_after=change.tokens)
-    illegal = refusal(change.view, moment.history.messages, history.format)
-    news = change.cut.since(moment.place.cut)
-    originals = Originals(_originals(moment, result, news))
+def propose(focus: Focus, snapshot: Snapshot, drafted: Drafted) -> Proposal:
+    """Decide by the sketches, and build the view that follows."""
+    history = snapshot.remaining()
+    if drafted.failure is not None:
+        same = Change(snapshot.place.left_out, list(snapshot.view), snapshot.tokens, snapshot.tokens, False)
+        everything = frozenset(span.index for span in history.spans)
+        nothing = Selection(everything, frozenset(), frozenset(), {})
+        return Proposal(snapshot, drafted, nothing, same, None, Originals(), LeftOut())
+    # Sketches sampled ahead of time see a history within the budget; what comes until it is full stays whole.
+    coming = max(focus.config.budget - history.tokens, 0)
+    selection = decide(history, drafted, snapshot.pinned(history), focus.config, reserve=coming)
+    selection = _with_earlier(selection, history, snapshot.place.left_out)
+    gone = {span.index for span in history.spans} - selection.kept - selection.shortened.keys()
+    left = LeftOut(frozenset(gone | selection.shortened.keys()), selection.shortened)
+    change = snapshot.change_to(snapshot.decided.then(left))
+    illegal = refusal(change.view, snapshot.history.messages, history.format)
+    news = change.left_out.since(snapshot.place.left_out)
+    originals = Originals(_originals(snapshot, drafted, news))
     with suppress(StoreError):  # the store will report the error again
         pack_all(originals)
-    return Proposal(
-        moment,
-        drafted,
-        result,
-        change,
-        illegal,
-        originals,
-        news,
-        _keys(moment, news.dropped),
-        _keys(moment, news.skeletons),
-    )
+    return Proposal(snapshot, drafted, selection, change, illegal, originals, news)
 
 
-def up_to_date(proposal: Proposal, now: Moment, focus: Focus) -> Proposal:
+def up_to_date(proposal: Proposal, now: Snapshot, focus: Focus) -> Proposal:
     """Bring a proposal up to date with a conversation that has grown.
 
     Newer messages follow a span that stays whole, as they do in the history, so no provider can newly object to them.
     """
-    then, seen = proposal.moment, proposal.moment.place.messages
-    if proposal.result.failure is not None:
+    seen = proposal.snapshot.place.messages
+    new = now.history.messages[seen:]
+    if proposal.drafted.failure is not None or not new:
         return proposal
     if not _holds(proposal, now):
         return propose(focus, now, proposal.drafted)
-    new = now.history.messages[seen:]
-    if not new:
-        return proposal
     was = proposal.change
-    tokens = was.tokens + sum(now.sizes[seen:])
-    change = Change(was.cut, [*was.view, *new], tokens, was.unmoved, was.moves)
-    spans = now.history.spans[len(then.history.spans) - 1 :]
-    return proposal._replace(moment=now, result=_grown(proposal.result, spans, now, change), change=change)
+    change = replace(was, view=[*was.view, *new], tokens=was.tokens + sum(now.sizes[seen:]))
+    newer = {span.index: NEWER for span in now.history.spans[len(proposal.snapshot.history.spans) :]}
+    selection = proposal.selection
+    selection = replace(selection, kept=selection.kept | newer.keys(), pinned={**selection.pinned, **newer})
+    return replace(proposal, snapshot=now, selection=selection, change=change)
 
 
-def _holds(proposal: Proposal, now: Moment) -> bool:
-    """True if the newer messages only append, leave the filled room valid, and need no span that would be dropped."""
-    then, gone = proposal.moment.history, proposal.change.cut.dropped
-    roomy = max(_AT_THE_BUDGET * now.config.budget, proposal.moment.tokens)
-    since = now.history.owners[len(then.messages) :]
-    owners = chain.from_iterable((owner,) if isinstance(owner, int) else owner for owner in since)
+def _holds(proposal: Proposal, now: Snapshot) -> bool:
+    """True if the newer messages only append, leave room below the target, and need no span that would go."""
+    then, gone = proposal.snapshot.history, proposal.change.left_out.gone
+    target = target_tokens(now.config)
+    tokens = proposal.change.tokens + sum(now.sizes[proposal.snapshot.place.messages :])
+    owners = chain.from_iterable((o,) if isinstance(o, int) else o for o in now.history.owners[len(then.messages) :])
     return (
-        (proposal.drafted.offers is None or now.tokens <= roomy)
-        and now.decided == proposal.moment.decided
+        (target is None or tokens <= target)
+        and now.decided == proposal.snapshot.decided
+        and now.regrets() == proposal.snapshot.regrets()
         and all(map(is_, then.messages, now.history.messages))  # the view must hold the caller's own objects
         and all(owner == 0 or owner >= then.newest for owner in owners)
         and not any(span.needs in gone for span in now.history.spans[len(then.spans) :])
     )
 
 
-def _with_earlier(result: Result, skeletons: Collection[int]) -> Result:
-    """Count spans that an earlier event left as skeletons, and this one keeps, as skeletons instead of whole spans."""
-    kept = frozenset(skeletons).intersection(result.kept)
-    if not kept:
-        return result
+def _with_earlier(selection: Selection, history: History, earlier: LeftOut) -> Selection:
+    """Return the selection with spans that an earlier event shortened, and this one keeps, as shortened spans."""
+    left = {index: parts for index, parts in earlier.shown.items() if index in selection.kept}
+    if not left:
+        return selection
     return replace(
-        result,
-        kept=tuple(index for index in result.kept if index not in kept),
-        dropped=tuple(sorted(kept.union(result.dropped))),
-        skeletons=tuple(sorted(kept.union(result.skeletons))),
-        decisions=with_earlier(result.decisions, kept),
+        selection,
+        kept=selection.kept - left.keys(),
+        shortened={**left, **selection.shortened},
+        sizes={**{span.index: span.tokens for span in history.spans if span.index in left}, **selection.sizes},
+        pinned={index: why for index, why in selection.pinned.items() if index not in left},
+        notes={**selection.notes, **dict.fromkeys(left, _EARLIER)},
     )
 
 
-def _grown(result: Result, spans: Sequence[Span], now: Moment, change: Change) -> Result:
-    """Extend a result to the newer spans; the first of `spans` replaces the span that was newest then."""
-    history = result.history
-    assert history is not None
-    newer = [span.index for span in spans[1:]]
-    return replace(
-        result,
-        messages=change.view,
-        kept=(*result.kept, *newer),
-        pinned=(*result.pinned, *newer),
-        utilities={**result.utilities, **dict.fromkeys(newer, 0.0)},
-        decisions=with_newer(result.decisions, spans),
-        history=replace(history, spans=(*history.spans[:-1], *spans), tokens=now.tokens),
-        tokens_before=now.tokens,
-        tokens_after=change.tokens,
-    )
-
-
-def _keys(moment: Moment, spans: Collection[int]) -> tuple[str, ...]:
-    return tuple(moment.keys[index - 1] for index in sorted(spans))
-
-
-def _originals(moment: Moment, result: Result, news: Cut) -> list[Archived]:
-    """Return the originals of the spans to be dropped; those of earlier skeletons are stored already."""
-    going = news.dropped - moment.place.cut.skeletons
-    spans = [span for span in moment.history.spans if span.index in going]
-    said = reasons(result.sketches, going)
+def _originals(snapshot: Snapshot, drafted: Drafted, news: LeftOut) -> list[Archived]:
+    """Return the originals of the spans to be left out; those of spans shortened earlier are stored already."""
+    going = news.spans - snapshot.place.left_out.spans
+    said = reasons(drafted.sketches, going)
+    plans = drafted.plans
     return [
         Archived(
-            key=moment.keys[span.index - 1],
+            key=snapshot.keys[span.index - 1],
             index=span.index,
             messages=span.messages,
             tokens=span.tokens,
-            utility=result.utilities.get(span.index, 0.0),
+            utility=sum(span.index in plan.cited for plan in plans) / max(len(plans), 1),
             reason="; ".join(said.get(span.index, ())) or "no sketch needs it",
         )
-        for span in spans
+        for span in snapshot.history.spans
+        if span.index in going
     ]

@@ -95,11 +95,13 @@ def unavailable(query: str) -> str:
     )
 
 
-def note(dropped: Collection[int]) -> Message:
+def note(gone: Collection[int], shortened: Collection[int]) -> Message:
     """Return the one-line message that lists the missing steps; only shown where the tool is offered."""
+    left_out = [f"steps {ranges(gone)}"] if gone else []
+    left_out += [f"parts of {ranges(shortened)}"] if shortened else []
     return {
         "role": "user",
-        "content": f"[Left out to save space: steps {ranges(dropped)}. Call {TOOL} to get one back.]",
+        "content": f"[Left out to save space: {', '.join(left_out)}. Call {TOOL} to get one back.]",
     }
 
 

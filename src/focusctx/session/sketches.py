@@ -15,10 +15,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from ..compressor import Drafted
-from .moment import Place
+from ..pipeline.decide import Drafted
 from .proposal import Proposal
 from .runtime import Runtime, Work
+from .snapshot import Place
 from .store import Store
 from .stores.fork import ForkSafe
 
@@ -60,7 +60,7 @@ class Draw:
         if not self.done:
             return False
         found = self.outcome.result()
-        return not isinstance(found, Drafted) and (not isinstance(found, Proposal) or found.result.failure is not None)
+        return not isinstance(found, Drafted) and (not isinstance(found, Proposal) or found.drafted.failure is not None)
 
     @property
     def started(self) -> bool:

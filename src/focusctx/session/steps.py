@@ -7,21 +7,23 @@ itself, and if two calls decide at once, the store keeps the first decision.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
-from ..compressor import Drafted, Focus
+from ..compressor import Focus
 from ..errors import StoreError
+from ..pipeline.decide import Drafted
 from ..types import Result
 from .conversation import Conversation, View
 from .economics import Economics, Judgement
 from .events import Log
-from .moment import Change
 from .proposal import Proposal, foresee, propose, up_to_date
 from .runtime import Runtime, W
 from .sketches import Draw, draws_over
+from .snapshot import Change
 from .store import Store, StoredEvent
 from .totals import PendingTotals
 
@@ -130,13 +132,13 @@ class Steps:
         except StoreError as error:  # a store that is down must not stop the agent
             _log.warning("the store could not be read, so the last known decisions are used: %s", error)
             in_touch = False
-        if conversation.decided != conversation.cut:
-            came_back = conversation.dropped - conversation.decided.dropped
+        if conversation.decided != conversation.left_out:
+            came_back = conversation.dropped - conversation.decided.spans
             change = conversation.now().change_to(conversation.decided)
             self._change(conversation, change, _RESTORED if came_back else _FOLLOWED)
         if (place := conversation.early_draw.place) and not conversation.goes_on_from(place):
             self.release(conversation)
-        if conversation.deferred and not conversation.goes_on_from(conversation.deferred.moment.place):
+        if conversation.deferred and not conversation.goes_on_from(conversation.deferred.snapshot.place):
             conversation.deferred = None
         return in_touch
 
@@ -238,8 +240,9 @@ class Steps:
     ) -> Generator[W, Any, None]:
         """Drop the spans that the sketches leave out, if it pays and can be stored."""
         conversation.drew_ahead, conversation.deferred = False, None
+        started = time.perf_counter()
         proposal = up_to_date(proposal, conversation.now(), self._focus)
-        result, change = proposal.result, proposal.change
+        result, change = proposal.result(self._focus, started), proposal.change
         if result.failure is not None:
             self._log.add(conversation, Judgement(False, "draft", result.failure), result)
             return
@@ -277,7 +280,7 @@ class Steps:
     ) -> bool:
         """Switch to the changed view if it differs; a session's first view records no event for others' decisions."""
         before, is_first = conversation.tokens, conversation.last_call is None
-        if change.cut == conversation.cut:
+        if change.left_out == conversation.left_out:
             return False
         conversation.apply(change)
         if is_first and judgement is _FOLLOWED and result is None:
@@ -328,7 +331,13 @@ def stored_decisions(store: Store, conversation: Conversation) -> StoredDecision
     return StoredDecisions(version, first, events, restored, is_all=first == 0 and len(events) == version)
 
 
-def _event_record(conversation: Conversation, proposal: Proposal | None, time: float, balance: float) -> StoredEvent:
+def _shown(proposal: Proposal) -> dict[str, tuple[int, ...]]:
+    """Return the passages that are shown of newly shortened spans, by chain key."""
+    shown = proposal.news.shown
+    return {proposal.snapshot.keys[index - 1]: tuple(sorted(shown[index])) for index in sorted(shown)}
+
+
+def _event_record(conversation: Conversation, proposal: Proposal | None, now: float, balance: float) -> StoredEvent:
     """Build the record of an event; without a proposal, of sketches that dropped nothing.
 
     Its key is that of the newest span that can no longer change: the newest of all may still get results.
@@ -338,9 +347,9 @@ def _event_record(conversation: Conversation, proposal: Proposal | None, time: f
         index=conversation.reader.newest,
         tokens_before=conversation.tokens,
         tokens_after=proposal.change.tokens if proposal else conversation.tokens,
-        dropped=proposal.dropped if proposal else (),
-        skeletons=proposal.skeletons if proposal else (),
-        time=time,
+        dropped=proposal.keys(proposal.news.spans) if proposal else (),
+        shortened=_shown(proposal) if proposal else {},
+        time=now,
         balance=balance,
         conversation=conversation.id or conversation.key,
     )

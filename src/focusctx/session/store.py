@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
@@ -79,11 +79,11 @@ class StoredEvent:
     tokens_before: int
     tokens_after: int
     dropped: tuple[str, ...]
-    """Chain keys of the spans it dropped; empty if all were needed."""
+    """Chain keys of the spans that it no longer shows whole; empty if all were needed."""
     time: float
     """Seconds since the epoch."""
-    skeletons: tuple[str, ...] = ()
-    """Chain keys of the dropped spans that were left as skeletons."""
+    shortened: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Of the dropped spans, those that are shown in part, with the numbers of the passages shown."""
     balance: float = 0.0
     """USD saved on this conversation so far, less its costs; negative while they are not yet recovered."""
     conversation: str = ""
@@ -184,8 +184,8 @@ def unpack(data: bytes) -> StoredEvent:
     """Decode an event, ignoring fields that only another version has."""
     try:
         values = {name: value for name, value in _decode(data).items() if name in _EVENT}
-        lists = {name: tuple(values.get(name, ())) for name in ("dropped", "skeletons")}
-        return StoredEvent(**{**values, **lists})
+        shortened = {key: tuple(parts) for key, parts in values.get("shortened", {}).items()}
+        return StoredEvent(**{**values, "dropped": tuple(values["dropped"]), "shortened": shortened})
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise StoreError(f"a stored event cannot be read: {error!r}") from error
 

@@ -147,7 +147,7 @@ class Window:
 
     async def opened(self, stage: Stage, *, event: int | None = None) -> Any:
         """Shows the only session, or the event that dropped this span of it."""
-        (live,) = stage.proxy.sessions
+        (live,) = stage.proxy.conversations
         place = f"#/sessions/{live.id}"
         if event is not None:
             dropped = [it.result.dropped if it.result else () for it in live.session.events]

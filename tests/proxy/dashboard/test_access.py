@@ -45,7 +45,7 @@ async def test_nothing_under_ui_is_ever_forwarded(staging, method, path):
 async def test_other_sites_get_no_data_and_a_page_that_says_what_to_do(staging, headers):
     async with staging() as stage:
         await stage.agent().step(9)
-        (live,) = stage.proxy.sessions
+        (live,) = stage.proxy.conversations
         for path in ("sessions", f"sessions/{live.id}", f"sessions/{live.id}/events/1", "live"):
             async with stage.http.get(f"{stage.url}/ui/api/{path}", headers=headers) as answer:
                 assert answer.status == 403
@@ -71,7 +71,7 @@ async def test_a_host_name_in_the_page_is_escaped(staging):
         assert "<img" not in await answer.text()
 
 
-async def test_with_a_token_the_door_opens_to_whoever_shows_it(staging, caplog):
+async def test_with_a_token_the_dashboard_opens_to_callers_who_show_it(staging, caplog):
     caplog.set_level(logging.DEBUG)
     async with staging(admin_token=TOKEN) as stage:
         async with stage.http.get(f"{stage.url}/ui") as answer:

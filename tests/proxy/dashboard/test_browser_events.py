@@ -59,7 +59,7 @@ async def test_a_span_that_is_back_already_is_not_restored_again(staging, window
         page = await window.opened(stage, event=5)
         button = page.get_by_role("button", name="restore s_5")
         await expect(button).to_be_visible()
-        (live,) = stage.proxy.sessions
+        (live,) = stage.proxy.conversations
         live.session.restore(5)
         await agent.step()
         await button.click()
@@ -84,7 +84,7 @@ async def test_filters_and_the_bar_lead_to_spans(staging, window):
 async def test_skeletons_stand_in_their_places_in_both_bars(staging, window):
     async with staging(fill=0.7) as stage:
         await stage.agent().step(20)
-        (live,) = stage.proxy.sessions
+        (live,) = stage.proxy.conversations
         event = next(event for event in live.session.events if event.happened and event.result.skeletons)
         page = await window.opened(stage, event=event.result.skeletons[0])
         bars = page.locator(".bar")
@@ -127,7 +127,7 @@ async def test_addresses_lead_to_where_they_say_and_back(staging, window):
         await expect(window.heading("Event 1: compressed")).to_be_visible()
         for place in ("#/sessions/0123", "#/sessions/0123/events/1"):
             await page.goto(f"{stage.url}/ui{place}")
-            await expect(page.get_by_text("there is no such session in memory any more.")).to_be_visible()
+            await expect(page.get_by_text("this session is not in memory any more")).to_be_visible()
         assert {"404" in line for line in window.complaints} == {True}
         window.complaints.clear()
 

@@ -32,7 +32,7 @@ async def test_it_says_what_to_do_and_then_follows_a_running_session(staging, wi
 
         await agent.step(12)
         await expect(page.locator("figcaption")).to_contain_text("at 14 requests")
-        (live,) = stage.proxy.sessions
+        (live,) = stage.proxy.conversations
         changes = sum(event.happened for event in live.session.events)
         await expect(page.locator("figcaption")).to_contain_text(f"{changes} events marked")
         await expect(page.locator("svg .mark:not(.left)")).to_have_count(changes)
@@ -75,7 +75,7 @@ async def test_the_list_says_what_a_session_waits_for(staging, window):
 async def _until_it_waits(stage, agent):
     for _ in range(20):
         await agent.step()
-        (live,) = stage.proxy.sessions
+        (live,) = stage.proxy.conversations
         if live.session.events and live.session.events[-1].cause == "money":
             return live
     raise AssertionError("it always pays")
@@ -131,7 +131,7 @@ async def test_it_comes_back_when_the_proxy_does(staging, window):
     await expect(window.heading("scripted")).to_be_visible()
     async with staging(port=port) as again:
         await expect(page.locator("#connection")).to_have_text("live")
-        await expect(page.get_by_text("there is no such session in memory any more.")).to_be_visible()
+        await expect(page.get_by_text("this session is not in memory any more")).to_be_visible()
         await again.agent().step(3)
         await expect(page.locator("figcaption")).to_contain_text("at 3 requests")
     window.complaints.clear()
@@ -160,7 +160,7 @@ async def test_the_page_works_with_what_the_api_says(staging, window):
     async with staging() as stage:
         await stage.agent(model="gpt-4.1").step(22)
         page = await window.opened(stage)
-        (live,) = stage.proxy.sessions
+        (live,) = stage.proxy.conversations
         await expect(page.locator(".tiles dd").nth(1)).to_contain_text(f"{live.steps[-1].sent:,}")
         text = await page.locator("main").inner_text()
         happened = 0

@@ -90,7 +90,7 @@ async def test_hostile_text_stays_text(staging, window):
         assert await page.locator("q").first.evaluate(direction) == "isolate"
 
 
-async def test_with_a_token_there_is_a_door(staging, window):
+async def test_with_a_token_there_is_a_login_page(staging, window):
     token, callers = "open, sesame & more", "a token for the agents"
     async with staging(token=callers, admin_token=token) as stage:
         await stage.agent(headers={"x-focusctx-token": callers}).step(2)

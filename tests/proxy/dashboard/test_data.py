@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import task
-from focusctx.proxy.dashboard.moments import moments
-from focusctx.proxy.sessions import Step
+from focusctx.proxy.conversations import Step
+from focusctx.proxy.dashboard.data import requests_of
 from session_parts import Draft, cites, growing, session_of, sized
 
 PAGE_9 = "Page 9 of 30. Balance"
@@ -66,7 +66,7 @@ async def test_a_session_tells_its_steps_and_why_it_changed_or_did_not(staging):
     async with staging() as stage:
         agent = stage.agent(model="claude-sonnet-5")
         await agent.step(20)
-        (live,) = stage.proxy.sessions
+        (live,) = stage.proxy.conversations
         told = await got(stage, f"sessions/{await only_session(stage)}")
         assert len(told["steps"]) == told["requests"] == 20
         assert [step[1:3] for step in told["steps"]] == [[step.full, step.sent] for step in live.steps]
@@ -260,4 +260,4 @@ def test_every_event_is_found_at_its_request(sizes, budget, cited, wanted):
         if number % 9 == 8:
             for span in wanted:
                 session.restore(span)
-    assert moments(steps, list(session.events)) == expected
+    assert requests_of(steps, list(session.events)) == expected

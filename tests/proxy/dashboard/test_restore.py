@@ -14,7 +14,7 @@ async def compressed(stage: Any, steps: int = 12) -> tuple[Any, str]:
     agent = stage.agent()
     await agent.step(steps)
     assert PAGE_5 not in stage.went_up
-    (live,) = stage.proxy.sessions
+    (live,) = stage.proxy.conversations
     return agent, f"{stage.url}/ui/api/sessions/{live.id}"
 
 
@@ -60,7 +60,7 @@ async def test_a_restored_span_goes_up_with_the_next_request_and_stays(staging, 
 async def test_an_event_shows_what_came_back_by_other_ways(staging):
     async with staging() as stage:
         agent, path = await compressed(stage)
-        (live,) = stage.proxy.sessions
+        (live,) = stage.proxy.conversations
         assert live.session.restore(5), "the model recalled it, or another proxy was asked"
         assert (await event_that_dropped(stage, path, 5))["restored"] == {}
         await agent.step(12)

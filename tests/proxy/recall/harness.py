@@ -11,8 +11,8 @@ import httpx2
 from anthropic import Anthropic
 from openai import OpenAI
 
-from focusctx.proxy.recall import loop
-from focusctx.proxy.recall.request import turn_for
+from focusctx.proxy.recall import rounds
+from focusctx.proxy.recall.tool import turn_for
 from focusctx.proxy.recall.turn import Turn
 from focusctx.session.recall import TOOL
 from focusctx.types import Message
@@ -51,7 +51,7 @@ def cut(stream: bytes, sizes: Iterable[int]) -> Iterator[bytes]:
 
 @dataclass
 class Sent:
-    """What a provider sends, as a `loop.Answer`."""
+    """What a provider sends, as a `rounds.Readable`."""
 
     body: bytes
     sizes: Sequence[int] = (1 << 20,)
@@ -74,7 +74,7 @@ class Played:
     pieces: list[bytes] = field(default_factory=list)
     asked: list[tuple[list[Message], bool]] = field(default_factory=list)
     queries: list[str] = field(default_factory=list)
-    turn: Turn = None  # type: ignore[assignment]
+    turn: Turn[Any] = None  # type: ignore[assignment]
     answer: Any = None
 
 
@@ -98,14 +98,14 @@ class Play:
         played = self.played
         played.pieces = [
             piece
-            async for piece in loop.stream(played.turn, next(self._rounds), self.ask_again, self.recall, **options)
+            async for piece in rounds.stream(played.turn, next(self._rounds), self.ask_again, self.recall, **options)
         ]
         played.body = b"".join(played.pieces)
         return played
 
     async def whole(self, **options: Any) -> Played:
         played = self.played
-        played.answer, played.body = await loop.whole(
+        played.answer, played.body = await rounds.whole(
             played.turn, next(self._rounds), self.ask_again, self.recall, **options
         )
         return played

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from focusctx.proxy.recall.request import turn_for
 from focusctx.proxy.recall.sse import payload, split, with_payload
+from focusctx.proxy.recall.tool import turn_for
 from focusctx.proxy.recall.turn import Turn
 from focusctx.session.recall import TOOL
 from proxy.recall.harness import FORMATS, OTHER, RECALL, cut, stream_of, whole_of
@@ -28,7 +28,7 @@ SIZES = st.lists(st.integers(1, 300), min_size=1, max_size=8)
 every_format = pytest.mark.parametrize("format", FORMATS)
 
 
-def shown(turn: Turn, stream: bytes, sizes: list[int]) -> bytes:
+def shown(turn: Turn[Any], stream: bytes, sizes: list[int]) -> bytes:
     pieces = [turn.feed(chunk) for chunk in cut(stream, sizes)]
     ending = turn.end()
     assert ending.queries == ()

@@ -13,13 +13,11 @@ from ... import __version__
 from ...errors import StoreError
 from ...types import History
 from ..access import COOKIE, HEADER, Refusal, is_foreign
-from ..sessions import Live
+from ..conversations import LiveConversation
 from ..upstream import base_urls
-from . import answers
-from .evidence import Json, texts_of
-from .live import Updates
-from .restoring import Restoring
-from .told import about_session, whole_event, whole_session
+from . import responses
+from .data import Json, about_session, texts_of, whole_event, whole_session
+from .updates import Updates
 
 if TYPE_CHECKING:
     from ..app import Proxy
@@ -36,26 +34,26 @@ def add_dashboard(app: web.Application, proxy: Proxy) -> None:
     """Add everything under `/ui`. Call this before adding the route that forwards the rest."""
     dashboard = _Dashboard(proxy)
     app.on_shutdown.append(dashboard.updates.end)
-    add, behind = app.router.add_route, dashboard.behind_the_door
-    for name in answers.page_files():
+    add, admin = app.router.add_route, dashboard.for_admins
+    for name in responses.page_files():
         # The login page needs its styles and images; everything else requires access.
-        add("GET", f"/ui/{name}", dashboard.file if name.endswith((".css", ".svg")) else behind(dashboard.file))
+        add("GET", f"/ui/{name}", dashboard.file if name.endswith((".css", ".svg")) else admin(dashboard.file))
     add("POST", "/ui/login", dashboard.log_in)
     add("POST", "/ui/logout", dashboard.log_out)
     for path in ("/ui", "/ui/"):
         add("GET", path, dashboard.page)
-    add("GET", "/ui/api/live", behind(dashboard.updates.stream))
-    add("GET", "/ui/api/sessions", behind(dashboard.sessions))
-    add("GET", _SESSION, behind(dashboard.session))
-    add("GET", _EVENT, behind(dashboard.event))
-    add("GET", _EVENT + r"/spans/{span:\d{1,9}}", behind(dashboard.span))
-    add("GET", _EVENT + r"/turns/{turn:\d{1,9}}", behind(dashboard.turn))
-    add("POST", _SESSION + "/restore", behind(dashboard.restore))
-    add("*", "/ui{rest:(/.*)?}", behind(_nothing))
+    add("GET", "/ui/api/live", admin(dashboard.updates.stream))
+    add("GET", "/ui/api/sessions", admin(dashboard.sessions))
+    add("GET", _SESSION, admin(dashboard.session))
+    add("GET", _EVENT, admin(dashboard.event))
+    add("GET", _EVENT + r"/spans/{span:\d{1,9}}", admin(dashboard.span))
+    add("GET", _EVENT + r"/turns/{turn:\d{1,9}}", admin(dashboard.turn))
+    add("POST", _SESSION + "/restore", admin(dashboard.restore))
+    add("*", "/ui{rest:(/.*)?}", admin(_nothing))
 
 
 async def _nothing(_request: web.Request) -> web.Response:
-    return answers.refusal(404, "there is no such page or method")
+    return responses.refusal(404, "unknown page or method: open /ui")
 
 
 class _Refused(Exception):
@@ -67,7 +65,6 @@ class _Refused(Exception):
 class _Dashboard:
     def __init__(self, proxy: Proxy) -> None:
         self._proxy = proxy
-        self._restoring = Restoring()
         self._about = {
             "version": __version__,
             "dry_run": proxy.settings.dry_run,
@@ -78,86 +75,90 @@ class _Dashboard:
             "token": HEADER if proxy.settings.token else None,
             "login": proxy.settings.admin_token is not None,
         }
-        self.updates = Updates(proxy.sessions, proxy.watchers, self._about, line=self._line, stamp=self._stamp)
+        self.updates = Updates(proxy.conversations, proxy.watchers, self._about, line=self._line, stamp=self._stamp)
 
-    def behind_the_door(self, handler: _Handler) -> _Handler:
+    def for_admins(self, handler: _Handler) -> _Handler:
         async def guarded(request: web.Request) -> web.StreamResponse:
             if refusal := await self._proxy.access.refuses_admin(request):
-                return answers.refusal(*refusal)
+                return responses.refusal(*refusal)
             try:
                 return await handler(request)
             except _Refused as refused:
-                return answers.refusal(refused.status, str(refused))
+                return responses.refusal(refused.status, str(refused))
 
         return guarded
 
     async def page(self, request: web.Request) -> web.Response:
         refusal = await self._proxy.access.refuses_admin(request)
         if refusal is None:
-            return answers.page("page.html")
+            return responses.page("page.html")
         if is_foreign(request):
-            return answers.door(_ELSEWHERE, form=False)
+            return responses.login_page(_ELSEWHERE, form=False)
         if self._proxy.settings.admin_token is None:
             hint = "" if self._proxy.settings.token else f" {_AS_LOCALHOST}"
-            return answers.door(f"The dashboard is {refusal.why}.{hint}", form=False)
-        return answers.door("The dashboard needs the admin token. Whoever started the proxy knows it.", form=True)
+            return responses.login_page(f"The dashboard is {refusal.why}.{hint}", form=False)
+        return responses.login_page(
+            "The dashboard needs the admin token. Ask the person who started the proxy for it.", form=True
+        )
 
     async def file(self, request: web.Request) -> web.Response:
-        return answers.page(request.path.rpartition("/")[2])
+        return responses.page(request.path.rpartition("/")[2])
 
     async def log_in(self, request: web.Request) -> web.Response:
         try:
             body = await _small_body(request, "application/x-www-form-urlencoded")
         except _Refused as refused:
-            return answers.refusal(refused.status, str(refused))
+            return responses.refusal(refused.status, str(refused))
         if is_foreign(request):
-            return answers.door(_ELSEWHERE, form=False)
+            return responses.login_page(_ELSEWHERE, form=False)
         if self._proxy.settings.admin_token is None:
             return await self.page(request)  # this page is open, or says why it is not
         shown = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0]
         login = await self._proxy.access.log_in(request, shown)
         if isinstance(login, Refusal):
-            return answers.door("That is not the admin token.", form=True)
-        response = web.Response(status=303, headers={**answers.HEADERS, "Location": "/ui"})
+            return responses.login_page("That is not the admin token.", form=True)
+        response = web.Response(status=303, headers={**responses.HEADERS, "Location": "/ui"})
         over_tls = request.secure or request.headers.get("x-forwarded-proto") == "https"
         response.set_cookie(COOKIE, login, path="/ui", httponly=True, samesite="Strict", secure=over_tls)
         return response
 
     async def log_out(self, request: web.Request) -> web.Response:
         if is_foreign(request):
-            return answers.refusal(403, "requests from web pages are not accepted")
+            return responses.refusal(403, "requests from web pages are not accepted")
         self._proxy.access.log_out(request)
-        response = web.Response(status=204, headers=answers.HEADERS)
+        response = web.Response(status=204, headers=responses.HEADERS)
         response.del_cookie(COOKIE, path="/ui", httponly=True, samesite="Strict")
         return response
 
     async def sessions(self, _request: web.Request) -> web.Response:
-        return answers.data({"about": self._about, "sessions": [self._line(live) for live in self._proxy.sessions]})
+        return responses.data(
+            {"about": self._about, "sessions": [self._line(live) for live in self._proxy.conversations]}
+        )
 
     async def session(self, request: web.Request) -> web.Response:
         live = self._live(request)
-        return answers.data({**whole_session(live), "restored": self._restoring.of(live)})
+        return responses.data({**whole_session(live), "restored": live.restored})
 
     async def event(self, request: web.Request) -> web.Response:
         live, number = self._live(request), int(request.match_info["event"])
         event = whole_event(live, number)
         if event is None:
             raise _Refused(404, f"the session has no event {number}")
-        event["restored"] = {**dict.fromkeys(event.pop("back"), 0.0), **self._restoring.of(live)}
-        return answers.data(event)
+        event["restored"] = {**dict.fromkeys(event.pop("back"), 0.0), **live.restored}
+        return responses.data(event)
 
     async def span(self, request: web.Request) -> web.Response:
         wanted = int(request.match_info["span"])
         span = next((span for span in self._history(request).spans if span.index == wanted), None)
         if span is None:
             raise _Refused(404, f"the event has no span s_{wanted}")
-        return answers.data(texts_of(span))
+        return responses.data(texts_of(span))
 
     async def turn(self, request: web.Request) -> web.Response:
         wanted, turns = int(request.match_info["turn"]), self._history(request).user_turns
         if wanted >= len(turns):
-            raise _Refused(404, "the user said nothing there")
-        return answers.data({"text": turns[wanted].text})
+            raise _Refused(404, "the event has no user message with that number")
+        return responses.data({"text": turns[wanted].text})
 
     async def restore(self, request: web.Request) -> web.Response:
         body = await _small_body(request, "application/json")
@@ -165,24 +166,24 @@ class _Dashboard:
         try:
             asked = json.loads(body)
         except ValueError as error:
-            raise _Refused(400, "that is no JSON") from error
+            raise _Refused(400, "the body is not valid JSON") from error
         span = asked.get("span") if isinstance(asked, dict) else None
         if type(span) is not int:
             raise _Refused(400, 'expected {"span": 7}')
         try:
-            obstacle = await self._restoring.restore(live, span)
+            obstacle = await live.restore(span)
         except StoreError as error:
-            raise _Refused(503, f"the store could not be written: {error}") from error
+            raise _Refused(503, f"the store could not be written, try again later: {error}") from error
         if obstacle:
             raise _Refused(409, obstacle)
         for watcher in self._proxy.watchers:
             watcher.set()
-        return answers.data({"restored": self._restoring.of(live)})
+        return responses.data({"restored": live.restored})
 
-    def _live(self, request: web.Request) -> Live:
-        live = self._proxy.sessions.with_id(request.match_info["id"])
+    def _live(self, request: web.Request) -> LiveConversation:
+        live = self._proxy.conversations.with_id(request.match_info["id"])
         if live is None:
-            raise _Refused(404, "there is no such session in memory any more")
+            raise _Refused(404, "this session is not in memory any more: go back to the list of sessions")
         return live
 
     def _history(self, request: web.Request) -> History:
@@ -190,14 +191,14 @@ class _Dashboard:
         number = int(request.match_info["event"])
         result = events[number - 1].result if 1 <= number <= len(events) else None
         if result is None or result.history is None:
-            raise _Refused(404, f"there is no history behind event {number}")
+            raise _Refused(404, f"event {number} has no history")
         return result.history
 
-    def _line(self, live: Live) -> Json:
-        return {**about_session(live), "restored": self._restoring.of(live)}
+    def _line(self, live: LiveConversation) -> Json:
+        return {**about_session(live), "restored": live.restored}
 
-    def _stamp(self, live: Live) -> tuple[float, int]:
-        return live.steps[-1].time if live.steps else 0.0, len(self._restoring.of(live))
+    def _stamp(self, live: LiveConversation) -> tuple[float, int]:
+        return live.steps[-1].time if live.steps else 0.0, len(live.restored)
 
 
 async def _small_body(request: web.Request, kind: str) -> bytes:
@@ -205,5 +206,5 @@ async def _small_body(request: web.Request, kind: str) -> bytes:
         raise _Refused(415, f"expected {kind}")
     length = request.content_length
     if length is None or length > _LONGEST_BODY:
-        raise _Refused(413, f"expected at most {_LONGEST_BODY} bytes, and to be told how many")
+        raise _Refused(413, f"expected a Content-Length of at most {_LONGEST_BODY} bytes")
     return await request.content.readexactly(length)

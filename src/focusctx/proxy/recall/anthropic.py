@@ -11,10 +11,8 @@ from collections.abc import Sequence
 from ...session.recall import TOOL, query_of
 from ...types import Message
 from ...wire.anthropic import THINKING
-from .hold import HeldTurn, Hold
-from .loose import Json, object_in, objects_in, read_object
-from .parts import Kind, Part, add
-from .sse import event_of
+from .sse import Json, event_of, object_in, objects_in, read_object
+from .turn import Hold, Kind, Part, Turn, add_usage
 
 _FINISHED = ("tool_use", "end_turn", "stop_sequence")
 
@@ -76,7 +74,7 @@ class AnthropicReader:
         return parts
 
 
-class AnthropicTurn(HeldTurn[AnthropicReader]):
+class AnthropicTurn(Turn[AnthropicReader]):
     mark = b"content_block_start"
     begins = Hold.BRIEFLY
 
@@ -116,7 +114,7 @@ class AnthropicTurn(HeldTurn[AnthropicReader]):
         if kind == "message_delta":
             self._finish(object_in(data, "delta"))
             usage = {key: value for key, value in object_in(data, "usage").items() if value is not None}
-            data["usage"] = add(self._spent, self._usage | usage)
+            data["usage"] = add_usage(self._spent, self._usage | usage)
         if not isinstance(index := data.get("index"), int):
             return True
         if kind == "content_block_start":
@@ -134,7 +132,7 @@ class AnthropicTurn(HeldTurn[AnthropicReader]):
             blocks = [block for place, block in enumerate(objects_in(answer, "content")) if place not in self._left_out]
             answer["content"] = [*self._before, *(block for block in blocks if not self._is_hidden(block))]
         self._finish(answer)
-        answer["usage"] = add(self._spent, object_in(answer, "usage"))
+        answer["usage"] = add_usage(self._spent, object_in(answer, "usage"))
 
     def _finish(self, holder: Json) -> None:
         if not self._calls_left and holder.get("stop_reason") == "tool_use":

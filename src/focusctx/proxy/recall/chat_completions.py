@@ -11,10 +11,8 @@ from typing import Any
 
 from ...session.recall import TOOL, query_of
 from ...types import Message
-from .hold import HeldTurn, Hold
-from .loose import Json, object_in, objects_in, read_object
-from .parts import Kind, Part, add
-from .sse import event_of
+from .sse import Json, event_of, object_in, objects_in, read_object
+from .turn import Hold, Kind, Part, Turn, add_usage
 
 _SAID = ("content", "refusal")
 _CUT_OFF = (None, "length", "content_filter", "error")
@@ -88,7 +86,7 @@ class ChatReader:
         return parts
 
 
-class ChatCompletionsTurn(HeldTurn[ChatReader]):
+class ChatCompletionsTurn(Turn[ChatReader]):
     mark = b'"tool_calls"'
     begins = Hold.NOT
 
@@ -117,7 +115,7 @@ class ChatCompletionsTurn(HeldTurn[ChatReader]):
 
     def _rewrite(self, data: Json) -> bool:
         if isinstance(usage := data.get("usage"), dict):
-            data["usage"] = add(self._spent, usage)
+            data["usage"] = add_usage(self._spent, usage)
         if self._id is not None and "id" in data:
             data |= {"id": self._id, "created": self._created}
         for choice in objects_in(data, "choices"):
@@ -133,7 +131,7 @@ class ChatCompletionsTurn(HeldTurn[ChatReader]):
 
     def _merge(self, answer: Json) -> None:
         if isinstance(usage := answer.get("usage"), dict):
-            answer["usage"] = add(self._spent, usage)
+            answer["usage"] = add_usage(self._spent, usage)
         for choice in objects_in(answer, "choices"):
             if not isinstance(message := choice.get("message"), dict):
                 continue

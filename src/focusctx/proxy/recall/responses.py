@@ -10,10 +10,8 @@ from collections.abc import Sequence
 
 from ...session.recall import TOOL, query_of
 from ...types import Message
-from .hold import HeldTurn, Hold
-from .loose import Json, object_in, objects_in, read_object
-from .parts import Kind, Part, add
-from .sse import event_of
+from .sse import Json, event_of, object_in, objects_in, read_object
+from .turn import Hold, Kind, Part, Turn, add_usage
 
 _BEGINNINGS = ("response.created", "response.queued", "response.in_progress")
 
@@ -51,7 +49,7 @@ class ResponsesReader:
         return parts
 
 
-class ResponsesTurn(HeldTurn[ResponsesReader]):
+class ResponsesTurn(Turn[ResponsesReader]):
     mark = b"response.output_item.added"
     begins = Hold.BRIEFLY
     bound = True
@@ -117,7 +115,7 @@ class ResponsesTurn(HeldTurn[ResponsesReader]):
             items = [item for place, item in enumerate(objects_in(answer, "output")) if place not in self._left_out]
             answer["output"] = [*self._before, *items]
         if usage := object_in(answer, "usage"):
-            answer["usage"] = add(self._spent, usage)
+            answer["usage"] = add_usage(self._spent, usage)
 
     def _query(self, recall: Part) -> str:
         return query_of(recall.value.get("arguments"))

@@ -1,10 +1,16 @@
-"""Server-sent events: split a stream of bytes into events, each with exactly the bytes that were sent."""
+"""Server-sent events and their JSON, as providers send them.
+
+A stream of bytes is split into events, each with exactly the bytes that were sent. In their JSON, values of an
+unexpected type are ignored.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any, TypeAlias
 
-from .loose import Json, read_object, spell
+Json: TypeAlias = dict[str, Any]
 
 _END = re.compile(rb"\n\n")
 _ANY_END = re.compile(rb"\r\n\r\n|\n\n|\r\r|\n\r\n")
@@ -59,14 +65,40 @@ def with_payload(event: bytes, data: Json) -> bytes:
     """Return the event with other data, keeping its name and its line ends."""
     newline = b"\r\n" if b"\r\n" in event else b"\n"
     others = [line for line in _LINE.split(event) if line and not line.startswith(b"data:")]
-    return newline.join([*others, b"data: " + spell(data), b"", b""])
+    return newline.join([*others, b"data: " + encode(data), b"", b""])
 
 
 def event_of(data: Json, *, named: bool) -> bytes:
     """Build an event. If it is `named`, its name is the `type` of its data."""
     name = f"event: {data['type']}\n".encode() if named else b""
-    return name + b"data: " + spell(data) + b"\n\n"
+    return name + b"data: " + encode(data) + b"\n\n"
 
 
 def _data(line: bytes) -> bytes:
     return line[5:].removeprefix(b" ")
+
+
+def read_object(text: bytes | str) -> Json | None:
+    """Parse a JSON object; None for anything else."""
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def object_in(holder: Json, key: str) -> Json:
+    """Return the object at `key`, to be changed in place; an empty one if there is none."""
+    value = holder.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def objects_in(holder: Json, key: str) -> list[Json]:
+    """Return the objects in the list at `key`."""
+    value = holder.get(key)
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def encode(data: Json) -> bytes:
+    """Encode JSON in ASCII: half a surrogate pair, which is common in streams, has no other spelling."""
+    return json.dumps(data, separators=(",", ":")).encode()

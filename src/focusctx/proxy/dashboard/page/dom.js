@@ -16,7 +16,7 @@ export const el = (name, attributes = {}, ...children) => fill(document.createEl
 export const svg = (name, attributes = {}, ...children) =>
   fill(document.createElementNS(SVG, name), attributes, children);
 
-// Text that changes is only written when it did: a selection in it survives, and nobody reads it out again.
+// Text that changes is only written when it did: a selection in it survives, and screen readers do not repeat it.
 export function say(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
@@ -72,7 +72,7 @@ export class Keyed {
   }
 }
 
-// What already stands in its place is not touched: an element that is moved loses the focus.
+// Elements already in place are not touched: an element that is moved loses the focus.
 function arrange(parent, nodes) {
   let next = null;
   for (const node of nodes.reverse()) {

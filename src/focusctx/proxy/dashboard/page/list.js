@@ -45,7 +45,7 @@ export function listView(main, { state, title }) {
         ? ["unknown", "the draft's price is not known"]
         : [priced ? money(sum("net")) : "unknown", priced ? "drafts and re-reads paid" : "no model with a known price"],
     ]);
-    // Nobody's row moves away while they point at it.
+    // Rows do not move while the pointer is on one.
     if (table.matches(":hover, :focus-within")) {
       const rank = (session) => order.get(session.id) ?? -1;
       sessions.sort((one, other) => rank(one) - rank(other));

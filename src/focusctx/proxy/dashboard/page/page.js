@@ -42,7 +42,7 @@ function introduce(about) {
   say(place("about"), `focusctx ${about.version}, draft ${about.draft}, budget ${count(about.budget)} tokens; ${about.rule}.`);
   document.querySelector(".dry-run")?.remove();
   if (about.dry_run) {
-    const words = "Everything goes up as it came. What you see here is what would have been left out, and saved.";
+    const words = "Requests are forwarded unchanged. This page shows what would have been left out, and saved.";
     place("main").prepend(el("p", { class: "notice dry-run" }, el("strong", {}, "Dry run. "), words));
   }
 }

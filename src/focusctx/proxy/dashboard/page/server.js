@@ -1,9 +1,9 @@
 // The way to the server: questions, one thing to ask for, and the stream of news.
 
 async function answered(response) {
-  const told = response.status === 204 ? null : await response.json();
-  if (response.ok) return told;
-  const error = new Error((told.error?.message ?? response.statusText).replace(/^focusctx: /, ""));
+  const content = response.status === 204 ? null : await response.json();
+  if (response.ok) return content;
+  const error = new Error((content.error?.message ?? response.statusText).replace(/^focusctx: /, ""));
   error.status = response.status;
   throw error;
 }
@@ -38,7 +38,7 @@ export function atMostEvery(milliseconds, work) {
   };
 }
 
-// A browser lets a site have six connections, so a page that nobody sees gives its own back.
+// A browser lets a site have six connections, so a hidden page closes its own.
 export function follow(onNews, onConnection) {
   let source = null;
   const open = () => {

@@ -62,7 +62,7 @@ function build(main, session, about, title) {
   const picture = figure(session, about, href);
   const events = el("ol", { class: "events", reversed: true });
   const log = new Keyed(events, (event) => entry(event, about, href));
-  const told = el("p");
+  const summary = el("p");
   const before = el("p", {}, "What was left out was decided before the proxy was started, or by another one.");
 
   main.append(
@@ -71,7 +71,7 @@ function build(main, session, about, title) {
     tiles.node,
     facts.node,
     picture.node,
-    el("section", {}, el("h2", {}, "Events"), told, before, events),
+    el("section", {}, el("h2", {}, "Events"), summary, before, events),
   );
 
   function update(now) {
@@ -101,7 +101,7 @@ function build(main, session, about, title) {
     since(active, now.active);
     picture.update(now);
     say(
-      told,
+      summary,
       now.log.length
         ? `${now.events ? many(now.events, "event") : "No event yet"}${left ? `; looked at and left alone ${many(left, "time")}` : ""}.`
         : `None so far: ${count(now.sent)} tokens are within the budget of ${count(about.budget)}.`,

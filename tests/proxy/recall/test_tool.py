@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from focusctx.proxy.body import Fields, read_fields, spell, write_fields
-from focusctx.proxy.recall.request import next_round, offer
+from focusctx.proxy.recall.tool import next_round, offer
+from focusctx.proxy.request import Fields, encode, read_fields, write_fields
 from focusctx.session.recall import TOOL, recall_tool
 from proxy.recall.harness import FORMATS, TASK
 
@@ -22,7 +22,7 @@ every_format = pytest.mark.parametrize("format", FORMATS)
 def fields(format: str, **changes: Any) -> Fields:
     history = "input" if format == "responses" else "messages"
     request = {"model": "m", history: [TASK], "tools": [OWN[format]], **changes}
-    return {name: spell(value) for name, value in request.items()}
+    return {name: encode(value) for name, value in request.items()}
 
 
 @every_format

@@ -11,7 +11,7 @@ from typing import Any
 
 from aiohttp import web
 
-from .. import forward
+from ..answer import refusal as plain_refusal
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -47,9 +47,9 @@ def page(name: str) -> web.Response:
     return web.Response(text=page_files()[name], content_type=kind, charset="utf-8", headers=HEADERS)
 
 
-def door(words: str, *, form: bool) -> web.Response:
+def login_page(words: str, *, form: bool) -> web.Response:
     """Return the page for visitors without access: `words`, and the login form if `form` is set."""
-    text = Template(page_files()["door.html"]).substitute(words=escape(words), form=_FORM if form else "")
+    text = Template(page_files()["login.html"]).substitute(words=escape(words), form=_FORM if form else "")
     # Under `no-referrer` a browser does not send the page that a form came from.
     headers = {**HEADERS, "Referrer-Policy": "same-origin"}
     return web.Response(status=403, text=text, content_type="text/html", charset="utf-8", headers=headers)
@@ -60,4 +60,4 @@ def data(value: Any, status: int = 200) -> web.Response:
 
 
 def refusal(status: int, why: str) -> web.Response:
-    return forward.refusal(status, why, HEADERS.items())
+    return plain_refusal(status, why, HEADERS.items())

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from focusctx.invariants import violations
-from focusctx.proxy.recall import hold
+from focusctx.proxy.recall import turn as turn_module
+from focusctx.proxy.recall.turn import Part, add_usage, select
 from focusctx.session.recall import TOOL
 from proxy.recall.harness import (
     FORMATS,
@@ -215,7 +216,7 @@ async def test_any_turn_in_any_pieces(format: str, recalls: list[Say], last: Say
 
 @every_format
 async def test_a_long_text_is_read_as_it_goes(format: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hold, "_UNREAD", 100)
+    monkeypatch.setattr(turn_module, "_UNREAD", 100)
     played = await play(format, Say("A long text. " * 20, (RECALL,)), Say("Done."), sizes=(50,))
     check_requests(played)
     assert "A long text. " * 20 in str(played.asked[0][0])
@@ -227,3 +228,47 @@ async def test_text_is_shown_as_it_comes(format: str) -> None:
     played = await play(format, Say("Now, slowly.", (RECALL,), thinking="hm"), Say("And then.", (OTHER,)), sizes=(60,))
     shown = [piece for piece in played.pieces if b"delta" in piece]
     assert len(shown) > 6, "not in one piece"
+
+
+# Which parts of a round go together, and the usage of several rounds.
+
+KINDS = {"t": "thought", "c": "call", "r": "recall", "s": "said"}
+
+
+def parts(text: str) -> list[Part]:
+    return [Part(index, KINDS[kind], {}) for index, kind in enumerate(text)]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("round", "kept", "bound"),
+    [
+        ("r", [0], [0]),
+        ("tr", [0, 1], [0, 1]),
+        ("ttr", [0, 1, 2], [0, 1, 2]),
+        ("trc", [0, 1], [0, 1]),
+        ("tcr", [0, 2], [2]),  # bound: the thought goes with the call it names
+        ("tctr", [2, 3], [2, 3]),  # thoughts that were apart are not put side by side
+        ("trtr", [0, 1, 2, 3], [0, 1, 2, 3]),
+        ("trtc", [0, 1], [0, 1]),  # nor left without what they led to
+        ("rsr", [0, 2], [0, 2]),
+    ],
+)
+def test_recalls_keep_the_thoughts_before_them(round: str, kept: list[int], bound: list[int]) -> None:
+    for expected, is_bound in ((kept, False), (bound, True)):
+        found = select(parts(round), lambda part: part.kind == "recall", bound=is_bound)
+        assert [part.index for part in found] == expected
+
+
+def test_usage_adds_up() -> None:
+    one = {"in": 1, "details": {"cached": 2, "kind": "a"}, "tier": "x", "only": 3, "none": 5, "flag": True}
+    other = {"in": 10, "details": {"cached": 20, "kind": "b"}, "tier": "y", "new": 4, "none": None, "flag": True}
+    assert add_usage(one, other) == {
+        "in": 11,
+        "details": {"cached": 22, "kind": "b"},
+        "tier": "y",
+        "only": 3,
+        "new": 4,
+        "none": 5,
+        "flag": True,
+    }
+    assert add_usage({}, other) == other

@@ -12,7 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from focusctx import Focus
-from focusctx.proxy.body import Known, read, read_fields, read_list, write_fields, write_list
+from focusctx.proxy import request as module
+from focusctx.proxy.request import (
+    Decoded,
+    Request,
+    decode,
+    decode_messages,
+    has_too_many_values,
+    read_fields,
+    read_list,
+    read_request,
+    write_fields,
+    write_list,
+)
 from focusctx.session.store import Spelled
 from histories import run
 from raw_http import Raw, in_background, proxy, raw_upstream, request
@@ -80,43 +92,187 @@ def test_what_is_known_goes_up_in_its_own_spelling(
 ) -> None:
     """Requests of a conversation that grows, is cut and forks: messages are the same objects as long as their bytes
     are the same, and any view of them is made of their bytes."""
-    known = Known()
+    reading = Decoded([], [])
     before: list[bytes] = []
     objects: list[Any] = []
     for drawn in requests:
         bytes_ = [json.dumps(message, indent=indent or None).encode() for indent, message in drawn]
         if chance.random() < 0.7:
             bytes_ = before + bytes_
-        reading = known.read(bytes_)
+        reading = decode_messages(bytes_, reading)
         assert reading.messages == [json.loads(each) for each in bytes_]
         same = next((at for at, (a, b) in enumerate(zip(before, bytes_, strict=False)) if a != b), None)
         for at in range(min(len(before), len(bytes_)) if same is None else same):
             assert reading.messages[at] is objects[at]
-        assert reading.spell(reading.messages) is None
+        assert reading.raw_view(reading.messages) is None
         kept = [at for at in range(len(bytes_)) if chance.random() < 0.6]
         note = Spelled.made({"role": "user", "content": "left out: \ud83d"})
         view = [*(reading.messages[at] for at in kept), note]
-        first = reading.spell(view)
+        first = reading.raw_view(view)
         assert first is not None
         assert first[:-1] == [bytes_[at] for at in kept]
         assert json.loads(first[-1]) == note
         before, objects = bytes_, reading.messages
 
 
-def test_what_cannot_be_decoded_leaves_what_is_known() -> None:
-    known = Known()
-    first = known.read([b'{"role": "user"}'])
+@pytest.mark.parametrize(
+    "odd", [b'{"n": ' + b"1" * 5000 + b"}", b"[" * 100_000 + b"]" * 100_000], ids=["digits", "deep"]
+)
+def test_messages_that_cannot_be_decoded(odd: bytes) -> None:
     with pytest.raises(ValueError, match="cannot be read"):
-        known.read([b'{"role": "user"}', b'{"n": ' + b"1" * 5000 + b"}"])
-    with pytest.raises(ValueError, match="cannot be read"):
-        known.read([b'{"role": "user"}', b"[" * 100_000 + b"]" * 100_000])
-    again = known.read([b'{"role": "user"}'])
-    assert again.messages[0] is first.messages[0]
+        decode_messages([b'{"role": "user"}', odd], Decoded([], []))
 
 
 def test_values_that_are_needed() -> None:
-    assert read(None) is None
-    assert read(b'"resp_1"') == "resp_1"
+    assert decode(None) is None
+    assert decode(b'"resp_1"') == "resp_1"
+
+
+# Requests that begin with the bytes of an earlier one.
+
+short = st.text(max_size=8)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | short,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(short, inner, max_size=3),
+    max_leaves=6,
+)
+messages = st.fixed_dictionaries({"role": st.sampled_from(["user", "tool"]), "content": values})
+spacings = st.sampled_from([(",", ":"), (", ", ": "), (" ,\n ", " : ")])
+
+
+def written(fields: dict[str, Any], spacing: tuple[str, str], indent: int | None = None) -> bytes:
+    return json.dumps(fields, separators=spacing, ensure_ascii=False, indent=indent).encode("utf-8", "surrogatepass")
+
+
+class Reader:
+    """Reads each request by the last earlier one that it begins with."""
+
+    def __init__(self) -> None:
+        self._earlier: list[Request] = []
+
+    def read(self, body: bytes) -> Request | None:
+        by = next((request for request in self._earlier if request.is_start_of(body)), None)
+        found = read_request(body, "messages", by)
+        self._earlier[:0] = [found] if found else []
+        return found
+
+
+def check(reader: Reader, body: bytes) -> Request:
+    """Read a request, and compare the result with that of reading the whole body."""
+    found = reader.read(body)
+    assert found is not None
+    assert found.messages is not None
+    fields = read_fields(body)
+    assert fields is not None
+    assert found.messages == read_list(fields["messages"])
+    assert {name: value for name, value in found.fields.items() if name != "messages"} == {
+        name: value for name, value in fields.items() if name != "messages"
+    }
+    assert list(found.fields) == list(fields)
+    assert json.loads(found.with_messages(found.messages)) == json.loads(body)
+    assert json.loads(found.with_messages(found.messages[1:]))["messages"] == json.loads(body)["messages"][1:]
+    assert json.loads(found.with_fields({"n": b"1"})) == {**json.loads(body), "n": 1}
+    return found
+
+
+HEAD = "a head that all of them share " * 8
+"""Longer than the beginning by which requests are told apart."""
+
+
+@given(st.data())
+@settings(deadline=None)
+def test_a_growing_conversation_reads_the_same(data: st.DataObject) -> None:
+    reader, spacing = Reader(), data.draw(spacings)
+    before, after = (
+        {"model": HEAD, **data.draw(st.dictionaries(short, values, max_size=2))},
+        data.draw(st.dictionaries(short, values, max_size=2)),
+    )
+    history = data.draw(st.lists(messages, min_size=1, max_size=4))
+    for _ in range(3):
+        check(reader, written({**before, "messages": history, **after}, spacing))
+        history = [*history, *data.draw(st.lists(messages, max_size=2))]
+        if data.draw(st.booleans()):  # the agent edits its past, or changes another field
+            history = [*history[:-1], data.draw(messages)]
+            after = data.draw(st.dictionaries(short, values, max_size=2))
+
+
+def test_only_what_is_new_is_read_again() -> None:
+    reader = Reader()
+    history = [{"role": "user", "content": f"message {number}"} for number in range(50)]
+    first = check(reader, written({"model": "m", "messages": history, "stream": False}, (",", ":")))
+    second = check(reader, written({"model": "m", "messages": [*history, *history[:2]], "stream": True}, (",", ":")))
+    third = check(reader, written({"model": "m", "messages": [*history, *history[:9]], "stream": True}, (",", ":")))
+    for old, new in ((first, second), (second, third)):
+        assert all(before is after for before, after in zip(old.messages or (), new.messages or (), strict=False))
+    assert second.fields["stream"] == b"true"
+    assert third.fields is second.fields
+    again = check(reader, written({"model": "m", "messages": [*history, *history[:9]], "stream": True}, (",", ":")))
+    assert again is third
+
+
+def test_other_messages_go_up_in_the_place_of_its_own_and_nothing_else_changes() -> None:
+    body = b' {"model" : "m",\n "model": "n", "messages" : [ {"a": 1} ,\n {"b": 2} ] , "x":{ } } '
+    found = check(Reader(), body)
+    assert (
+        found.with_messages([b'{"b": 2}']) == b' {"model" : "m",\n "model": "n", "messages" : [ {"b": 2}] , "x":{ } } '
+    )
+    assert json.loads(found.with_messages([])) == {"model": "n", "messages": [], "x": {}}
+
+
+def test_a_history_whose_name_is_spelled_in_another_way() -> None:
+    body = rb'{"x":"messages","mess\u0061ges":[1,2]}'
+    assert json.loads(check(Reader(), body).with_messages([b"2"])) == {"x": "messages", "messages": [2]}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"messages":[1],"messages":[2]}',
+        b'{"messages":[1,2],"x":{"messages":[3]}}',
+        b'{"messages":[1,2],"messages":[1,2,3]}',
+        b'{"x":[1],"messages":[1]}',
+        b'{"messages":[1,{"messages":[1]}]}',
+    ],
+)
+def test_names_that_come_twice(body: bytes) -> None:
+    reader = Reader()
+    head = b'{"model":"' + HEAD.encode() + b'",'
+    for start in (b'{"messages":[1]}', b'{"messages":[1,2]}', b'{"x":[1],"messages":[1]}'):
+        check(reader, start.replace(b"{", head, 1))
+    check(reader, body.replace(b"{", head, 1))
+    check(reader, body.replace(b"{", head, 1))
+
+
+def test_bodies_without_a_history() -> None:
+    reader = Reader()
+    check(reader, b'{"messages":[1]}')
+    assert reader.read(b'{"messages":[1') is None
+    assert reader.read(b'{"messages":[1}') is None
+    assert reader.read(b'{"messages":[1] "x"') is None
+    assert reader.read(b"[]") is None
+    assert reader.read(b'{"messages":"x"}') == Request("messages", {"messages": b'"x"'}, None)
+    assert reader.read(b'{"input":[]}') == Request("messages", {"input": b"[]"}, None)
+
+
+# Limits.
+
+TEXTS = [",", '","', '\\","', "\\", "\\\\,", 'a "quoted, word", and \\', "\n,\t", "é,ü", '{"a": [1, 2, 3]}']
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_what_stands_in_strings_does_not_count(text: str, ascii_only: bool) -> None:
+    few = [{"role": "user", "content": text * 300_000}, {"role": "user", "content": text}]
+    assert not has_too_many_values(json.dumps(few, ensure_ascii=ascii_only).encode())
+    many = [text] * (module.VALUES + 2)
+    assert has_too_many_values(json.dumps(many, ensure_ascii=ascii_only).encode())
+
+
+@given(st.lists(st.text(alphabet='\\",a ', max_size=6), max_size=30), st.integers(1, 40))
+def test_the_bound_is_exact_for_a_list(texts: list[str], bound: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "VALUES", bound)
+        assert has_too_many_values(json.dumps(texts).encode()) == (len(texts) > bound)
 
 
 # Through the sockets: whatever is no readable history arrives as it was sent.

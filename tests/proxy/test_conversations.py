@@ -1,4 +1,7 @@
-"""Requests that nobody looks at: what goes up for them is what a look would have sent."""
+"""Conversations in memory: requests that the session is not asked about, finding earlier requests, and the bounds.
+
+What goes up for a request that the session is not asked about is what the session would have sent.
+"""
 
 import asyncio
 import json
@@ -13,8 +16,8 @@ from focusctx import Focus
 from focusctx.config import FocusConfig
 from focusctx.pipeline.split import read_history
 from focusctx.proxy.compression import Compression, Route
-from focusctx.proxy.last import most_tokens
-from focusctx.proxy.sessions import Live, Sessions, Step
+from focusctx.proxy.conversations import Key, LiveConversation, LiveConversations, Step
+from focusctx.proxy.request import Request, most_tokens, read_request, root_of
 from focusctx.session.economics import Growth
 from focusctx.session.events import SessionEvent
 from focusctx.session.session import Session
@@ -98,8 +101,8 @@ class Agent:
         self.steps: list[Step] = []
         self.route = ROUTE
         self.looks = self._session("memory", frozen=False)
-        self._sessions = Sessions(lambda _key: self._session(store, frozen=True))
-        self._compression = Compression(self._sessions, self._watch, limit=10**9, recall=False, dry_run=False)
+        self._conversations = LiveConversations(lambda _key: self._session(store, frozen=True))
+        self._compression = Compression(self._conversations, self._watch, limit=10**9, recall=False, dry_run=False)
 
     def _session(self, store: Store | str, *, frozen: bool) -> Session:
         return self._focus.session(
@@ -111,17 +114,17 @@ class Agent:
             clock=lambda: self.now,
         )
 
-    def _watch(self, _live: Live, step: Step, _events: list[SessionEvent]) -> None:
+    def _watch(self, _live: LiveConversation, step: Step, _events: list[SessionEvent]) -> None:
         self.steps.append(step)
 
     @property
     def session(self) -> Session:
-        (session,) = {live.session for live in self._sessions}
+        (session,) = {live.session for live in self._conversations}
         return session
 
     async def send(self, history: Messages) -> Messages:
         body = json.dumps({"model": "gpt-4.1", "messages": history}).encode()
-        shrunk = await self._compression.shrink(self.route, "up", {}, body)
+        shrunk = await self._compression.compress(self.route, "up", {}, body)
         sent: Messages = json.loads(shrunk.body if shrunk else body)["messages"]
         return sent
 
@@ -304,3 +307,81 @@ def test_a_store_that_takes_its_time_is_not_asked_on_the_event_loop() -> None:
     with pytest.raises(AssertionError, match="no event"):
         after_an_event(agent)
     assert any(event.happened for event in agent.session.events), "there was one, and from then on all are looked at"
+
+
+# ------------------------------------------------------------------------------------- earlier requests and the bounds
+
+TOOLS = "a list of tools that all conversations of one agent share " * 3
+
+
+def request_of(*messages: str) -> tuple[bytes, Request]:
+    history = [{"role": "user", "content": message} for message in messages]
+    body = json.dumps({"model": "m", "tools": TOOLS, "messages": history}).encode()
+    request = read_request(body, "messages")
+    assert request is not None
+    return body, request
+
+
+def opened(conversations: LiveConversations, *messages: str, tenant: str = "ann") -> LiveConversation:
+    _, request = request_of(*messages)
+    assert request.messages is not None
+    key = Key(tenant, "up", "chat_completions", "m")
+    live = conversations.open(key, root_of(request.messages), request)
+    live.append(request.messages)
+    return live
+
+
+def bounded(**bounds: int) -> LiveConversations:
+    focus = Focus(Draft(cites(2)), budget=10**6)
+    return LiveConversations(lambda key: focus.session(tenant=key.tenant, frozen=True), **bounds)
+
+
+async def test_a_request_is_read_by_the_earlier_one_of_its_tenant_that_it_begins_with() -> None:
+    conversations = bounded()
+    lives = [opened(conversations, f"task {number}", "a") for number in range(5)]
+    for number, live in enumerate(lives):
+        body, _ = request_of(f"task {number}", "a", "b")
+        assert conversations.earlier(body, "messages", "ann") is live.request
+        assert conversations.earlier(body, "messages", "bob") is None
+        assert conversations.earlier(body, "input", "ann") is None
+    longer = opened(conversations, "task 3", "a", "b")
+    assert longer is lives[3]
+    assert conversations.earlier(request_of("task 3", "a")[0], "messages", "ann") is None, "only the last is kept"
+    assert conversations.earlier(request_of("task 9")[0], "messages", "ann") is None
+    await conversations.close()
+
+
+async def test_memory_is_bounded_in_bytes_and_the_ones_used_longest_ago_are_dropped() -> None:
+    one = request_of("0" + "x" * 5000)[1].size
+    conversations = bounded(most_bytes=3 * one)
+    lives = [opened(conversations, f"{number}" + "x" * 5000) for number in range(3)]
+    assert len(conversations) == 3, "as much as the bound allows"
+    assert conversations.held_bytes == 3 * one
+    assert opened(conversations, "0" + "x" * 5000) is lives[0]
+    last = opened(conversations, "3" + "x" * 5000)
+    assert [live.id for live in conversations] == [last.id, lives[0].id, lives[2].id], "the second was used longest ago"
+    assert conversations.held_bytes == 3 * one
+    assert conversations.earlier(request_of("1" + "x" * 5000, "more")[0], "messages", "ann") is None
+    await conversations.close()
+
+
+async def test_a_conversation_that_grows_beyond_the_bound_stays_alone() -> None:
+    conversations = bounded(most_bytes=20_000)
+    for number in range(3):
+        opened(conversations, f"{number}" + "x" * 1000)
+    long = opened(conversations, "0" + "x" * 1000, "y" * 50_000)
+    assert list(conversations) == [long]
+    assert conversations.held_bytes == long.size > 50_000
+    small = opened(conversations, "small")
+    assert list(conversations) == [small]
+    assert conversations.held_bytes == small.size
+    await conversations.close()
+
+
+async def test_a_conversation_in_use_is_not_dropped() -> None:
+    conversations = bounded(most_bytes=1)
+    busy = opened(conversations, "busy")
+    busy.in_use = True
+    other = opened(conversations, "other")
+    assert list(conversations) == [other, busy]
+    await conversations.close()

@@ -11,9 +11,9 @@ import httpx2
 import openai
 import pytest
 
-from focusctx.proxy.recall import loop
-from focusctx.proxy.recall.loop import Refused
-from focusctx.proxy.recall.request import turn_for
+from focusctx.proxy.recall import rounds
+from focusctx.proxy.recall.rounds import Refused
+from focusctx.proxy.recall.tool import turn_for
 from focusctx.types import Message
 from proxy.recall.harness import (
     FORMATS,
@@ -95,7 +95,7 @@ async def test_a_provider_that_cannot_be_reached_again(format: str, text: str) -
     def unreachable(extra: list[Message], *, offer_tool: bool) -> AbstractAsyncContextManager[Sent]:
         raise ConnectionRefusedError("nobody there")
 
-    pieces = [piece async for piece in loop.stream(turn_for(format), first(player), unreachable, player.recall)]
+    pieces = [piece async for piece in rounds.stream(turn_for(format), first(player), unreachable, player.recall)]
     check_error(format, b"".join(pieces), "the provider broke off its answer")
 
 
@@ -112,7 +112,7 @@ async def test_a_later_round_that_breaks_off(format: str, sizes: tuple[int, ...]
 async def test_a_first_round_that_breaks_off_does_so_for_the_agent(format: str) -> None:
     sent = Sent(stream_of(Say("Let me see."), format)[:-20], breaks_off=True)
     player = Play(format, [sent])
-    shown = loop.stream(player.played.turn, sent, player.ask_again, player.recall)
+    shown = rounds.stream(player.played.turn, sent, player.ask_again, player.recall)
     assert sent.body.startswith(await anext(shown))
     with pytest.raises(ConnectionResetError):
         await anext(shown)
@@ -132,7 +132,7 @@ async def test_a_recall_that_fails_is_answered_all_the_same(format: str, caplog:
     async def forgetful(query: str) -> str:
         raise RuntimeError("no memory")
 
-    pieces = [piece async for piece in loop.stream(player.played.turn, first(player), player.ask_again, forgetful)]
+    pieces = [piece async for piece in rounds.stream(player.played.turn, first(player), player.ask_again, forgetful)]
     player.played.body = b"".join(pieces)
     assert seen(player.played).texts == ["Done."]
     assert "cannot be read at the moment" in str(player.played.asked)
@@ -143,7 +143,7 @@ async def test_a_recall_that_fails_is_answered_all_the_same(format: str, caplog:
 async def test_an_agent_that_is_shown_nothing_for_long_hears_of_us(
     format: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "_SILENCE", 0.0)
+    monkeypatch.setattr(rounds, "_SILENCE", 0.0)
     say = Say("", (OTHER,), thinking="A long thought, and then a long call.")
     stream = stream_of(say, format)
     played = await Play(format, [Sent(stream, sizes=(200,))]).stream()
@@ -156,13 +156,13 @@ async def test_an_agent_that_is_shown_nothing_for_long_hears_of_us(
 async def test_answers_of_later_rounds_are_let_go_of(format: str) -> None:
     """Also when the agent goes away in the middle of one."""
     open_now: set[int] = set()
-    rounds = iter([Sent(stream_of(Say("Later.", (RECALL,)), format, number), (20,)) for number in (1, 2, 3)])
+    coming = iter([Sent(stream_of(Say("Later.", (RECALL,)), format, number), (20,)) for number in (1, 2, 3)])
 
     @asynccontextmanager
     async def ask_again(extra: list[Message], *, offer_tool: bool) -> AsyncIterator[Sent]:
         open_now.add(len(extra))
         try:
-            yield next(rounds)
+            yield next(coming)
         finally:
             open_now.discard(len(extra))
 
@@ -170,7 +170,7 @@ async def test_answers_of_later_rounds_are_let_go_of(format: str) -> None:
         await asyncio.sleep(0)
         return "found"
 
-    shown = loop.stream(turn_for(format), next(rounds), ask_again, recall)
+    shown = rounds.stream(turn_for(format), next(coming), ask_again, recall)
     async for _ in shown:
         if open_now:
             break

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 from aiohttp import web
 
-from ..sessions import Live, Sessions
-from .answers import HEADERS
-from .evidence import Json
+from ..conversations import LiveConversation, LiveConversations
+from .data import Json
+from .responses import HEADERS
 
 _PAUSE = 0.25
 """Seconds between two updates; changes in between are sent together."""
@@ -20,18 +20,18 @@ _SILENCE = 15.0
 
 
 class Updates:
-    """Sends updates to open pages. The proxy sets `watchers`; a session's `line` is sent if its `stamp` has changed."""
+    """Sends updates to open pages. The proxy sets `watchers`; a conversation is sent if its `stamp` changed."""
 
     def __init__(
         self,
-        sessions: Sessions,
+        conversations: LiveConversations,
         watchers: set[asyncio.Event],
         about: Json,
         *,
-        line: Callable[[Live], Json],
-        stamp: Callable[[Live], object],
+        line: Callable[[LiveConversation], Json],
+        stamp: Callable[[LiveConversation], object],
     ) -> None:
-        self._sessions = sessions
+        self._conversations = conversations
         self._watchers = watchers
         self._about = about
         self._line = line
@@ -42,9 +42,9 @@ class Updates:
     async def stream(self, request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream"})
         await response.prepare(request)
-        told: dict[str, object] = {}
+        known: dict[str, object] = {}
         with self._watcher() as news:
-            await response.write(b"retry: 2000\n\n" + self._news(told, first=True))
+            await response.write(b"retry: 2000\n\n" + self._news(known, first=True))
             while not self._ending:
                 await asyncio.sleep(_PAUSE)
                 try:
@@ -53,7 +53,7 @@ class Updates:
                     await response.write(b": still here\n\n")
                     continue
                 news.clear()
-                await response.write(self._news(told))
+                await response.write(self._news(known))
         return response
 
     async def end(self, _app: web.Application) -> None:
@@ -79,12 +79,12 @@ class Updates:
             self._watchers.discard(news)
             self._open.discard(task)
 
-    def _news(self, told: dict[str, object], *, first: bool = False) -> bytes:
-        """Return what the page does not know yet, and bring `told` up to date."""
-        now = {live.id: self._stamp(live) for live in self._sessions}
-        changed = [self._line(live) for live in self._sessions if told.get(live.id) != now[live.id]]
-        gone = sorted(told.keys() - now.keys())
-        told.clear()
-        told.update(now)
+    def _news(self, known: dict[str, object], *, first: bool = False) -> bytes:
+        """Return what the page does not know yet, and bring `known` up to date."""
+        now = {live.id: self._stamp(live) for live in self._conversations}
+        changed = [self._line(live) for live in self._conversations if known.get(live.id) != now[live.id]]
+        gone = sorted(known.keys() - now.keys())
+        known.clear()
+        known.update(now)
         news = {"sessions": changed, "gone": gone, **({"about": self._about} if first else {})}
         return f"data: {json.dumps(news)}\n\n".encode() if first or changed or gone else b""

@@ -1,4 +1,4 @@
-"""Run the rounds of a turn, streamed or not.
+"""Requests that offer the model the recall tool: the proxy answers its calls, and the agent sees one answer.
 
 The last round that the limit allows is requested without the tool. If the model calls it anyway, the call is not
 answered: the agent sees the rest of the answer.
@@ -6,14 +6,23 @@ answered: the agent sees the rest of the answer.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+from aiohttp import web
 
 from ...session.recall import unavailable
 from ...types import Message
+from ..answer import Answer, NoAnswer, pass_down, stream_down
+from ..client import Client, Outgoing
+from ..conversations import LiveConversation
+from ..headers import headers_down
+from ..request import Fields, write_fields
+from .tool import next_round, turn_for
 from .turn import Turn
 
 _log = logging.getLogger("focusctx.proxy")
@@ -24,7 +33,56 @@ _SILENCE = 10.0
 """Seconds without output after which the agent is sent a sign of life."""
 
 
-class Answer(Protocol):
+class RecallRounds:
+    """One turn of the agent. Spans that the model recalls return to the conversation's views with the next step."""
+
+    def __init__(self, client: Client, outgoing: Outgoing, live: LiveConversation, fields: Fields) -> None:
+        self._client = client
+        self._outgoing = outgoing
+        self._live = live
+        self._fields = fields
+        self.turn = turn_for(live.key.format)
+
+    async def answer(
+        self, request: web.BaseRequest, body: bytes, watch: Callable[[bytes], None] | None
+    ) -> web.StreamResponse:
+        self._outgoing.headers["accept-encoding"] = "identity"  # the proxy parses the answers
+        async with self._ask(body) as first:
+            if not first.ok:
+                return await pass_down(request, first, watch)
+            if not first.headers.get("content-type", "").lower().startswith("text/event-stream"):
+                last, answered = await whole(self.turn, first, self._ask_again, self._recall)
+                return _response(last, answered)
+            async with aclosing(stream(self.turn, first, self._ask_again, self._recall)) as shown:
+                try:
+                    begun = await anext(shown, b"")
+                except Refused as refused:
+                    return _response(refused.answer, refused.body)
+                response = web.StreamResponse(
+                    status=first.status, reason=first.reason, headers=headers_down(first.headers)
+                )
+                await stream_down(request, response, _chained(begun, shown))
+                return response
+
+    def _ask_again(self, extra: list[Message], *, offer_tool: bool) -> AbstractAsyncContextManager[Answer]:
+        fields = next_round(self._fields, self._live.key.format, extra, offer_tool=offer_tool)
+        return self._ask(write_fields(fields))
+
+    @asynccontextmanager
+    async def _ask(self, body: bytes) -> AsyncIterator[Answer]:
+        """Request an answer. Raise if it cannot be read: forwarded, it might show the agent a call of our tool."""
+        async with self._client.ask(self._outgoing, body, decode=True) as answer:
+            if answer.ok and answer.encoding:
+                raise NoAnswer(
+                    "it compressed its answer in a way that recall cannot read: start the proxy without --recall"
+                )
+            yield answer
+
+    async def _recall(self, query: str) -> str:
+        return await asyncio.to_thread(self._live.recall, query)
+
+
+class Readable(Protocol):
     """A provider's answer with an uncompressed body."""
 
     @property
@@ -33,8 +91,8 @@ class Answer(Protocol):
     def __aiter__(self) -> AsyncIterator[bytes]: ...
 
 
-A = TypeVar("A", bound=Answer)
-A_co = TypeVar("A_co", bound=Answer, covariant=True)
+A = TypeVar("A", bound=Readable)
+A_co = TypeVar("A_co", bound=Readable, covariant=True)
 Recall: TypeAlias = Callable[[str], Awaitable[str]]
 
 
@@ -53,7 +111,7 @@ class Refused(Exception, Generic[A]):
 
 
 async def stream(
-    turn: Turn, first: A, ask_again: AskAgain[A], recall: Recall, *, rounds: int = ROUNDS
+    turn: Turn[Any], first: A, ask_again: AskAgain[A], recall: Recall, *, rounds: int = ROUNDS
 ) -> AsyncGenerator[bytes, None]:
     """Yield what the agent gets.
 
@@ -75,7 +133,7 @@ async def stream(
             except Exception:
                 if answer is first:
                     raise
-                _log.warning("the answer after a recall broke off", exc_info=True)
+                _log.warning("the provider's answer after a recall broke off: the agent gets an error", exc_info=True)
                 yield turn.fail(b"")
                 return
             ending = turn.end(last=not left)
@@ -89,7 +147,7 @@ async def stream(
                 answer = await held_open.enter_async_context(ask_again(extra, offer_tool=left > 1))
                 refusal = None if answer.ok else await _body(answer)
             except Exception:
-                _log.warning("asking again after a recall failed", exc_info=True)
+                _log.warning("the request after a recall failed: the agent gets an error", exc_info=True)
                 yield turn.fail(b"")
                 return
             if refusal is not None:
@@ -100,7 +158,7 @@ async def stream(
 
 
 async def whole(
-    turn: Turn, first: A, ask_again: AskAgain[A], recall: Recall, *, rounds: int = ROUNDS
+    turn: Turn[Any], first: A, ask_again: AskAgain[A], recall: Recall, *, rounds: int = ROUNDS
 ) -> tuple[A, bytes]:
     """Return the answer whose status and headers the agent gets, and the body for it.
 
@@ -124,9 +182,19 @@ async def _recalled(recall: Recall, query: str) -> str:
     try:
         return await recall(query)
     except Exception:
-        _log.exception("recall failed")
+        _log.exception("recall failed: the model gets a note that it is unavailable")
         return unavailable(query)
 
 
-async def _body(answer: Answer) -> bytes:
+async def _body(answer: Readable) -> bytes:
     return b"".join([chunk async for chunk in answer])
+
+
+def _response(answer: Answer, body: bytes) -> web.Response:
+    return web.Response(status=answer.status, reason=answer.reason, headers=headers_down(answer.headers), body=body)
+
+
+async def _chained(begun: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield begun
+    async for chunk in rest:
+        yield chunk

@@ -1,19 +1,20 @@
-"""Offer the recall tool in a request, and build the request of a later round."""
+"""The recall tool in requests: offer it, and build the request of a later round."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from ...session.recall import TOOL, recall_tool
 from ...types import Message
 from ...wire.held import HELD_BY
-from ..body import Fields, read, read_list, spell, write_list
+from ..request import Fields, decode, encode, read_list, write_list
 from .anthropic import AnthropicTurn
 from .chat_completions import ChatCompletionsTurn
 from .responses import ResponsesTurn
 from .turn import Turn
 
-_TURNS: dict[str, Callable[[], Turn]] = {
+_TURNS: dict[str, Callable[[], Turn[Any]]] = {
     "chat_completions": ChatCompletionsTurn,
     "responses": ResponsesTurn,
     "anthropic": AnthropicTurn,
@@ -22,7 +23,7 @@ _ELSEWHERE = (*HELD_BY, "background")
 """Fields with which the provider keeps the rounds, or the agent may ask for one of them by its id."""
 
 
-def turn_for(format: str) -> Turn:
+def turn_for(format: str) -> Turn[Any]:
     """Return a `Turn` for the answer to a request that offers the tool."""
     return _TURNS[format]()
 
@@ -35,20 +36,20 @@ def offer(fields: Fields, format: str) -> Fields | None:
     tools = read_list(fields.get("tools", b""))
     if not tools or any(_name(tool) == TOOL for tool in tools):
         return None
-    if read(fields.get("n")) not in (None, 1) or any(read(fields.get(name)) for name in _ELSEWHERE):
+    if decode(fields.get("n")) not in (None, 1) or any(decode(fields.get(name)) for name in _ELSEWHERE):
         return None
-    choice = read(fields.get("tool_choice"))
+    choice = decode(fields.get("tool_choice"))
     if isinstance(choice, dict):
         choice = choice.get("type") if format == "anthropic" else "one of them"
     if choice not in (None, "auto", "any", "required"):
         return None
-    return {"tools": write_list([*tools, spell(recall_tool(format))])}
+    return {"tools": write_list([*tools, encode(recall_tool(format))])}
 
 
 def next_round(fields: Fields, format: str, extra: Sequence[Message], *, offer_tool: bool) -> Fields:
     """Return the request with the messages of the rounds so far, and without the tool unless `offer_tool` is set."""
     history = "input" if format == "responses" else "messages"
-    messages = [*(read_list(fields[history]) or ()), *map(spell, extra)]
+    messages = [*(read_list(fields[history]) or ()), *map(encode, extra)]
     fields = {**fields, history: write_list(messages)}
     if not offer_tool:
         tools = read_list(fields["tools"]) or ()
@@ -57,7 +58,7 @@ def next_round(fields: Fields, format: str, extra: Sequence[Message], *, offer_t
 
 
 def _name(tool: bytes) -> object:
-    definition = read(tool)
+    definition = decode(tool)
     if not isinstance(definition, dict):
         return None
     function = definition.get("function")

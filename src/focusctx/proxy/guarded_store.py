@@ -20,32 +20,32 @@ from typing import Any, TypeAlias, TypeVar
 from ..errors import StoreError
 from ..session.store import Archived, Store, StoredEvent, Totals
 
-_PATIENCE = 1.0
+_TIMEOUT = 1.0
 """Seconds without any call returning after which the store counts as failing."""
 _LONGEST = 5.0
 """Seconds that a call may wait behind others."""
-_REST = 5.0
+_PROBE_INTERVAL = 5.0
 """Seconds between two probes of a failing store."""
 
 T = TypeVar("T")
 _Call: TypeAlias = tuple[Callable[[], Any], asyncio.Future[Any]]
 _Answer: TypeAlias = tuple[Any, BaseException | None]
 """The result of a function, or the exception it raised."""
-_Came: TypeAlias = Callable[[Any, BaseException | None], object]
+_Done: TypeAlias = Callable[[Any, BaseException | None], object]
 
 
-class Guarded:
+class GuardedStore:
     """Wraps a store and calls it only while it answers. All sessions of a proxy share it, so all notice a failure."""
 
-    def __init__(self, store: Store, *, patience: float = _PATIENCE, rest: float = _REST) -> None:
+    def __init__(self, store: Store, *, timeout: float = _TIMEOUT, probe_interval: float = _PROBE_INTERVAL) -> None:
         self._store = store
         self.quick = getattr(store, "quick", False)
         self._is_open = False
         """True if a quick store has answered since its last failure. Until then, opening its file may take time."""
         self.trouble: str | None = None
         """The last error; None while the store works."""
-        self._patience = patience
-        self._rest = rest
+        self._timeout = timeout
+        self._probe_interval = probe_interval
         # A quick store makes one write at a time anyway.
         self._threads = _Threads(most=1 if self.quick else None)
         self._together: Callable[[], AbstractContextManager[None]] | None = getattr(store, "together", None)
@@ -83,20 +83,20 @@ class Guarded:
     def close(self) -> None:
         self._closed.set()
         with suppress(TimeoutError, StoreError):
-            self._start(self._store.close).result(self._patience)
+            self._start(self._store.close).result(self._timeout)
         self._threads.end()
 
-    def _read(self, question: Callable[[], T]) -> T:
+    def _read(self, query: Callable[[], T]) -> T:
         if not (self.quick and self._is_open):
-            answer = self._ask(question)
+            answer = self._ask(query)
             self._is_open = True
             return answer
         if self.trouble is not None:
             raise StoreError(self.trouble)
         try:
-            return question()
+            return query()
         except StoreError as error:
-            self._leave_alone(str(error))
+            self._mark_failing(str(error))
             raise
 
     def on_a_thread(self, function: Callable[[], T]) -> asyncio.Future[T]:
@@ -106,25 +106,25 @@ class Guarded:
         if self.trouble is not None:
             outcome.set_exception(StoreError(self.trouble))
         elif self._together is None:
-            self._hand_over([(function, outcome)])
+            self._start_calls([(function, outcome)])
         else:  # together with all calls made before the loop's next round
             self._waiting.append((function, outcome))
             if len(self._waiting) == 1:
-                loop.call_soon(self._hand_all_over)
+                loop.call_soon(self._start_waiting)
         return outcome
 
-    def _hand_all_over(self) -> None:
+    def _start_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
-        self._hand_over(waiting)
+        self._start_calls(waiting)
 
-    def _hand_over(self, calls: list[_Call]) -> None:
+    def _start_calls(self, calls: list[_Call]) -> None:
         loop = asyncio.get_running_loop()
-        wait = _Wait(self._patience)
+        wait = _Wait(self._timeout)
         timer: asyncio.TimerHandle
 
         def look() -> None:
             nonlocal timer
-            if not wait.is_over(self._threads.came_back):
+            if not wait.is_over(self._threads.last_returned):
                 timer = loop.call_later(wait.left, look)
                 return
             error = self._give_up()
@@ -138,12 +138,12 @@ class Guarded:
                 if not outcome.done():  # else its caller no longer waits
                     _settle(outcome, *answer)
 
-        def came(answers: Sequence[_Answer], error: BaseException | None) -> None:
+        def done(answers: Sequence[_Answer], error: BaseException | None) -> None:
             with suppress(RuntimeError):  # the loop was closed
                 loop.call_soon_threadsafe(deliver, answers, error)
 
         timer = loop.call_later(wait.left, look)
-        self._threads.start(partial(self._answers, [function for function, _ in calls]), came)
+        self._threads.start(partial(self._answers, [function for function, _ in calls]), done)
 
     def _answers(self, functions: Sequence[Callable[[], Any]]) -> list[_Answer]:
         """Return the result or exception of each function. Several run together, or one by one if that fails."""
@@ -152,13 +152,13 @@ class Guarded:
                 return [(function(), None) for function in functions]
         return [_answer(function) for function in functions]
 
-    def _ask(self, question: Callable[[], T]) -> T:
+    def _ask(self, query: Callable[[], T]) -> T:
         if self.trouble is not None:
             raise StoreError(self.trouble)
         try:
-            return question() if self._threads.is_own() else self._wait_for(self._start(question))
+            return query() if self._threads.is_own() else self._wait_for(self._start(query))
         except StoreError as error:
-            self._leave_alone(str(error))
+            self._mark_failing(str(error))
             raise
 
     def _start(self, function: Callable[[], T]) -> Future[T]:
@@ -167,30 +167,30 @@ class Guarded:
         return answer
 
     def _wait_for(self, answer: Future[T]) -> T:
-        wait = _Wait(self._patience)
+        wait = _Wait(self._timeout)
         while True:
             try:
                 return answer.result(wait.left)
             except TimeoutError:
                 if answer.done():
                     return answer.result()
-                if wait.is_over(self._threads.came_back):
+                if wait.is_over(self._threads.last_returned):
                     raise self._give_up() from None
 
     def _give_up(self) -> StoreError:
         why = "the store does not answer"
-        self._leave_alone(why)
+        self._mark_failing(why)
         return StoreError(why)
 
-    def _leave_alone(self, why: str) -> None:
+    def _mark_failing(self, why: str) -> None:
         with self._lock:
-            is_news, self.trouble, self._is_open = self.trouble is None, why, False
-        if is_news:
-            threading.Thread(target=self._wait_for_the_end, name="focusctx store", daemon=True).start()
+            is_new, self.trouble, self._is_open = self.trouble is None, why, False
+        if is_new:
+            threading.Thread(target=self._probe_until_it_answers, name="focusctx store", daemon=True).start()
 
-    def _wait_for_the_end(self) -> None:
+    def _probe_until_it_answers(self) -> None:
         """Probe periodically with a cheap query until the store answers; skip while an earlier call still hangs."""
-        while not self._closed.wait(self._rest):
+        while not self._closed.wait(self._probe_interval):
             if not self._threads.is_busy:
                 try:
                     self._store.version("", "")
@@ -204,19 +204,19 @@ class Guarded:
 class _Wait:
     """Time limit of one call. It may wait behind others: as long as these return, it gets more time, up to a limit."""
 
-    def __init__(self, patience: float) -> None:
-        self._patience = patience
+    def __init__(self, timeout: float) -> None:
+        self._timeout = timeout
         self._since = self._asked = time.monotonic()
 
     @property
     def left(self) -> float:
-        return self._since + self._patience - time.monotonic()
+        return self._since + self._timeout - time.monotonic()
 
-    def is_over(self, came_back: float) -> bool:
-        """Called when no time is left: True if the call gets no more. `came_back` is when any call last returned."""
-        if came_back <= self._since or self._since > self._asked + _LONGEST:
+    def is_over(self, last_returned: float) -> bool:
+        """Called when no time is left: True if the call gets no more. `last_returned` is the time for any call."""
+        if last_returned <= self._since or self._since > self._asked + _LONGEST:
             return True
-        self._since = came_back
+        self._since = last_returned
         return False
 
 
@@ -226,20 +226,20 @@ class _Threads:
     def __init__(self, most: int | None) -> None:
         self._most = most
         self._own = threading.local()
-        self._calls: SimpleQueue[tuple[Callable[[], Any], _Came] | None] = SimpleQueue()
+        self._calls: SimpleQueue[tuple[Callable[[], Any], _Done] | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._count = self._idle = 0
-        self.came_back = float("-inf")
+        self.last_returned = float("-inf")
         """Time at which a call last returned."""
 
     @property
     def is_busy(self) -> bool:
         return self._idle < self._count
 
-    def start(self, function: Callable[[], Any], came: _Came) -> None:
-        """Call the function on a thread, then `came` with the result or the exception, on the same thread."""
+    def start(self, function: Callable[[], Any], done: _Done) -> None:
+        """Call the function on a thread, then `done` with the result or the exception, on the same thread."""
         with self._lock:
-            self._calls.put((function, came))
+            self._calls.put((function, done))
             if self._idle or self._count == self._most:
                 self._idle -= 1
                 return
@@ -258,13 +258,13 @@ class _Threads:
     def _work(self) -> None:
         self._own.here = True
         while call := self._calls.get():
-            function, came = call
+            function, done = call
             answer, error = _answer(function)
             with self._lock:
                 self._idle += 1
-                self.came_back = time.monotonic()
-            came(answer, error)
-            del call, function, came, answer, error
+                self.last_returned = time.monotonic()
+            done(answer, error)
+            del call, function, done, answer, error
 
 
 def _answer(function: Callable[[], Any]) -> _Answer:

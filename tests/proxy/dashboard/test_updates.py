@@ -9,8 +9,9 @@ from typing import Any
 import aiohttp
 from yarl import URL
 
-from focusctx.proxy.dashboard import live
-from focusctx.proxy.sessions import Key
+from focusctx.proxy.conversations import Key
+from focusctx.proxy.dashboard import updates
+from focusctx.proxy.request import Request
 
 
 async def messages(answer: aiohttp.ClientResponse) -> AsyncIterator[Any]:
@@ -70,13 +71,13 @@ async def test_a_session_that_was_let_go_of_is_gone(staging):
         async with stage.http.get(f"{stage.url}/ui/api/live") as answer:
             news = messages(answer)
             (session,) = (await anext(news))["sessions"]
-            await stage.proxy.sessions.close()
+            await stage.proxy.conversations.close()
             await stage.agent("other").step()
             assert (await anext(news))["gone"] == [session["id"]]
 
 
 async def test_silence_is_broken_so_that_the_connection_is_not_taken_for_dead(staging, monkeypatch):
-    monkeypatch.setattr(live, "_SILENCE", 0.05)
+    monkeypatch.setattr(updates, "_SILENCE", 0.05)
     async with staging() as stage, stage.http.get(f"{stage.url}/ui/api/live") as answer:
         lines = [await answer.content.readline() for _ in range(6)]
         assert b": still here\n" in lines
@@ -110,9 +111,8 @@ async def test_open_pages_do_not_hold_up_a_proxy_that_stops(staging):
 async def test_nor_does_a_page_that_has_stopped_reading(staging):
     async with staging(grace=30.0) as stage:
         for number in range(300):
-            stage.proxy.sessions.open(
-                Key("tenant", "local", "chat_completions", "m" * 50_000, str(number)), "root", [b"{}"]
-            )
+            key = Key("tenant", "local", "chat_completions", "m" * 50_000, str(number))
+            stage.proxy.conversations.open(key, "root", Request("messages", {}, [b"{}"]))
         reader, writer = await asyncio.open_connection("127.0.0.1", URL(stage.url).port, limit=1024)
         writer.write(b"GET /ui/api/live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         assert b"200 OK" in await reader.readline()

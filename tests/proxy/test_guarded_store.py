@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from focusctx.errors import ConfigError, StoreError
-from focusctx.proxy import store as store_module
-from focusctx.proxy.store import Guarded
+from focusctx.proxy import guarded_store as store_module
+from focusctx.proxy.guarded_store import GuardedStore
 from focusctx.session.store import Store, StoredEvent, Totals
 from focusctx.session.stores.sqlite import SQLiteStore
 from session_parts import BreakableStore, wait_until
@@ -68,7 +68,7 @@ def test_a_store_that_is_well_is_just_that_store(quick: bool) -> None:
     plain = BreakableStore()
     inner = BreakableStore()
     inner.quick = quick
-    guarded = Guarded(inner)
+    guarded = GuardedStore(inner)
     assert guarded.quick is quick
     for ask in METHODS.values():
         assert ask(guarded) == ask(plain)
@@ -80,7 +80,7 @@ def test_a_store_that_is_well_is_just_that_store(quick: bool) -> None:
 def test_after_a_failure_it_is_left_alone_until_it_is_well(broken: str, quick: bool) -> None:
     inner = BreakableStore(broken)
     inner.quick = quick
-    guarded = Guarded(inner, rest=0.1)
+    guarded = GuardedStore(inner, probe_interval=0.1)
     with pytest.raises(StoreError, match="disk is full"):
         METHODS[broken](guarded)
     asked = len(inner.asked)
@@ -96,7 +96,7 @@ def test_after_a_failure_it_is_left_alone_until_it_is_well(broken: str, quick: b
 
 
 def test_one_who_waits_waits_no_longer_than_is_bearable(hanging: Hanging) -> None:
-    guarded = Guarded(hanging, patience=0.2, rest=0.05)
+    guarded = GuardedStore(hanging, timeout=0.2, probe_interval=0.05)
     started = time.monotonic()
     with pytest.raises(StoreError, match="does not answer"):
         guarded.version("t", "r")
@@ -115,7 +115,7 @@ def test_one_who_waits_waits_no_longer_than_is_bearable(hanging: Hanging) -> Non
 
 
 def test_many_who_ask_at_once_wait_at_once(hanging: Hanging) -> None:
-    guarded = Guarded(hanging, patience=0.2)
+    guarded = GuardedStore(hanging, timeout=0.2)
     with ThreadPoolExecutor(50) as threads:
         started = time.monotonic()
         asked = [threads.submit(guarded.version, "t", "r") for _ in range(200)]
@@ -139,7 +139,7 @@ class Queueing(BreakableStore):
             return super().commit(*arguments)
 
 
-def commit_at_once(guarded: Guarded, number: int) -> list[StoredEvent | BaseException | None]:
+def commit_at_once(guarded: GuardedStore, number: int) -> list[StoredEvent | BaseException | None]:
     with ThreadPoolExecutor(number) as threads:
         asked = [
             threads.submit(guarded.commit, "t", "r", event(f"e{place}", "k"), [span("k")]) for place in range(number)
@@ -148,7 +148,7 @@ def commit_at_once(guarded: Guarded, number: int) -> list[StoredEvent | BaseExce
 
 
 def test_to_stand_behind_others_is_no_trouble() -> None:
-    guarded = Guarded(Queueing(0.05), patience=0.6)
+    guarded = GuardedStore(Queueing(0.05), timeout=0.6)
     assert guarded.version("t", "r") == 0
     started = time.monotonic()
     stored = commit_at_once(guarded, 32)
@@ -161,7 +161,7 @@ def test_to_stand_behind_others_is_no_trouble() -> None:
 
 def test_who_stands_behind_others_for_all_too_long_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_module, "_LONGEST", 0.3)
-    guarded = Guarded(Queueing(0.05), patience=0.2)
+    guarded = GuardedStore(Queueing(0.05), timeout=0.2)
     started = time.monotonic()
     stored = commit_at_once(guarded, 64)
     assert time.monotonic() - started < 2.5, "all of them would take three seconds"
@@ -171,7 +171,7 @@ def test_who_stands_behind_others_for_all_too_long_gives_up(monkeypatch: pytest.
 
 
 def test_one_that_hangs_is_noticed_though_others_came_back_before(hanging: Hanging) -> None:
-    guarded = Guarded(hanging, patience=0.2)
+    guarded = GuardedStore(hanging, timeout=0.2)
     for _ in range(3):
         guarded.totals("t")
     started = time.monotonic()
@@ -185,7 +185,7 @@ def test_threads_are_used_again_and_end_with_the_store() -> None:
     inner = BreakableStore()
     inner.quick = False
     before = threading.active_count()
-    guarded = Guarded(inner)
+    guarded = GuardedStore(inner)
     for _ in range(200):
         guarded.version("t", "r")
     assert threading.active_count() <= before + 3
@@ -194,7 +194,7 @@ def test_threads_are_used_again_and_end_with_the_store() -> None:
 
 
 def test_closing_does_not_wait_for_what_hangs(hanging: Hanging) -> None:
-    guarded = Guarded(hanging, patience=0.1)
+    guarded = GuardedStore(hanging, timeout=0.1)
     with pytest.raises(StoreError):
         guarded.add("t", Totals())
     started = time.monotonic()
@@ -207,7 +207,7 @@ def test_what_the_program_did_wrong_is_no_trouble_of_the_store(tmp_path: Path) -
     with sqlite3.connect(path) as other:
         other.execute("CREATE TABLE theirs (x)")
     other.close()
-    guarded = Guarded(SQLiteStore(path))
+    guarded = GuardedStore(SQLiteStore(path))
     with pytest.raises(ConfigError, match="another program"):
         guarded.version("t", "r")
     assert guarded.trouble is None
@@ -216,7 +216,7 @@ def test_what_the_program_did_wrong_is_no_trouble_of_the_store(tmp_path: Path) -
 
 def test_a_file_locked_by_another_program_is_given_up_on(tmp_path: Path) -> None:
     path = tmp_path / "focus.db"
-    guarded = Guarded(SQLiteStore(path), patience=0.2, rest=0.05)
+    guarded = GuardedStore(SQLiteStore(path), timeout=0.2, probe_interval=0.05)
     guarded.add("t", Totals(events=1))
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")

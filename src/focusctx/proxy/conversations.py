@@ -1,0 +1,449 @@
+"""The conversations that go through the proxy, one object each.
+
+A request belongs to the conversation of the same caller, run and model whose last request it continues. Two runs that
+begin alike are one conversation as long as their messages are equal, and two from where they differ.
+
+Only `LiveConversation` calls the session. If a request adds so little that no decision can be due, the session is not
+asked: what went up for the last request goes up again, followed by the new messages. Most such requests are neither
+decoded nor counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter, OrderedDict, deque
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
+from typing import NamedTuple, TypeAlias
+
+from ..pipeline.split import check_list, tokens_of
+from ..session.conversation import Call, Conversation, View, digest
+from ..session.economics import BYTES_PER_TOKEN, Growth
+from ..session.events import SessionEvent
+from ..session.recall import answer
+from ..session.session import OnThread as SessionThread
+from ..session.session import Session
+from ..session.store import Totals
+from ..wire import Kind, wire_named
+from ..wire.marks import unmarked
+from .request import LARGE, Decoded, Request, decode, decode_messages, memory_of, most_tokens, usual_tokens
+
+_MOST = 1000
+"""Conversations held in memory. A dropped one continues from the store when its next request comes."""
+_MOST_BYTES = 256 * 1024 * 1024
+"""Memory that their last requests may take, as `Request.size` estimates it."""
+_STEPS = 500
+"""Requests of one conversation whose sizes are kept for the dashboard."""
+_HEAD = 128
+"""Bytes at the beginning of a body by which earlier requests of the same agent are found."""
+_CANDIDATES = 64
+"""Most earlier requests that are compared with a new one to read it by."""
+_SLOW_TO_COUNT = 128 * 1024
+"""Bytes whose tokens take so long to count that other requests would notice."""
+_MARK = b"cache_control"
+
+OnThread: TypeAlias = Callable[[int, Callable[[], Conversation]], Awaitable[Conversation]]
+"""Calls a function on a thread, given the bytes it has to process."""
+
+
+class Key(NamedTuple):
+    """The caller, the provider and the model of a conversation, and the caller's name for the run."""
+
+    tenant: str
+    upstream: str
+    format: str
+    model: str
+    id: str | None = None
+
+
+class Step(NamedTuple):
+    """One request of the agent."""
+
+    time: float
+    """Seconds since the epoch."""
+    full: int
+    """Tokens of the history it sent."""
+    sent: int
+    """Tokens that went up instead (in a dry run: would have gone up)."""
+    added: float
+    """Seconds that compression added to it."""
+    exact: bool = True
+    """False if the tokens are estimated, because no decision could be due."""
+
+
+class LiveConversation:
+    """One conversation: its last request, what went up for it, and its statistics."""
+
+    def __init__(self, id: str, key: Key, root: str, session: Session) -> None:
+        self.id = id
+        self.key = key
+        self.root = root
+        self.session = session
+        self.conversation: Conversation | None = None
+        """The session's object; None until the session is asked for the first time."""
+        self.request: Request | None = None
+        """The last request, to read the next one by."""
+        self.size = 0
+        """Bytes of memory that it takes, as far as it is accounted for."""
+        self.in_use = False
+        """True while the session works on a request: another request then gets an object of its own."""
+        self.was_looked_at = False
+        """True if the session has been asked about any request."""
+        self.sent: list[bytes] | None = None
+        """Messages that went up for the last request; None if all of them did."""
+        self.started = time.time()
+        self.steps: deque[Step] = deque(maxlen=_STEPS)
+        self.restored: dict[int, float] = {}
+        """Time at which each span was restored from the dashboard."""
+        self._messages: list[bytes] = []
+        """Messages of the last request that went through."""
+        self._decoded = Decoded([], [])
+        self._can_append = True
+        """False from the start of a look until its end: what went up last is not known."""
+        self._counted = 0, 0
+        """Tokens at the last look: of all messages, and of those that went up."""
+        self._growth = Growth()
+        """Tokens added since then."""
+        self._uncounted: list[bytes] = []
+        """Messages since then that were not counted."""
+        self._unseen: Call | None = None
+        """The last request, if the session has not been asked about any."""
+        self._last_event: SessionEvent | None = None
+        self._net: float | None = 0.0
+
+    # ------------------------------------------------------------------------------------ does a request continue it?
+
+    @property
+    def length(self) -> int:
+        """Number of messages in the last request."""
+        return len(self._messages)
+
+    def is_continued_by(self, messages: Sequence[bytes]) -> bool:
+        """True if a request begins with all messages of the last one."""
+        known = self._messages
+        if len(messages) < len(known) or (known and messages[len(known) - 1] != known[-1]):
+            return False  # most that differ do so at the end
+        return messages[: len(known)] == known
+
+    def is_resumed_by(self, messages: Sequence[bytes]) -> bool:
+        """True if a request has all steps of the last one: cache marks may have moved, later words may be gone."""
+        known = self._messages
+        pairs = enumerate(zip(known, messages, strict=False))
+        place = next((place for place, (old, new) in pairs if not _is_same(old, new)), min(len(known), len(messages)))
+        if place == len(known):
+            return True
+        return all(self._kinds(place) == {Kind.WORDS} for place in range(place, len(known))) and self._ends_a_step(
+            place
+        )
+
+    def _ends_a_step(self, place: int) -> bool:
+        """True if a step has its result before that place: words right after the model's turn may be one."""
+        words = 0
+        while place:
+            place -= 1
+            kinds = self._kinds(place)
+            if Kind.RESULT in kinds:
+                return True
+            if Kind.TURN in kinds:
+                return words > 0
+            words += 1
+        return False
+
+    def _kinds(self, place: int) -> set[Kind]:
+        message = decode(self._messages[place])
+        if not isinstance(message, dict):
+            return set()
+        return {part.kind for part in wire_named(self.key.format).read(message, place)}
+
+    # ---------------------------------------------------------------------------------------- requests that add little
+
+    @property
+    def tokens(self) -> tuple[int, int]:
+        """Tokens of the last request, and of what went up; estimated for messages that were not counted."""
+        full, sent = self._counted
+        more = self._growth.tokens + usual_tokens(self._uncounted)
+        return full + more, sent + more
+
+    def append(self, messages: list[bytes]) -> bool:
+        """Record a request that only adds messages, too few for a decision; False if the session must look at it."""
+        if not (self._can_append and self.is_continued_by(messages)):
+            if self.was_looked_at:
+                return False
+            self._start_over()  # words after its last step are gone, and the session knows of none
+        new = messages[len(self._messages) :]
+        grown = self._grown(messages, new)
+        if grown is None or (self.was_looked_at and not self._session_agrees(len(messages))):
+            return False
+        if not self.was_looked_at:
+            self._unseen = Call(len(messages), self.session._clock())
+        self._messages = messages
+        self._growth, self._uncounted = grown
+        if self.sent is not None:
+            self.sent = self.sent + new
+        return True
+
+    def _grown(self, messages: list[bytes], new: list[bytes]) -> tuple[Growth, list[bytes]] | None:
+        """Return the growth since the last look, and the messages not counted in it; None if a decision may be due.
+
+        New messages are counted, with earlier ones that were not, only if the number of their bytes does not settle it.
+        """
+        if memory_of(new) > LARGE:
+            return None  # even a search for media in them takes long: the session does that on a thread
+        most, uncounted = most_tokens(new, self.key.format), self._uncounted + new
+        if most is not None:
+            growth = Growth(self._growth.tokens, self._growth.most + most, step=most // BYTES_PER_TOKEN)
+            if self._is_quiet(growth):
+                return growth, uncounted
+        if sum(map(len, uncounted)) > _SLOW_TO_COUNT or not self._is_quiet(self._growth):
+            return None
+        if not self._is_quiet(Growth(self._growth.tokens + usual_tokens(uncounted), step=usual_tokens(new))):
+            return None  # most likely the session has to look, and it counts them, too
+        decoded = self._decode(messages).messages[len(messages) - len(uncounted) :]
+        check_list(decoded)
+        wire, count = wire_named(self.key.format), self.session.focus.count
+        sizes = [tokens_of(message, wire, count) for message in decoded]
+        growth = Growth(self._growth.tokens + sum(sizes), step=sum(sizes[len(self._uncounted) :]))
+        return (growth, []) if self._is_quiet(growth) else None
+
+    def _is_quiet(self, growth: Growth) -> bool:
+        return self.session._is_quiet(growth, self.conversation)
+
+    def _session_agrees(self, messages: int) -> bool:
+        return self.conversation is not None and self.session._record_append(self.conversation, messages)
+
+    def _start_over(self) -> None:
+        self._messages, self._growth, self._uncounted, self._unseen = [], Growth(), [], None
+        self._can_append = True
+
+    def _decode(self, messages: list[bytes]) -> Decoded:
+        self._decoded = decode_messages(messages, self._decoded)
+        return self._decoded
+
+    # ------------------------------------------------------------------------------- requests that the session looks at
+
+    async def look(self, messages: list[bytes], on_thread: OnThread) -> None:
+        """Send a request through the session, which may decide what to drop."""
+        with self._using():
+            decoded = self._begin(messages)
+            view = await self.session._aview(
+                decoded.messages,
+                format=self.key.format,
+                id=self.key.id,
+                after=self._unseen,
+                continues=self.conversation,
+                name=self.id,
+                on_thread=_thread_for(decoded, on_thread),
+            )
+            self._end(decoded, view)
+
+    async def peek(self, messages: list[bytes], on_thread: OnThread) -> list[bytes] | None:
+        """Return the messages that would go up, without any decision; None for all of them."""
+        with self._using():
+            decoded = self._begin(messages)
+            view = await self.session._apeek(
+                decoded.messages,
+                format=self.key.format,
+                id=self.key.id,
+                continues=self.conversation,
+                name=self.id,
+                on_thread=_thread_for(decoded, on_thread),
+            )
+            self.conversation = view.conversation
+            return decoded.raw_view(view)
+
+    @contextmanager
+    def _using(self) -> Iterator[None]:
+        self.in_use = True
+        try:
+            yield
+        finally:
+            self.in_use = False
+
+    def _begin(self, messages: list[bytes]) -> Decoded:
+        self.was_looked_at, self._can_append = True, False
+        return self._decode(messages)
+
+    def _end(self, decoded: Decoded, view: View) -> None:
+        self._start_over()
+        self._messages, self.sent = decoded.raw, decoded.raw_view(view)
+        self.conversation = view.conversation
+        self._counted = view.conversation.size
+
+    # ---------------------------------------------------------------------------------------- events and dropped spans
+
+    @property
+    def events(self) -> list[SessionEvent]:
+        return list(self.conversation.events) if self.conversation else []
+
+    @property
+    def savings(self) -> Totals:
+        return self.conversation.savings if self.conversation else Totals()
+
+    def new_events(self) -> list[SessionEvent]:
+        """Return the events since the last call, without reasons that merely persist."""
+        new: list[SessionEvent] = []
+        events = self.conversation.events if self.conversation else ()
+        for event in reversed(events):
+            if event is self._last_event or event.steps > 1:
+                break
+            new.append(event)
+        self._last_event = events[-1] if events else None
+        return new[::-1]
+
+    def newly_saved(self) -> float | None:
+        """Return the USD saved net since the last call, negative if more was spent; None if it is not known."""
+        before, self._net = self._net, self.savings.net
+        return None if self._net is None or before is None else self._net - before
+
+    def recall(self, query: str) -> str:
+        """Answer a call of the recall tool. Spans that it finds return to this conversation's views."""
+        if self.conversation is None:
+            return answer(query, (), ())
+        return self.conversation.handle_recall(query, restore=True)
+
+    async def restore(self, span: int) -> str | None:
+        """Restore a dropped span for the rest of the conversation, or return why not. May raise `StoreError`."""
+        if span in self.restored:
+            return f"s_{span} is restored already"
+        if self.conversation is None or not await asyncio.to_thread(self.conversation.restore, span):
+            return f"s_{span} is not dropped any more"
+        self.restored[span] = time.time()
+        return None
+
+
+class LiveConversations:
+    """All conversations in memory, the one used last at the end. Those of one caller and model share a session."""
+
+    def __init__(self, make: Callable[[Key], Session], *, most: int = _MOST, most_bytes: int = _MOST_BYTES) -> None:
+        self._make = make
+        self._most = most
+        self._most_bytes = most_bytes
+        self._live: OrderedDict[str, LiveConversation] = OrderedDict()
+        self._by_root: dict[tuple[Key, str], list[LiveConversation]] = {}
+        """Conversations of one caller that began with the same words."""
+        self._by_head: dict[tuple[str, str, bytes], dict[LiveConversation, None]] = {}
+        """Conversations of one tenant whose last bodies began with the same bytes, the one used last at the end."""
+        self._sessions: dict[Key, Session] = {}
+        self._users: Counter[Key] = Counter()
+        self.held_bytes = 0
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def __iter__(self) -> Iterator[LiveConversation]:
+        return reversed(self._live.values())
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    def with_id(self, id: str) -> LiveConversation | None:
+        return self._live.get(id)
+
+    def earlier(self, body: bytes, field: str, tenant: str) -> Request | None:
+        """Return an earlier request of the tenant that this body begins with, to read it by."""
+        alike = self._by_head.get((tenant, field, body[:_HEAD]), {})
+        for live in islice(reversed(alike), _CANDIDATES):
+            if live.request is not None and live.request.is_start_of(body):
+                return live.request
+        return None
+
+    def open(self, key: Key, root: str, request: Request) -> LiveConversation:
+        """Return the conversation that a request continues, or a new one; `root` is the `root_of` its messages."""
+        live = self.find(key, root, request.messages or ()) or self._new(key, root)
+        self._live.move_to_end(live.id)
+        self._remember(live, request)
+        self._make_room(live)
+        return live
+
+    def find(self, key: Key, root: str, messages: Sequence[bytes]) -> LiveConversation | None:
+        """Return the conversation that these messages continue, unless another request is using it."""
+        alike = self._by_root.get((key, root), ())
+        idle = [live for live in alike if not live.in_use]
+        continued = [live for live in idle if live.is_continued_by(messages)]
+        return max(continued, key=lambda live: live.length, default=None) or max(
+            (live for live in idle if live.is_resumed_by(messages)), key=lambda live: live.length, default=None
+        )
+
+    async def close(self) -> None:
+        self._live.clear()
+        self._by_root.clear()
+        self._by_head.clear()
+        for session in self._sessions.values():
+            await asyncio.to_thread(session.close)
+        await asyncio.gather(*self._closing, return_exceptions=True)
+
+    def _new(self, key: Key, root: str) -> LiveConversation:
+        caller = key._replace(id=None)
+        session = self._sessions.get(caller)
+        if session is None:
+            session = self._sessions[caller] = self._make(caller)
+        self._users[caller] += 1
+        first = name = digest(*(part or "" for part in key), root, size=6)
+        number = 1
+        while name in self._live:
+            number += 1
+            name = f"{first}-{number}"
+        live = self._live[name] = LiveConversation(name, key, root, session)
+        self._by_root.setdefault((key, root), []).append(live)
+        return live
+
+    def _remember(self, live: LiveConversation, request: Request) -> None:
+        self._forget_request(live)
+        live.request = request
+        if len(request.start) >= _HEAD:
+            self._by_head.setdefault(_head(live.key, request), {})[live] = None
+        live.size = request.size
+        self.held_bytes += live.size
+
+    def _forget_request(self, live: LiveConversation) -> None:
+        if live.request is not None and len(live.request.start) >= _HEAD:
+            head = _head(live.key, live.request)
+            del self._by_head[head][live]
+            if not self._by_head[head]:
+                del self._by_head[head]
+        self.held_bytes -= live.size
+
+    def _make_room(self, live: LiveConversation) -> None:
+        """Drop the conversations used longest ago, except this one and those in use, until the bounds are met."""
+        while len(self._live) > self._most or self.held_bytes > self._most_bytes:
+            oldest = next((other for other in self._live.values() if other is not live and not other.in_use), None)
+            if oldest is None:
+                return
+            self._drop(oldest)
+
+    def _drop(self, live: LiveConversation) -> None:
+        del self._live[live.id]
+        self._forget_request(live)
+        alike = self._by_root[live.key, live.root]
+        alike.remove(live)
+        if not alike:
+            del self._by_root[live.key, live.root]
+        if live.conversation is not None:
+            live.session._forget(live.conversation)
+        caller = live.key._replace(id=None)
+        self._users[caller] -= 1
+        if not self._users[caller]:
+            del self._users[caller], self._sessions[caller]
+            task = asyncio.get_running_loop().create_task(asyncio.to_thread(live.session.close))
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+
+def _is_same(old: bytes, new: bytes) -> bool:
+    """True for equal messages, cache marks aside."""
+    if old == new:
+        return True
+    if _MARK not in old and _MARK not in new:
+        return False
+    before, after = decode(old), decode(new)
+    return isinstance(before, dict) and isinstance(after, dict) and unmarked(before) == unmarked(after)
+
+
+def _head(key: Key, request: Request) -> tuple[str, str, bytes]:
+    return key.tenant, request.field, request.start[:_HEAD]
+
+
+def _thread_for(decoded: Decoded, on_thread: OnThread) -> SessionThread | None:
+    """Return a thread for the session to count many new messages on; None if there are few."""
+    return partial(on_thread, decoded.new) if decoded.new > _SLOW_TO_COUNT else None

@@ -1,0 +1,261 @@
+"""Conversations, their events and the evidence for them as plain data for the page. Texts are sent only on request."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+from ...pipeline.skeleton import skeleton_of
+from ...prices import price_of
+from ...session.events import SessionEvent
+from ...tokens import TokenCounter
+from ...types import Decision, Result, Sketch, Span, UserTurn
+from ..conversations import LiveConversation, Step
+
+Json = dict[str, Any]
+_WHAT = 200
+"""Characters that are shown of what a span did."""
+_TURN = 2000
+"""Characters of a user's message that are shown before the whole text is requested."""
+
+
+def about_session(live: LiveConversation) -> Json:
+    """Return a session's line in the list of sessions."""
+    last = live.steps[-1] if live.steps else None
+    savings = live.savings
+    events = live.events
+    return {
+        "id": live.id,
+        "model": live.key.model,
+        "upstream": live.key.upstream,
+        "active": last.time if last else live.started,
+        "full": last.full if last else 0,
+        "sent": last.sent if last else 0,
+        "exact": last.exact if last else True,
+        "requests": len(live.steps),
+        "events": sum(event.happened for event in events),
+        "waits": _waits(live, events),
+        "tokens_saved": savings.tokens_saved,
+        "net": savings.net if price_of(live.key.model) else None,
+        "unpriced": savings.unpriced,
+    }
+
+
+def _waits(live: LiveConversation, events: Sequence[SessionEvent]) -> str | None:
+    """Return why nothing has happened yet in a session that is over budget; None for others."""
+    is_over = bool(live.steps) and live.steps[-1].sent > live.session.focus.config.budget
+    return events[-1].cause if is_over and events and not any(event.happened for event in events) else None
+
+
+def whole_session(live: LiveConversation) -> Json:
+    events = live.events
+    steps = list(live.steps)
+    savings = live.savings
+    return {
+        **about_session(live),
+        "format": live.key.format,
+        "caller": live.key.tenant[:8],
+        "started": live.started,
+        "money": {
+            "saved": savings.saved,
+            "drafts": savings.draft_cost,
+            "rereads": savings.rereads,
+            "recalls": savings.recalls,
+        },
+        "steps": [[step.time, step.full, step.sent, round(step.added, 4), step.exact] for step in steps],
+        "steps_limit": live.steps.maxlen,
+        "log": [
+            {**name, **_entry(event, live, place)}
+            for name, event, place in zip(_names(events), events, requests_of(steps, events), strict=True)
+        ],
+    }
+
+
+def whole_event(live: LiveConversation, number: int) -> Json | None:
+    """Return an event with its evidence; None if no event has that number."""
+    events = live.events
+    if not 1 <= number <= len(events):
+        return None
+    event = events[number - 1]
+    left = left_of(event.result, live.session.focus.count) if event.result else {}
+    names, place = _names(events), requests_of(list(live.steps), events)[number - 1]
+    return {
+        **names[number - 1],
+        **_entry(event, live, place),
+        "model": live.key.model,
+        "earlier": names[number - 2] if number > 1 else None,
+        "later": names[number] if number < len(names) else None,
+        "money": event.verdict and {"gain": event.verdict.gain, "cost": event.verdict.cost},
+        "result": event.result and evidence_of(event.result, left),
+        "back": _back(event, left, events[number:]),
+    }
+
+
+def _back(event: SessionEvent, left: Mapping[int, int], later: Sequence[SessionEvent]) -> list[int]:
+    """Return the spans of which a later event saw more than this one left: they had been restored."""
+    if not event.happened:
+        return []
+    seen = (
+        span.index
+        for other in later
+        if other.result and other.result.history
+        for span in other.result.history.spans
+        if span.tokens > left.get(span.index, span.tokens)
+    )
+    return sorted(set(seen))
+
+
+def _names(events: Sequence[SessionEvent]) -> list[Json]:
+    """Return the names of log entries. All have a number, for their URLs; only changes are counted as events."""
+    changes = accumulate(int(event.happened) for event in events)
+    return [
+        {"number": number, "ordinal": change if event.happened else None, "cause": event.cause}
+        for number, (event, change) in enumerate(zip(events, changes, strict=True), 1)
+    ]
+
+
+def _entry(event: SessionEvent, live: LiveConversation, place: int | None) -> Json:
+    """Return a line of a session's log."""
+    result = event.result
+    return {
+        "happened": event.happened,
+        "why": event.why,
+        "span": event.span,
+        "before": event.tokens_before,
+        "after": event.tokens_after,
+        "repeated": event.steps,
+        "request": None if place is None else place + 1,
+        "time": None if place is None else live.steps[place].time,
+        "spans": len(result.decisions) if result else 0,
+        "dropped": len(result.dropped) if result else 0,
+    }
+
+
+def requests_of(steps: Sequence[Step], events: Sequence[SessionEvent]) -> list[int | None]:
+    """Return, for each event, the index of its request in `steps`; None if that is no longer remembered.
+
+    Neither of them records it. But an event records the size of the view after it, and its request was sent in that
+    size.
+    """
+    places: defaultdict[int, list[int]] = defaultdict(list)
+    for number, step in enumerate(steps):
+        if step.exact:
+            places[step.sent].append(number)
+    found: list[int | None] = []
+    latest = len(steps) - 1
+    next_begins: int | None = None
+    for event in reversed(events):
+        # A request may have two events: a decision made elsewhere, and then one made here.
+        if found and event.cause in ("followed", "restored") and event.tokens_after == next_begins:
+            found.append(found[-1])
+        else:
+            place = _last_up_to(places[event.tokens_after], latest)
+            if place is not None and event.happened:
+                place = _first_try(steps, place)
+            found.append(place)
+            latest = latest if place is None else place - 1
+        next_begins = event.tokens_before
+    return found[::-1]
+
+
+def _last_up_to(places: Sequence[int], latest: int) -> int | None:
+    number = bisect_right(places, latest)
+    return places[number - 1] if number else None
+
+
+def _first_try(steps: Sequence[Step], place: int) -> int:
+    """Return the first of several equal requests: agents repeat failed ones, and the event came with the first."""
+    sizes = steps[place].full, steps[place].sent
+    while place and (steps[place - 1].full, steps[place - 1].sent) == sizes:
+        place -= 1
+    return place
+
+
+def texts_of(span: Span) -> Json:
+    return {"thought": span.thought, "action": span.action, "observation": span.observation}
+
+
+def left_of(result: Result, count: TokenCounter) -> dict[int, int]:
+    """Return the tokens left of each span that was not kept whole: 0, or those of its skeleton."""
+    history = result.history
+    left = dict.fromkeys(result.dropped, 0)
+    if history is not None and result.skeletons:
+        outlined = (span for span in history.spans if span.index in result.skeletons)
+        left |= {span.index: skeleton_of(span, history.format, count).tokens for span in outlined}
+    return left
+
+
+def evidence_of(result: Result, left: Mapping[int, int]) -> Json:
+    history = result.history
+    decided = {decision.index: decision for decision in result.decisions}
+    usage = result.usage
+    return {
+        "spans": [_span(s, decided.get(s.index), left.get(s.index, s.tokens)) for s in history.spans]
+        if history
+        else [],
+        "turns": [_turn(turn) for turn in history.user_turns] if history else [],
+        "frame": max(result.tokens_before - sum(decision.tokens for decision in result.decisions), 0),
+        "sketches": [_sketch(sketch) for sketch in result.sketches],
+        "certificate": _certificate(result),
+        "failure": result.failure,
+        "warnings": result.warnings,
+        "latency": result.latency,
+        "usage": {
+            "requests": usage.requests,
+            "input": usage.input_tokens,
+            "output": usage.output_tokens,
+            "cost": usage.cost,
+        },
+    }
+
+
+def _span(span: Span, decision: Decision | None, left: int) -> Json:
+    """Describe a span. Without a decision (the event failed, or could drop nothing) it was kept."""
+    return {
+        "index": span.index,
+        "tokens": span.tokens,
+        "left": left,
+        "what": _first_words(span.action or span.thought or span.observation),
+        "lengths": {name: len(text) for name, text in texts_of(span).items() if text},
+        "fate": decision.fate if decision else "kept",
+        "utility": decision.utility if decision else None,
+        "pinned": decision.pinned if decision else None,
+        "note": decision.note if decision else None,
+    }
+
+
+def _turn(turn: UserTurn) -> Json:
+    return {"after": turn.after, "text": turn.text[:_TURN], "length": len(turn.text)}
+
+
+def _sketch(sketch: Sketch) -> Json:
+    return {
+        "text": sketch.text,
+        "steps": [[step.text, step.cites] for step in sketch.steps],
+        "rescues": [[rescue.reason, rescue.spans] for rescue in sketch.rescues],
+        "unknown": sketch.unknown,
+        "problem": sketch.problem,
+    }
+
+
+def _certificate(result: Result) -> Json | None:
+    found = result.certificate
+    if found is None:
+        return None
+    return {
+        "set_utility": found.set_utility,
+        "radius": found.radius,
+        "confidence": found.confidence,
+        "rollouts": found.rollouts,
+        "m_max": found.m_max,
+        "bound": found.bound,
+        "assumptions": found.assumptions,
+    }
+
+
+def _first_words(text: str) -> str:
+    line = " ".join(text[: 4 * _WHAT].split())
+    return line if len(line) <= _WHAT and len(text) <= 4 * _WHAT else f"{line[: _WHAT - 1]}…"
