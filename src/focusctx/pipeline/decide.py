@@ -61,7 +61,7 @@ def decide(
     scores = score(drafted.sketches, drafted.seen)
     if drafted.survey is None:
         return select(history, scores, stay, config)
-    return select_parts(history, scores, stay, drafted.survey, config, reserve)
+    return select_parts(history, scores, stay, drafted.survey, config, reserve=reserve)
 
 
 def report(

@@ -88,7 +88,7 @@ def select(history: History, scores: Scores, pinned: Mapping[int, str], config: 
 
 
 def select_parts(
-    history: History, scores: Scores, pinned: Mapping[int, str], seen: Survey, config: FocusConfig, reserve: int = 0
+    history: History, scores: Scores, pinned: Mapping[int, str], seen: Survey, config: FocusConfig, *, reserve: int = 0
 ) -> Selection:
     """Choose whole steps, excerpts and records within the target, less a reserve."""
     plain = select(history, scores, pinned, config)

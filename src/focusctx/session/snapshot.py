@@ -110,8 +110,7 @@ class Snapshot:
                 if span.index not in left_out.gone
             ]
         # Without messages: the view is always rebuilt from the full history.
-        left = {"messages": (), "owners": (), "tokens": self.tokens, "outlines": outlines}
-        return replace(self.history, spans=tuple(spans), **left)
+        return replace(self.history, spans=tuple(spans), messages=(), owners=(), tokens=self.tokens, outlines=outlines)
 
     def regrets(self) -> dict[int, str]:
         """Return the spans that looked something up again whose result had been cut."""

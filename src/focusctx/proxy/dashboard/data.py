@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from ...pipeline.skeleton import skeleton_of
 from ...prices import price_of
 from ...session.events import SessionEvent
-from ...tokens import TokenCounter
-from ...types import Decision, Result, Sketch, Span, UserTurn
+from ...types import Decision, Result, Sketch, Span, Unit, UserTurn
 from ..conversations import LiveConversation, Step
 
 Json = dict[str, Any]
@@ -80,7 +78,7 @@ def whole_event(live: LiveConversation, number: int) -> Json | None:
     if not 1 <= number <= len(events):
         return None
     event = events[number - 1]
-    left = left_of(event.result, live.session.focus.count) if event.result else {}
+    left = {decision.index: decision.left for decision in event.result.decisions} if event.result else {}
     names, place = _names(events), requests_of(list(live.steps), events)[number - 1]
     return {
         **names[number - 1],
@@ -178,16 +176,6 @@ def texts_of(span: Span) -> Json:
     return {"thought": span.thought, "action": span.action, "observation": span.observation}
 
 
-def left_of(result: Result, count: TokenCounter) -> dict[int, int]:
-    """Return the tokens left of each span that was not kept whole: 0, or those of its skeleton."""
-    history = result.history
-    left = dict.fromkeys(result.dropped, 0)
-    if history is not None and result.skeletons:
-        outlined = (span for span in history.spans if span.index in result.skeletons)
-        left |= {span.index: skeleton_of(span, history.format, count).tokens for span in outlined}
-    return left
-
-
 def evidence_of(result: Result, left: Mapping[int, int]) -> Json:
     history = result.history
     decided = {decision.index: decision for decision in result.decisions}
@@ -202,6 +190,8 @@ def evidence_of(result: Result, left: Mapping[int, int]) -> Json:
         "certificate": _certificate(result),
         "failure": result.failure,
         "warnings": result.warnings,
+        "target": result.target,
+        "regrets": result.regrets,
         "latency": result.latency,
         "usage": {
             "requests": usage.requests,
@@ -221,6 +211,7 @@ def _span(span: Span, decision: Decision | None, left: int) -> Json:
         "what": _first_words(span.action or span.thought or span.observation),
         "lengths": {name: len(text) for name, text in texts_of(span).items() if text},
         "fate": decision.fate if decision else "kept",
+        "parts": decision.parts if decision else (),
         "utility": decision.utility if decision else None,
         "pinned": decision.pinned if decision else None,
         "note": decision.note if decision else None,
@@ -234,11 +225,16 @@ def _turn(turn: UserTurn) -> Json:
 def _sketch(sketch: Sketch) -> Json:
     return {
         "text": sketch.text,
-        "steps": [[step.text, step.cites] for step in sketch.steps],
-        "rescues": [[rescue.reason, rescue.spans] for rescue in sketch.rescues],
+        "steps": [[step.text, _labels(step.cites, step.parts)] for step in sketch.steps],
+        "rescues": [[rescue.reason, _labels(rescue.spans, rescue.parts)] for rescue in sketch.rescues],
         "unknown": sketch.unknown,
         "problem": sketch.problem,
     }
+
+
+def _labels(spans: Iterable[int], parts: Iterable[Unit]) -> list[str]:
+    """Return the ids that a sketch cites: `7` for a whole span, `7.2` for a passage."""
+    return [*map(str, spans), *(f"{index}.{number}" for index, number in parts)]
 
 
 def _certificate(result: Result) -> Json | None:
