@@ -41,6 +41,8 @@ class OfflineDraft:
     """
 
     name = "offline"
+    instant = True
+    """A session need not ask it ahead of time."""
 
     def __init__(self, seed: int | None = None) -> None:
         self._seed = seed

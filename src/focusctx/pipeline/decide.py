@@ -13,6 +13,7 @@ from ..types import Certificate, History, Message, Result, Sketch, Unit, Usage
 from .budget import NEWER
 from .evidence import decisions
 from .keep import Selection, Survey, select, select_parts, target_tokens
+from .outline import shown_passages
 from .score import cited_units, score
 
 Numbers: TypeAlias = Mapping[int, Sequence[int]]
@@ -57,11 +58,11 @@ def decide(
     """
     # The draft was told that the newest span stays, so it need not cite it: it stays even if newer ones have come.
     newest_seen = max(drafted.seen, default=0)
-    stay = {**{span.index: NEWER for span in history.spans if span.index >= newest_seen}, **pinned}
+    newer = {span.index: NEWER for span in history.spans if span.index >= newest_seen}
     scores = score(drafted.sketches, drafted.seen)
     if drafted.survey is None:
-        return select(history, scores, stay, config)
-    return select_parts(history, scores, stay, drafted.survey, config, reserve=reserve)
+        return select(history, scores, {**newer, **pinned}, config)
+    return select_parts(history, scores, pinned, drafted.survey, config, newer=newer, reserve=reserve)
 
 
 def report(
@@ -84,7 +85,7 @@ def report(
         compressed=len(selection.kept) < len(history.spans),
         kept=tuple(sorted(selection.kept)),
         dropped=dropped,
-        shortened={index: tuple(sorted(parts)) for index, parts in sorted(selection.shortened.items())},
+        shortened={index: shown_passages(parts) for index, parts in sorted(selection.shortened.items())},
         rescued=tuple(sorted(selection.rescued)),
         pinned=tuple(sorted(selection.pinned)),
         utilities={span.index: scores.utility.get(span.index, 0.0) for span in history.spans},

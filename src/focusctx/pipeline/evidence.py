@@ -9,6 +9,7 @@ from typing import TypeAlias, overload
 
 from ..types import Decision, Fate, History, Sketch, Unit
 from .keep import Selection
+from .outline import shown_passages
 from .score import Scores
 
 Lines: TypeAlias = dict[tuple[int, str], None]
@@ -78,7 +79,7 @@ def _decisions(
             reasons=_words(steps.get(index), rescues.get(index)),
             tokens=span.tokens,
             note=selection.notes.get(index),
-            parts=tuple(sorted(selection.shortened.get(index, ()))),
+            parts=shown_passages(selection.shortened.get(index, ())),
             left=span.tokens if index in selection.kept else selection.sizes.get(index, 0),
         )
         for span in history.spans
@@ -118,7 +119,7 @@ def _spans(parts: Iterable[Unit]) -> Iterator[int]:
 
 def _fate(index: int, selection: Selection) -> Fate:
     if index in selection.shortened:
-        return "excerpt" if selection.shortened[index] else "record"
+        return "excerpt" if shown_passages(selection.shortened[index]) else "record"
     if index not in selection.kept:
         return "dropped"
     if index in selection.pinned:

@@ -88,13 +88,24 @@ def select(history: History, scores: Scores, pinned: Mapping[int, str], config: 
 
 
 def select_parts(
-    history: History, scores: Scores, pinned: Mapping[int, str], seen: Survey, config: FocusConfig, *, reserve: int = 0
+    history: History,
+    scores: Scores,
+    pinned: Mapping[int, str],
+    seen: Survey,
+    config: FocusConfig,
+    *,
+    newer: Mapping[int, str],
+    reserve: int = 0,
 ) -> Selection:
-    """Choose whole steps, excerpts and records within the target, less a reserve."""
+    """Choose whole steps, excerpts and records within the target, less a reserve.
+
+    Spans newer than the sketches stay whole if there is room: no sketch could ask for them.
+    """
     plain = select(history, scores, pinned, config)
     choice = _Choice(history, seen, pinned, config, reserve)
     choice.require(seen.required)
     choice.take(scores.cited, config.threshold)
+    choice.take_whole(newer)
     if config.defensive:
         choice.take(scores.rescued, config.threshold)
     if choice.target is not None:
@@ -157,7 +168,7 @@ class _Choice:
         for span in self._spans.values():
             outline = seen.outlines.of(span)
             self._costs[span.index, 0] = outline.record_tokens
-            self._costs |= {(span.index, passage.number): passage.tokens for passage in outline.passages}
+            self._costs |= {(span.index, one.number): one.tokens + one.extra for one in outline.passages}
         self._fixed = history.tokens - sum(span.tokens for span in self._spans.values())
         self._most = self._room = _room(self._fixed, self._costs, self.target, config)
         self._parts: dict[int, set[int]] = {}
@@ -185,6 +196,13 @@ class _Choice:
             if sum(self._costs[one] for one in bundle) <= self._room:
                 for one in bundle:
                     self._add(one)
+
+    def take_whole(self, spans: Mapping[int, str]) -> None:
+        """Take these spans, the newest first: whole where there is room, else in part."""
+        for index in sorted(spans, reverse=True):
+            for unit in self._units_of([index]):
+                if unit in self._costs and not self._has(unit) and self._costs[unit] <= self._room:
+                    self._add(unit, spans[index])
 
     def fill(self) -> None:
         """Fill the room that is left with what the data flow expects the future to need."""
@@ -234,7 +252,7 @@ class _Choice:
                 tokens += more
                 del sizes[index]
             else:
-                shortened[index] = frozenset(parts)
+                shortened[index] = self._seen.outlines.of(span).record.union(parts)
         return frozenset(kept), shortened, sizes
 
     def excess(self, tokens: int) -> str | None:
@@ -256,11 +274,11 @@ class _Choice:
         return {*self._whole, *self._parts}
 
     def _size(self, index: int) -> int:
-        span, parts = self._spans[index], frozenset(self._parts[index])
+        span, parts = self._spans[index], self._parts[index]
         outline = self._seen.outlines.of(span)
-        if len(parts) == len(outline.passages):
+        if len(parts) == len(outline.passages) and not outline.record:
             return span.tokens
-        return self._seen.outlines.tokens(span, parts) if parts else outline.record_tokens
+        return self._seen.outlines.tokens(span, outline.record.union(parts)) if parts else outline.record_tokens
 
     def _has(self, unit: Unit) -> bool:
         return unit[0] in self._parts and (not unit[1] or unit[1] in self._parts[unit[0]])

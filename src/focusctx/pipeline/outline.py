@@ -6,6 +6,7 @@ ended. Short texts belong to the record. The model's own turn is never altered b
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
@@ -13,13 +14,20 @@ from typing import TYPE_CHECKING, TypeAlias
 from ..types import Message, Span
 from ..wire import Role, Text, Wire, wire_named
 from ..wire.part import MEDIA_TOKENS, join
+from .calls import failed_calls, is_reading
 from .passages import Passages, cut, uncut
 
 if TYPE_CHECKING:
     from .split import Count
 
 Parts: TypeAlias = frozenset[int]
-"""The numbers of the passages that a shortened step shows."""
+"""What a shortened step shows: the numbers of its passages. Where some of its calls are left out, `-1` stands for its
+first call, `-2` for its second, and so on: these stay, and so do calls with a passage that stays."""
+
+
+def shown_passages(parts: Collection[int]) -> tuple[int, ...]:
+    """Return the numbers of the passages among the parts that a shortened step shows."""
+    return tuple(sorted(number for number in parts if number > 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +40,8 @@ class Passage:
     role: Role
     call: str
     """The id of the call that it belongs to; "" in speech and in text agents' observations."""
+    extra: int = 0
+    """Tokens of that call, if the record leaves it out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +55,8 @@ class Outline:
     """The model's own words and calls, as a record shows them."""
     results: str
     """The results, as a record shows them."""
+    record: Parts
+    """The calls that a record shows; none for all of them."""
     record_tokens: int
     tokens: int
     """Tokens of the step with all its passages."""
@@ -53,10 +65,6 @@ class Outline:
     def is_turn_whole(self) -> bool:
         """True if a record shows all that the model said and did."""
         return all(passage.role is Role.RESULT for passage in self.passages)
-
-    def tokens_with(self, parts: Collection[int]) -> int:
-        """Estimated tokens of the step with these passages; marks make it a little larger or smaller."""
-        return self.record_tokens + sum(passage.tokens for passage in self.passages if passage.number in parts)
 
     def text_of(self, number: int) -> str:
         """Return the text of a passage; of number 0, what a record shows."""
@@ -71,16 +79,19 @@ class Outlines:
     `left` holds the steps that an earlier event shortened, with the passages it left.
     """
 
-    def __init__(self, format: str, count: Count, left: Mapping[int, Parts] | None = None) -> None:
+    def __init__(
+        self, format: str, count: Count, reads: Collection[str] = (), left: Mapping[int, Parts] | None = None
+    ) -> None:
         self.format = format
         self.count = count
         self.left = left or {}
+        self._reads = reads
         self._known: dict[int, Outline] = {}
 
     def of(self, span: Span) -> Outline:
         known = self._known.get(span.index)
-        if known is None or known.span is not span:
-            known = outline(span, self.format, self.count)
+        if known is None or known.span.messages is not span.messages:
+            known = outline(span, self.format, self.count, self._reads)
             if (parts := self.left.get(span.index)) is not None:
                 known = self._as_left(known, parts)
             self._known[span.index] = known
@@ -88,7 +99,7 @@ class Outlines:
 
     def after(self, left: Mapping[int, Parts]) -> Outlines:
         """Return the outlines of what an event left; those of whole steps are shared."""
-        later = Outlines(self.format, self.count, left)
+        later = Outlines(self.format, self.count, self._reads, left)
         later._known = {index: known for index, known in self._known.items() if index not in left}
         return later
 
@@ -99,8 +110,7 @@ class Outlines:
 
     def _as_left(self, whole: Outline, parts: Parts) -> Outline:
         passages = tuple(passage for passage in whole.passages if passage.number in parts)
-        tokens = self.tokens(whole.span, parts) if passages else whole.record_tokens
-        return replace(whole, passages=passages, tokens=tokens)
+        return replace(whole, passages=passages, tokens=self.tokens(whole.span, parts))
 
 
 def message_tokens(message: Message, wire: Wire, count: Count) -> int:
@@ -109,60 +119,113 @@ def message_tokens(message: Message, wire: Wire, count: Count) -> int:
     return sum(sum(map(count, part.counted)) + part.extra_tokens for part in parts)
 
 
-def outline(span: Span, format: str, count: Count) -> Outline:
+def outline(span: Span, format: str, count: Count, reads: Collection[str] = ()) -> Outline:
     """Return the outline of a step; one without messages is its own record."""
-    undivided = Outline(span, (), join([span.thought, span.action]), span.observation, span.tokens, span.tokens)
+    turn = join([span.thought, span.action])
+    undivided = Outline(span, (), turn, span.observation, frozenset(), span.tokens, span.tokens)
     if format == "spans":
         return undivided
     wire = wire_named(format)
+    stays = _record_calls(span, wire, reads)
+    left_out = {call.id: call.text for number, call in enumerate(span.calls, 1) if stays and -number not in stays}
     passages: list[Passage] = []
     for message in span.messages:
         for text, cut_text in _cut_texts(message, wire, span):
-            extra = text.media * MEDIA_TOKENS
+            tokens = text.media * MEDIA_TOKENS
+            extra = count(left_out[text.call]) if text.call in left_out else 0
             passages += (
-                Passage(len(passages) + 1, words, count(words) + extra, text.role, text.call)
+                Passage(len(passages) + 1, words, tokens + count(words), text.role, text.call, extra)
                 for _, words in cut_text.numbered()
             )
-    if not passages:
+    if not passages and not left_out:
         return undivided
-    record = shortened(span, wire, frozenset())
+    record = shortened(span, wire, stays)
     read = [part for message in record for part in wire.read(message, 0)]
     return Outline(
         span,
         tuple(passages),
         join([text for part in read for text in (part.thought, part.action)]),
         join([part.text for part in read]),
+        stays,
         sum(message_tokens(message, wire, count) for message in record),
         span.tokens,
     )
 
 
-def shortened(span: Span, wire: Wire, parts: Collection[int]) -> tuple[Message, ...]:
-    """Return the step's messages with only these passages, and what a record shows."""
-    shorten = Shortener(span, wire, parts)
-    return tuple(map(shorten.message, span.messages))
+def _record_calls(span: Span, wire: Wire, reads: Collection[str]) -> Parts:
+    """Return the calls that a record of the step shows: those that changed something or failed, else the first one.
+
+    Empty for all of them: there is only one, or the turn must stay as the model wrote it.
+    """
+    if len(span.calls) < 2 or span.reasons or span.waiting or wire.name == "responses":
+        return frozenset()
+    failed = failed_calls(span, wire.name)
+    calls = enumerate(span.calls, 1)
+    stay = frozenset(-number for number, call in calls if call.id in failed or not is_reading(call, reads))
+    return stay or frozenset({-1})
+
+
+def shortened(span: Span, wire: Wire, parts: Parts) -> tuple[Message, ...]:
+    """Return the step's messages with only these passages and calls, and what a record shows."""
+    shortener = Shortener(span, wire, parts)
+    found = (shortener.message(message) for message in span.messages)
+    return tuple(message for message in found if message is not None)
 
 
 class Shortener:
     """Shortens the messages of one step, in order: its passages are numbered through all of them."""
 
-    def __init__(self, span: Span, wire: Wire, parts: Collection[int]) -> None:
+    def __init__(self, span: Span, wire: Wire, parts: Parts) -> None:
         self._span = span
         self._wire = wire
         self._parts = parts
         self._before = 0
+        self._gone = self._calls_gone() if any(number < 0 for number in parts) else frozenset[str]()
 
-    def message(self, message: Message, blocks: Collection[int] | None = None) -> Message:
-        """Return the message with the wanted passages only; with `blocks`, shorten these content blocks alone."""
+    def message(self, message: Message) -> Message | None:
+        """Return the message with what is wanted of it; None if that is nothing."""
+        changed, gone = self.in_place(message)
+        if not gone:
+            return changed
+        if not isinstance(content := changed.get("content"), list) or len(gone) == len(content):
+            return None
+        return {**changed, "content": [block for number, block in enumerate(content) if number not in gone]}
+
+    def in_place(self, message: Message, blocks: Collection[int] | None = None) -> tuple[Message, frozenset[int]]:
+        """Shorten the message, or only these of its content blocks; return it with the numbers of blocks that go."""
         changed: dict[int, str] = {}
+        gone: set[int] = set()
         for place, (text, cut_text) in enumerate(_cut_texts(message, self._wire, self._span, every=True)):
             if blocks is not None and text.block is not None and text.block not in blocks:
                 continue
             own = [number for number in range(1, cut_text.count + 1) if self._before + number in self._parts]
             self._before += cut_text.count
-            if len(own) < cut_text.count:
+            if text.call in self._gone and text.role is Role.RESULT:
+                gone.add(text.block or 0)
+            elif len(own) < cut_text.count:
                 changed[place] = cut_text.shown(own) + (_NO_MEDIA if text.media else "")
-        return self._wire.with_texts(message, changed) if changed else message
+        if changed:
+            message = self._wire.with_texts(message, changed)
+        if self._gone and message.get("role") == "assistant":
+            message = self._wire.without_calls(message, self._gone, self._mark()) or message
+        return message, frozenset(gone)
+
+    def _calls_gone(self) -> frozenset[str]:
+        """Return the ids of the calls that go: those that are not named and have no passage that stays."""
+        passages = (one for message in self._span.messages for one in _cut_texts(message, self._wire, self._span))
+        needed, number = set(), 0
+        for text, cut_text in passages:
+            if any(number + own in self._parts for own in range(1, cut_text.count + 1)):
+                needed.add(text.call)
+            number += cut_text.count
+        calls = enumerate(self._span.calls, 1)
+        return frozenset(call.id for place, call in calls if -place not in self._parts and call.id not in needed)
+
+    def _mark(self) -> str:
+        """Return the mark for calls that were left out: how many, and of which tools."""
+        names = Counter(call.name for call in self._span.calls if call.id in self._gone)
+        told = ", ".join(name if times == 1 else f"{name} ×{times}" for name, times in names.items())
+        return f"[… {len(self._gone)} more {'call' if len(self._gone) == 1 else 'calls'} left out: {told}]"
 
 
 _NO_MEDIA = "[… image or file left out]"

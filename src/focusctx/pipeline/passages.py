@@ -36,7 +36,7 @@ _NAMING = re.compile(
 )
 """Keys whose values say what an object is and how it is: they stay with whatever is shown of it."""
 _SENTENCE_ENDS = re.compile(r"(?<=[.?!:])\s+(?=\S)|\n+")
-_MARK = re.compile(r"\[… [\d,]+ (?:lines?|characters) left out\]")
+_MARK = re.compile(r"\[… [\d,]+ (?:lines?|characters|more calls?) left out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,9 +194,10 @@ def _lines(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _outcomes(text: str, lines: Sequence[tuple[int, int]]) -> frozenset[int]:
-    """Return where the lines begin that tell how it ended: the first and the last ones that do."""
+    """Return where the lines begin that tell how it ended: the first line, and the last ones that do."""
     near = lines if len(lines) <= 60 else [*lines[:20], *lines[-40:]]
-    found = [begin for begin, stop in near if stop - begin <= SHORT and _OUTCOME.search(text, begin, stop)]
+    short = [(begin, stop) for begin, stop in near if stop - begin <= _SMALL]
+    found = [begin for begin, stop in short if begin == 0 or _OUTCOME.search(text, begin, stop)]
     return frozenset([*found[:1], *found[1:][-(_OUTCOMES - 1) :]])
 
 

@@ -35,7 +35,10 @@ def _remaining(
         return shorteners[owner].message(message) if owner in shorteners else None
     if whole.issuperset(owner):
         return message
+    gone: set[int] = {number for number, one in enumerate(owner) if one not in whole and one not in shorteners}
     for index in sorted(shorteners.keys() & owner):
-        message = shorteners[index].message(message, [number for number, one in enumerate(owner) if one == index])
-    blocks = [block for block, one in zip(message["content"], owner, strict=True) if one in whole or one in shorteners]
+        own = [number for number, one in enumerate(owner) if one == index]
+        message, left_out = shorteners[index].in_place(message, own)
+        gone |= left_out
+    blocks = [block for number, block in enumerate(message["content"]) if number not in gone]
     return {**message, "content": blocks} if blocks else None

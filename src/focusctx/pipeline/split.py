@@ -96,7 +96,7 @@ class Reader:
         self._values: list[list[object]] | None = [] if watched else None
         self._config = config
         self._count = count
-        self._outlines = Outlines(wire.name, count) if config.levels else None
+        self._outlines = Outlines(wire.name, count, config.reads) if config.levels else None
         self.owners: list[Owner] = []
         self._spans: list[Span] = []  # closed ones; the last stays in `_open` until the next begins
         self._open: OpenSpan | None = None

@@ -227,8 +227,9 @@ class Economics:
         return Judgement(False, "money", f"over budget, may wait until {self._latest} tokens: {why}", verdict)
 
     def _margin(self, step: int) -> int:
-        """Tokens ahead of an event at which sketches are requested: a share of the budget, or a step like the last."""
-        return max(self._ahead, step)
+        """Tokens ahead of an event at which sketches are requested: a share of the budget, or a step like the last if
+        that is larger, up to twice the share. Whatever comes after the request was not seen by the draft."""
+        return max(self._ahead, min(step, 2 * self._ahead))
 
     # How much is it worth?
 

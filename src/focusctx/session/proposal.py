@@ -18,7 +18,7 @@ from ..errors import StoreError
 from ..pipeline.budget import NEWER
 from ..pipeline.decide import Drafted, decide, report
 from ..pipeline.evidence import reasons
-from ..pipeline.keep import Selection, target_tokens
+from ..pipeline.keep import Selection, survey, target_tokens
 from ..pipeline.legal import refusal
 from ..types import History, Result
 from .snapshot import Change, LeftOut, Snapshot
@@ -116,7 +116,8 @@ def up_to_date(proposal: Proposal, now: Snapshot, focus: Focus) -> Proposal:
     if proposal.drafted.failure is not None or not new:
         return proposal
     if not _holds(proposal, now):
-        return propose(focus, now, proposal.drafted)
+        survey_now = survey(now.remaining(), focus.config)  # new steps count, too
+        return propose(focus, now, replace(proposal.drafted, survey=survey_now))
     was = proposal.change
     change = replace(was, view=[*was.view, *new], tokens=was.tokens + sum(now.sizes[seen:]))
     newer = {span.index: NEWER for span in now.history.spans[len(proposal.snapshot.history.spans) :]}

@@ -59,7 +59,7 @@ class Session:
         tenant: str = "default",
         model: str | None = None,
         only_if_it_pays: bool = False,
-        ahead: float = 0.8,
+        ahead: float = 0.9,
         growth: float = 0.25,
         recall: bool = False,
         frozen: bool = False,
@@ -80,7 +80,7 @@ class Session:
             focus.config,
             focus.draft_price,
             focus.count,
-            ahead=ahead,
+            ahead=1.0 if getattr(focus.draft, "instant", False) else ahead,
             growth=growth,
             only_if_it_pays=only_if_it_pays,
         )

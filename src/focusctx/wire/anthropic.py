@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..errors import MessageError
@@ -89,6 +89,14 @@ class AnthropicMessages:
             new = [texts.get(place) for place, text in enumerate(old) if text.block == number]
             changed[number] = _with_block(changed[number], new)
         return {**message, "content": changed}
+
+    def without_calls(self, message: Message, calls: Collection[str], mark: str) -> Message | None:
+        content = message.get("content")
+        stays = [block for block in content or () if isinstance(block, Mapping) and block.get("id") not in calls]
+        uses = [place for place, block in enumerate(stays) if block.get("type") == "tool_use"]
+        if not uses:
+            return None
+        return {**message, "content": [*stays[: uses[0]], {"type": "text", "text": mark}, *stays[uses[0] :]]}
 
 
 def _texts(block: Mapping[str, Any], number: int) -> Iterator[Text]:

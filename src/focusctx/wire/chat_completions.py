@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import count
 from typing import Any
 
@@ -84,6 +84,13 @@ class ChatCompletions:
             new = map(texts.get, count(int(spoken)))
             changed["tool_calls"] = [_with_arguments(call, new) for call in message["tool_calls"]]
         return changed
+
+    def without_calls(self, message: Message, calls: Collection[str], mark: str) -> Message | None:
+        stays = [call for call in message.get("tool_calls") or () if call.get("id") not in calls]
+        content = message.get("content") or ""
+        if not stays or not isinstance(content, str):
+            return None
+        return {**message, "content": f"{content}\n{mark}" if content else mark, "tool_calls": stays}
 
 
 def _function(call: Mapping[str, Any]) -> Mapping[str, Any]:

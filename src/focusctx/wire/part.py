@@ -129,6 +129,9 @@ class Wire(Protocol):
     def with_texts(self, message: Message, texts: Mapping[int, str]) -> Message:
         """Return a copy with some of its texts replaced, named by their place in `texts(message)`."""
 
+    def without_calls(self, message: Message, calls: Collection[str], mark: str) -> Message | None:
+        """Return a copy of a model's message without these calls, with a mark for them; None if it cannot lose any."""
+
 
 def kind_of(value: object) -> str:
     """Return the JSON name of a value's type, for error messages."""

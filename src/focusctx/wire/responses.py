@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import count
 
 from ..errors import MessageError
@@ -125,6 +125,9 @@ class Responses:
             if place in texts and text.block is not None:
                 blocks[text.block] = {**blocks[text.block], "text": texts[place]}
         return {**message, "content": blocks}
+
+    def without_calls(self, message: Message, calls: Collection[str], mark: str) -> Message | None:
+        return None  # every call is an item of its own, often bound to the reasoning before it
 
 
 def _speech(content: object) -> tuple[Text, ...]:

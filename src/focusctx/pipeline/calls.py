@@ -1,0 +1,111 @@
+"""Does a call only look something up, or does it change the world? By its name, or by the shell command it runs."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Collection, Iterator, Mapping
+
+from ..drafts.dataflow import has_failed
+from ..types import Call, Span
+from ..wire import results_by_call
+
+_READING = re.compile(
+    r"get|list|search|find|read|look|lookup|view|show|check|query|fetch|describe|calculate|compute|think|plan|grep|ls"
+    r"|cat|glob|browse|scroll|screenshot|recall|help|count|status|inspect|explain|preview|summarize|verify|wait|open"
+    r"|load|retrieve|select|peek|info|details|history|validate|compare|analy[sz]e"
+)
+_CHANGING = re.compile(
+    r"create|update|delete|remove|add|set|send|write|book|cancel|pay|transfer|modify|edit|put|post|submit|buy|mark|move"
+    r"|rename|save|insert|replace|apply|reset|register|login|authorize|approve|reject|assign|close|refund|exchange"
+    r"|upload|execute|run|install|commit|push|merge"
+)
+_SHELL = re.compile(r"(?:execute_|run_|local_)?(?:bash|shell|sh|terminal|command)", re.IGNORECASE)
+_QUIET_COMMAND = re.compile(
+    r"ls|cat|[ef]?grep|rg|find|head|tail|wc|pwd|cd|echo|printf|which|type|tree|file|stat|diff|cmp|sort|uniq|cut|tr|awk"
+    r"|env|printenv|ps|du|df|date|true|false|test|less|more|nl|xargs|jq|column|basename|dirname|realpath|pytest"
+    r"|python3?|node|ruff|mypy|flake8|sleep|export|source|set|whoami|hostname|id|uname|history|man"
+)
+"""Commands that only show something. Running a program or a test is one: what it prints is its result."""
+_QUIET_GIT = re.compile(r"status|log|diff|show|branch|blame|grep|ls-files|rev-parse|remote|describe")
+_REDIRECTED = re.compile(r"(?<![0-9&<>])>{1,2}\s*(?!&|/dev/null)\S")
+_INNER_COMMANDS = re.compile(r"&&|\|\||[;|\n]")
+_FENCED = re.compile(r"```(?:bash|sh|shell|console)?[ \t]*\n(.*?)```", re.DOTALL)
+_NAME_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+
+
+def calls_of(span: Span) -> Iterator[Call]:
+    """Yield the calls of a step; the action of an agent that acts in plain text counts as calls, too."""
+    if span.calls:
+        yield from span.calls
+    elif span.action:
+        yield from _text_calls(span.action)
+
+
+def is_reading(call: Call, reads: Collection[str] = ()) -> bool:
+    """True if a call only looks something up: by the user's list, its own name, or the command it runs."""
+    if call.name in reads:
+        return True
+    arguments = _arguments(call)
+    if _SHELL.fullmatch(call.name):
+        return _only_shows(_command(arguments, call))
+    words = [word.lower() for word in _NAME_WORDS.findall(call.name)]
+    if isinstance(command := arguments.get("command"), str) and not {"edit", "editor"}.isdisjoint(words):
+        return command == "view"
+    return any(map(_READING.fullmatch, words)) and not any(map(_CHANGING.fullmatch, words))
+
+
+def failed_calls(span: Span, format: str) -> frozenset[str]:
+    """Return the ids of the calls whose results report a failure; "" stands for a text agent's action."""
+    results = results_by_call(span.messages, format) if span.calls else {"": span.observation}
+    return frozenset(call for call, result in results.items() if has_failed(result))
+
+
+def _text_calls(action: str) -> Iterator[Call]:
+    commands = _FENCED.findall(action)
+    if commands:
+        yield from (Call("", f"bash({json.dumps({'command': command})})") for command in commands)
+    else:
+        name = re.search(r"Action\s*:\s*(\w+)", action)
+        yield Call("", f"{name[1] if name else 'the action'}()")
+
+
+def _arguments(call: Call) -> Mapping[str, object]:
+    try:
+        value = json.loads(call.text[len(call.name) + 1 : -1])
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _command(arguments: Mapping[str, object], call: Call) -> str:
+    for key in ("command", "cmd", "code", "script"):
+        value = arguments.get(key)
+        if isinstance(value, str):
+            return value
+        if isinstance(value, list):
+            return " ".join(map(str, value))
+    return call.text[len(call.name) + 1 : -1]
+
+
+def _only_shows(command: str) -> bool:
+    """True if every command in a shell line only shows something."""
+    if _REDIRECTED.search(command) or "<<" in command:
+        return False
+    return all(_is_quiet(one) for one in _INNER_COMMANDS.split(command) if one.strip())
+
+
+def _is_quiet(command: str) -> bool:
+    try:
+        words = [word for word in shlex.split(command, comments=True) if "=" not in word.split("/")[0]]
+    except ValueError:
+        words = command.split()
+    if not words:
+        return True
+    name, rest = words[0].rsplit("/", 1)[-1], words[1:]
+    if name == "sed":
+        return not any(word.startswith(("-i", "--in-place")) for word in rest)
+    if name == "git":
+        return bool(_QUIET_GIT.fullmatch(next((word for word in rest if not word.startswith("-")), "")))
+    return bool(_QUIET_COMMAND.fullmatch(name)) and not (name == "find" and "-delete" in rest)
