@@ -144,7 +144,9 @@ def kind_of(fact: str) -> Kind:
 
 
 def _facts_of(text: str) -> frozenset[str]:
-    return facts_in(_ESCAPE.sub(" ", text))
+    """Return the facts of calls and results: without the names of JSON fields, which tell nothing of the task."""
+    fields = {field for field in _KEY.findall(text) if not any(map(str.isdigit, field))}
+    return facts_in(_ESCAPE.sub(" ", text)) - fields
 
 
 def _form(fact: str) -> str:
