@@ -14,6 +14,7 @@ from .acon import Acon, read_guideline
 from .ask import Ask, ask_from
 from .llmlingua import MODEL, LLMLingua, LLMLingua2
 from .prompting import Prompting
+from .running_summary import RunningSummary
 
 ALL = (
     "none",
@@ -29,7 +30,12 @@ ALL = (
     "focus-o",
     "focus-d",
 )
-"""Every method, in the order of the paper's tables."""
+"""The paper's methods, in the order of its tables: `--methods all`."""
+
+MORE = ("focus", "random", "newest", "retrieval-matched", "clear-tool-uses", "summary")
+"""Methods that the paper does not have: what focusctx does by default, controls, and what agents do today."""
+
+KNOWN = (*ALL, *MORE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +61,10 @@ def llmlingua(settings: MethodSettings) -> Factory:
 
 def prompting(settings: MethodSettings) -> Factory:
     return partial(Prompting, _compressor("prompting", settings), settings.budget)
+
+
+def summary(settings: MethodSettings) -> Factory:
+    return partial(RunningSummary, _compressor("summary", settings), settings.budget)
 
 
 def acon_ut(settings: MethodSettings) -> Factory:
