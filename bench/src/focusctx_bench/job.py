@@ -209,6 +209,10 @@ class Job:
         """Reject settings that no run could have, before it begins."""
         if not self.benchmarks or not self.methods:
             raise ConfigError("a run needs a benchmark and a method")
+        if self.through and (self.model is None or f"@{self.through.rstrip('/')}/" not in f"{self.model}/"):
+            raise ConfigError(
+                f"--through {self.through}: --model must point to the same proxy, as openai:NAME@{self.through}/v1"
+            )
         counts = {"budget": (0, self.budgets), "rollouts": (1, self.rollouts), "tasks": (1, (self.count or 1,))}
         for name, (least, numbers) in counts.items():
             if any(number < least for number in numbers):
