@@ -42,7 +42,7 @@ async def run_bench(
 ) -> Tally:
     """Do what the folder has no record of. Raises what a user has to fix.
 
-    `probe` asks each draft one small question first, and the proxy for its sessions; on a cluster, the workers may reach
+    `probe` asks each draft one small question first, and the proxy for its sessions; on a cluster, workers may reach
     other servers.
     """
     tally = tally or Tally()
