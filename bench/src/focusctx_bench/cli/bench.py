@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from focusctx.cli.options import DRAFTS, EMBEDDERS, METHODS, add_threshold
 from focusctx.cli.parsers import commands_of, parser_for
 
+from .live import add_live
 from .relay import add_relay
 from .reports import add_report_options, forms_of, report_folder, say_written
 
@@ -69,6 +70,7 @@ def add_to(commands: Commands) -> None:
     _add_run(parts)
     _add_report(parts)
     _add_tasks(parts)
+    add_live(parts)
     add_relay(parts)
 
 
