@@ -36,7 +36,7 @@ _USED: dict[str, tuple[str, ...]] = {
     "prompting": ("budget", "compressor"),
     "acon-ut": ("budget", "compressor", "guideline_ut"),
     "acon-utco": ("budget", "compressor", "guideline_utco"),
-    "summary": ("budget", "compressor"),
+    "summary": ("budget", "compressor", "method_options"),
     "clear-tool-uses": ("budget", "method_options"),
     "focus": ("budget", "draft", "method_options"),
     "random": ("budget", "draft", "method_options"),

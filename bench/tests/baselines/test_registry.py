@@ -74,6 +74,7 @@ def test_an_unknown_name_says_which_are_known() -> None:
         ("random", {}, "focus needs a draft"),
         ("retrieval-matched", {"draft": "offline"}, "embedder"),
         ("summary", {"draft": "offline"}, "summary needs a model"),
+        ("summary", {"draft": str.lower, "method_options": {"dead": 1}}, "unknown setting 'dead' of summary"),
         (
             "clear-tool-uses",
             {"method_options": {"kept": 3}},

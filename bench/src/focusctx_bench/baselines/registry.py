@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from focusctx.baselines.method import Factory
+from focusctx.baselines.patience import PATIENCE
 from focusctx.baselines.registry import MethodSettings
 from focusctx.errors import ConfigError
 
@@ -64,7 +65,10 @@ def prompting(settings: MethodSettings) -> Factory:
 
 
 def summary(settings: MethodSettings) -> Factory:
-    return partial(RunningSummary, _compressor("summary", settings), settings.budget)
+    if unknown := set(settings.method_options) - {"deadline"}:
+        raise ConfigError(f"unknown setting {min(unknown)!r} of summary; known: deadline")
+    deadline = settings.method_options.get("deadline", PATIENCE)
+    return partial(RunningSummary, _compressor("summary", settings, deadline), settings.budget)
 
 
 def acon_ut(settings: MethodSettings) -> Factory:
@@ -81,8 +85,8 @@ def _acon(name: str, path: str | Path | None, settings: MethodSettings) -> Facto
     return partial(Acon, _compressor(name, settings), read_guideline(path), settings.budget, name=name)
 
 
-def _compressor(name: str, settings: MethodSettings) -> Ask:
+def _compressor(name: str, settings: MethodSettings, deadline: float = PATIENCE) -> Ask:
     writer = settings.draft if settings.compressor is None else settings.compressor
     if writer is None or writer == "offline":
         raise ConfigError(f"{name} needs a model that writes summaries: name a compressor")
-    return ask_from(writer)
+    return ask_from(writer, deadline=deadline)

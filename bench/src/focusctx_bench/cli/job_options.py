@@ -18,7 +18,7 @@ from ..components import method_of
 from ..job import Job
 from ..protocols import Options
 
-HAVE_OPTIONS = ("focus", "clear-tool-uses")
+HAVE_OPTIONS = ("focus", "clear-tool-uses", "summary")
 """Methods that `--set` can address; the controls of `focus` read its settings."""
 
 
