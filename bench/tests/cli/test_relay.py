@@ -55,9 +55,22 @@ def test_take_and_reply(focusctx, relay, monkeypatch):
     code, out, _ = focusctx(*reply)
     assert code == 0
     assert "NOTHING YET" in out
+    code, out, _ = focusctx("bench", "relay", "status", "--port", port)
+    assert code == 0
+    assert json.loads(out)["seen"] == {"R1": 1}
     agent.join()
     assert answers[0].message["tool_calls"][0]["function"]["name"] == "look"
     assert answers[0].usage.input_tokens > 0
+
+
+def test_a_relay_that_cannot_start_says_why(focusctx, relay, tmp_path):
+    port = relay.rpartition(":")[2]
+    code, _, err = focusctx("bench", "relay", "serve", "--port", port, "--log", tmp_path / "other")
+    assert code == 2
+    assert f"port {port} cannot be used" in err
+    code, _, err = focusctx("bench", "relay", "serve", "--port", 0, "--log", tmp_path / "no" / "log")
+    assert code == 2
+    assert "the log cannot be written" in err
 
 
 def test_no_relay(focusctx):

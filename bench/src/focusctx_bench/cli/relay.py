@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -39,11 +40,13 @@ def add_relay(parts: Any) -> None:
     reply = parser_for(commands, "reply", "answer a request, and take the next", _REPLY)
     reply.add_argument("id", metavar="ID", help="of the request, as it was printed")
     reply.set_defaults(run=_reply)
+    status = parser_for(commands, "status", "show what waits for whom", "Show open requests and readers.")
+    status.set_defaults(run=_status)
     for parser in (take, reply):
         parser.add_argument("--reader", required=True, help="your name: each reader has one of their own")
         parser.add_argument("--kind", choices=("agent", "once"), default="agent", help="what to read (default: agent)")
         parser.add_argument("--wait", type=float, default=540.0, help="seconds to wait for a request (default: 540)")
-    for parser in (serve, take, reply):
+    for parser in (serve, take, reply, status):
         parser.add_argument("--port", type=int, default=9000, help="of the relay (default: 9000)")
 
 
@@ -73,6 +76,13 @@ def _reply(arguments: argparse.Namespace) -> int:
         sys.stdout.write(f"NOT ACCEPTED: {problem}\n")
         return 1
     return _next(arguments, follows=arguments.kind == "agent")
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    from ..relay.server import call_relay
+
+    sys.stdout.write(json.dumps(call_relay(_url(arguments), "status", {}), indent=2) + "\n")
+    return 0
 
 
 def _next(arguments: argparse.Namespace, *, follows: bool) -> int:

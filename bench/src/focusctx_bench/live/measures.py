@@ -6,7 +6,7 @@ Tokens are cl100k_base, without system prompt and tool definitions. For runs thr
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -148,7 +148,7 @@ def _through_proxy(record: Record) -> tuple[int, float]:
 
 def _draft_tokens(record: Record) -> int:
     usage = sum((step.event.usage for step in record.steps if step.event), Usage())
-    by_proxy = (record.proxy or {}).get("draft", {})
+    by_proxy: Mapping[str, int] = (record.proxy or {}).get("draft", {})
     return usage.input_tokens + usage.output_tokens + by_proxy.get("input", 0) + by_proxy.get("output", 0)
 
 

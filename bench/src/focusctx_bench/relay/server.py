@@ -28,14 +28,20 @@ OWN_FIRST = 8.0
 
 @asynccontextmanager
 async def serving(log: Path, port: int = 0, patience: float = PATIENCE) -> AsyncIterator[str]:
-    """Serve on the loopback interface while the block runs; yields the URL."""
-    desk = Desk(log, patience)
+    """Serve on the loopback interface while the block runs; yields the URL. Raises BenchError if that cannot be."""
+    try:
+        desk = Desk(log, patience)
+    except OSError as error:
+        raise BenchError(f"the log cannot be written: {error}") from error
     # A handler whose client has gone must not hand a request to nobody.
     runner = web.AppRunner(_app(desk), handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     try:
         site = web.TCPSite(runner, HOST, port)
-        await site.start()
+        try:
+            await site.start()
+        except OSError as error:
+            raise BenchError(f"port {port} cannot be used: {error}; choose another with --port") from error
         yield f"http://{HOST}:{runner.addresses[0][1]}"
     finally:
         await runner.cleanup()
