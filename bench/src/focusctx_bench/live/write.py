@@ -151,7 +151,7 @@ def _draw(arms: Sequence[Arm], axes: Axes, theme: Theme) -> None:
     axes.set_ylabel("tasks done, %")
     axes.set_xlim(left=0)
     axes.set_ylim(0, 105)
-    axes.legend(loc="lower right")
+    axes.legend(loc="lower left")
 
 
 def _csv(runs: Sequence[LiveRun], path: Path) -> Path:
