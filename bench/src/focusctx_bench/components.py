@@ -12,6 +12,7 @@ from .benchmarks.registry import benchmark_from, scripted_draft, scripted_model
 from .job import SCRIPTED, Job, Variant
 from .models.registry import model_from
 from .protocols import Benchmark, Model, Task
+from .proxied import headers_of
 
 
 def method_of(benchmark: str, variant: Variant) -> Factory:
@@ -57,6 +58,11 @@ class Components:
             named = self.job.model
             self._models[key] = model_from(named, seed=self.job.seed) if named else scripted_model(benchmark)
         return self._models[key]
+
+    def model_of_run(self, run: str) -> Model:
+        """Return the agent's model for one run that goes through the job's proxy."""
+        assert self.job.model is not None, "checked before the run"
+        return model_from(self.job.model, seed=self.job.seed, headers=headers_of(run))
 
     def method(self, benchmark: str, variant: Variant) -> Factory:
         key = benchmark, variant.name

@@ -36,10 +36,19 @@ _USED: dict[str, tuple[str, ...]] = {
     "prompting": ("budget", "compressor"),
     "acon-ut": ("budget", "compressor", "guideline_ut"),
     "acon-utco": ("budget", "compressor", "guideline_utco"),
+    "summary": ("budget", "compressor", "method_options"),
+    "clear-tool-uses": ("budget", "method_options"),
+    "focus": ("budget", "draft", "method_options"),
+    "random": ("budget", "draft", "method_options"),
+    "newest": ("budget", "draft", "method_options"),
+    "retrieval-matched": ("budget", "draft", "embedder", "method_options"),
     "focus-o": ("budget", "draft", "rollouts", "threshold"),
     "focus-d": ("budget", "draft", "rollouts", "threshold"),
 }
 """The settings that each method reads; the others have none. A sweep repeats a method only over its own."""
+
+OPTIONS_OF = {"random": "focus", "newest": "focus", "retrieval-matched": "focus"}
+"""Methods that run FOCUS beside them, and so read the options of `focus`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +61,8 @@ class Variant:
     @property
     def name(self) -> str:
         """The method and its settings, which no other variant has."""
-        given = {name: value for name, value in self.settings.items() if value is not None}
+        given = {name: value for name, value in self.settings.items() if value is not None and name != "method_options"}
+        given |= self.settings.get("method_options") or {}
         settings = (f"{name}={quote(str(value), safe=':/@.,+')}" for name, value in given.items())
         return " ".join([self.method, *settings])
 
@@ -98,6 +108,10 @@ class Job:
     llmlingua_model: str = LLMLINGUA_MODEL
     guideline_ut: str | None = None
     guideline_utco: str | None = None
+    method_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Further settings by method, such as `{"focus": {"target": 0.5}}`."""
+    through: str | None = None
+    """The URL of a focusctx proxy that the agent's model is asked through, and that is asked what it saved."""
     count: int | None = None
     """Only the first `count` tasks of each benchmark."""
     tasks: tuple[str, ...] = ()
@@ -129,8 +143,13 @@ class Job:
             Variant(method, dict(zip(names, chosen, strict=True)))
             for method in self.methods
             for names in [_USED.get(method, ())]
-            for chosen in itertools.product(*(values[name] for name in names))
+            for chosen in itertools.product(
+                *([self._options_of(method)] if name == "method_options" else values[name] for name in names)
+            )
         ]
+
+    def _options_of(self, method: str) -> Mapping[str, Any]:
+        return self.method_options.get(OPTIONS_OF.get(method, method), {})
 
     def chosen(self, benchmark: str, tasks: Sequence[Task]) -> list[Task]:
         """Return the tasks to run, in the benchmark's order."""
@@ -158,6 +177,7 @@ class Job:
             **({"options": dict(options.more)} if options.more else {}),
             "seed": self.seed,
             "step_limit": self.step_limit,
+            **({"through": self.through} if self.through else {}),
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -168,7 +188,8 @@ class Job:
         if data.get("version") != VERSION:
             raise BenchError(f"the settings of a run of version {data.get('version')!r}, this program reads {VERSION}")
         try:
-            values = {name.name: _tuple(data[name.name]) for name in fields(cls)}
+            # Runs that were begun before a setting existed have its default.
+            values = {name.name: _tuple(data[name.name]) for name in fields(cls) if name.name in data}
             values["benchmarks"] = {name: _options(options) for name, options in data["benchmarks"].items()}
             return cls(**values)
         except (KeyError, TypeError, AttributeError) as error:
@@ -188,6 +209,10 @@ class Job:
         """Reject settings that no run could have, before it begins."""
         if not self.benchmarks or not self.methods:
             raise ConfigError("a run needs a benchmark and a method")
+        if self.through and (self.model is None or f"@{self.through.rstrip('/')}/" not in f"{self.model}/"):
+            raise ConfigError(
+                f"--through {self.through}: --model must point to the same proxy, as openai:NAME@{self.through}/v1"
+            )
         counts = {"budget": (0, self.budgets), "rollouts": (1, self.rollouts), "tasks": (1, (self.count or 1,))}
         for name, (least, numbers) in counts.items():
             if any(number < least for number in numbers):

@@ -89,6 +89,8 @@ class Record:
     """The method with its settings, as one name."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Draft, budget, seed, step limit and the like."""
+    proxy: Mapping[str, Any] | None = None
+    """What a focusctx proxy between agent and model sent and saved; see `proxied.py`."""
     version: int = VERSION
 
     def sent(self, step: Step) -> list[Message]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
+from uuid import uuid4
 
 from focusctx.errors import ModelError
 from focusctx.jobs.engines import Engine, Outcome
@@ -17,6 +18,7 @@ from .components import Components
 from .folder import Attempt, BenchFolder
 from .job import Job, TaskItem
 from .protocols import Task
+from .proxied import check_proxy, with_savings
 from .record import Record, Step
 
 WAITS = (2.0, 20.0)
@@ -40,7 +42,8 @@ async def run_bench(
 ) -> Tally:
     """Do what the folder has no record of. Raises what a user has to fix.
 
-    `probe` asks each draft one small question first; on a cluster, the workers may reach other servers.
+    `probe` asks each draft one small question first, and the proxy for its sessions; on a cluster, workers may reach
+    other servers.
     """
     tally = tally or Tally()
     with folder.locked():
@@ -49,6 +52,8 @@ async def run_bench(
         items = list(job.items(tasks))
         if probe:
             await probe_drafts(name for item in items if item.key not in done for name in item.variant.models)
+            if job.through:
+                await check_proxy(job.through)
         tally.spending = Spending(max_cost, folder.spent())
         runner = Runner(
             engine,
@@ -68,11 +73,14 @@ async def run_bench(
 async def run_task(job: str, item: TaskItem, meter: Meter) -> list[Record]:
     """Let the agent do one task. Raises a `ModelError` where a model gave no answer: that is no result."""
     components = _components(job)
-    model, method = components.model(item.benchmark), components.method(item.benchmark, item.variant)
-    agent = Agent(model, method, components.job.step_limit)
+    through, run = components.job.through, uuid4().hex
+    model = components.model_of_run(run) if through else components.model(item.benchmark)
+    agent = Agent(model, components.method(item.benchmark, item.variant), components.job.step_limit)
     record = await agent.run(components.benchmark(item.benchmark), item.task, partial(_charge, meter))
     if record.ended == "model":
         raise ModelError(record.problem or "the model gave no answer")
+    if through:
+        record = await with_savings(record, through, run)
     return [record.made_by(item.variant.name, components.job.settings(item))]
 
 

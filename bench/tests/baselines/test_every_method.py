@@ -8,10 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from answers import SPENT, Scripted, every_third_word
+from focusctx.baselines.clear_tool_uses import ClearToolUses
 from focusctx.baselines.embedders import embedder_from
 from focusctx.baselines.fifo import Fifo
-from focusctx.baselines.focus import FocusMethod
+from focusctx.baselines.focus import DefaultFocus, FocusMethod
 from focusctx.baselines.masking import Masking
+from focusctx.baselines.matched import Matched, at_random, newest_first
 from focusctx.baselines.method import Compressed, Method
 from focusctx.baselines.none import NoCompression
 from focusctx.baselines.retrieval import Retrieval
@@ -25,7 +27,8 @@ from focusctx.wire.part import PLACEHOLDER
 from focusctx_bench.baselines.acon import START, Acon
 from focusctx_bench.baselines.llmlingua import LLMLingua
 from focusctx_bench.baselines.prompting import Prompting
-from focusctx_bench.baselines.registry import ALL
+from focusctx_bench.baselines.registry import KNOWN
+from focusctx_bench.baselines.running_summary import RunningSummary
 from focusctx_bench.baselines.summary import HEADING
 from strategies import HISTORIES
 
@@ -58,12 +61,22 @@ METHODS: dict[str, Callable[[], Method]] = {
     "acon-utco": lambda: Acon(Scripted("done"), "Be brief.", budget=0, name="acon-utco"),
     "focus-o": lambda: FocusMethod("offline", budget=20, defensive=False),
     "focus-d": lambda: FocusMethod(ScriptedDraft(PLANS), budget=0),
+    "focus": lambda: DefaultFocus("offline", budget=20),
+    "focus, sketches": lambda: DefaultFocus(ScriptedDraft(PLANS), budget=0, settings={"ahead": 1.0}),
+    "random": lambda: Matched("random", FocusMethod("offline", budget=20), at_random()),
+    "newest": lambda: Matched("newest", FocusMethod("offline", budget=20), newest_first),
+    "newest, sometimes down": lambda: Matched("newest", FocusMethod(ScriptedDraft([*PLANS, DOWN]), 0), newest_first),
+    "retrieval-matched": lambda: Matched(
+        "retrieval-matched", FocusMethod("offline", budget=20), Retrieval(embedder_from("words")).rank
+    ),
+    "clear-tool-uses": lambda: ClearToolUses(20, keep=1, placeholder=PLACEHOLDER),
+    "summary": lambda: RunningSummary(Scripted("## Done\nAll.", "## Open\nNothing."), budget=20),
     "focus-d, sometimes down": lambda: FocusMethod(ScriptedDraft([*PLANS, DOWN]), budget=0),
 }
 
 
 def test_every_method_is_among_them() -> None:
-    assert set(ALL) <= set(METHODS)
+    assert set(KNOWN) <= set(METHODS)
     assert all(METHODS[name]().name == name.partition(",")[0] for name in METHODS)
 
 

@@ -87,6 +87,26 @@ def test_a_sweep_prints_what_was_varied(focusctx, tmp_path):
     assert (job["budgets"], job["drafts"]) == ([2048, 4096], ["offline", "scripted"])
 
 
+def test_settings_of_methods(focusctx, tmp_path):
+    code, _, err = focusctx(
+        *OFFICE, "--methods", "focus", "random", "clear-tool-uses", "--draft", "offline", "--tasks", 1,
+        "--set", "focus.fill=0.2", "focus.dropped=remove", "clear-tool-uses.keep=5", "tasks=3", "--out", tmp_path,
+    )  # fmt: skip
+    assert code == 0, err
+    records = list(read_records(tmp_path))
+    expected = {"fill": 0.2, "dropped": "remove"}
+    assert {record.method: record.settings["method_options"] for record in records} == {
+        "focus": expected,
+        "random": expected,
+        "clear-tool-uses": {"keep": 5},
+    }
+    assert [record.settings["options"] for record in records] == [{"tasks": "3"}] * 3
+    assert focusctx("bench", "run", "--out", tmp_path)[0] == 0
+    code, _, err = focusctx(*OFFICE, "--methods", "focus", "--set", "focus.full=1", "--out", tmp_path / "other")
+    assert code == 2
+    assert "unknown setting 'full'" in err
+
+
 def test_report(focusctx, tmp_path):
     focusctx(*OFFICE, "--methods", "none", "focus-d", "--tasks", 3, "--out", tmp_path / "run")
     code, out, _ = focusctx("bench", "report", tmp_path / "run")

@@ -1,17 +1,66 @@
-"""FOCUS, as the paper has it: over budget is reason enough, nothing is asked ahead of time, dropped turns are gone."""
+"""FOCUS as a method: `focus` is what `Focus` and a session do by default, `focus-d` and `focus-o` are the paper's.
+
+In the paper's, over budget is reason enough, nothing is asked ahead of time, and dropped turns are gone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from ..compressor import Focus
-from ..config import FocusConfig
+from ..config import FocusConfig, SessionOptions
+from ..drafts.registry import draft_from, price_of_draft
 from ..session.session import Session
-from ..types import Message, Usage
+from ..types import DraftModel, Message, Prompt, Reply, Usage
 from .method import Compressed
 from .patience import Writer
 
 _FAILURES = frozenset({"draft", "illegal", "store"})
+
+
+class DefaultFocus:
+    """`focus`: the default settings of `Focus` and of its session, except those in `settings`."""
+
+    name = "focus"
+
+    def __init__(self, draft: Writer, budget: int = 4096, settings: Mapping[str, Any] | None = None) -> None:
+        """`settings` are fields of `FocusConfig` and options of `Focus.session`, by name."""
+        given = {"budget": budget, **(settings or {})}
+        options: Any = {name: given.pop(name) for name in list(given) if name in SessionOptions.__annotations__}
+        self._draft = _Metered(draft_from(draft))
+        self._session = Focus(self._draft, **given).session(**options)
+
+    async def compress(self, messages: Sequence[Message]) -> Compressed:
+        compressed = await compressed_by(self._session, messages, "chat_completions")
+        # Sketches are asked for ahead of time, and some are never used: all of them cost tokens.
+        return replace(compressed, usage=self._draft.take_usage())
+
+
+class _Metered:
+    """A draft that counts the usage of all its answers."""
+
+    def __init__(self, draft: DraftModel) -> None:
+        self.name = draft.name
+        self._draft = draft
+        self.endpoint = getattr(draft, "endpoint", None)
+        self._price = price_of_draft(draft)
+        self._usage = Usage()
+
+    async def sample(self, prompt: Prompt, n: int) -> AsyncIterator[Reply]:
+        async for reply in self._draft.sample(prompt, n):
+            usage = reply.usage
+            if usage.input_tokens + usage.output_tokens:
+                cost = self._price.cost(usage.input_tokens, usage.output_tokens) if self._price else None
+                usage = replace(usage, cost=cost)
+            self._usage += usage
+            yield reply
+
+    def take_usage(self) -> Usage:
+        """Return the usage since this was last called."""
+        usage, self._usage = self._usage, Usage()
+        return usage
 
 
 class FocusMethod:

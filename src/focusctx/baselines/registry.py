@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from ..errors import ConfigError
 from ..plugins import INSTALL_BENCH, plugin, plugin_names
+from .clear_tool_uses import ClearToolUses
 from .embedders import embedder_from
 from .fifo import Fifo
-from .focus import FocusMethod
+from .focus import DefaultFocus, FocusMethod
 from .masking import Masking
-from .method import Factory
+from .matched import Matched, Rank, at_random, newest_first
+from .method import Factory, Method
 from .none import NoCompression
 from .patience import PATIENCE, Writer, patient
 from .retrieval import Retrieval
@@ -33,6 +35,9 @@ class MethodSettings:
     """The model that writes summaries, for methods that need one; the draft by default."""
     embedder: str | Callable[[Sequence[str]], Any] | None = None
     """The embedder for retrieval; see `embedders`."""
+    method_options: Mapping[str, Any] = field(default_factory=dict)
+    """Further settings of this method, by name: for focus and its controls those of `FocusConfig` and `Focus.session`,
+    for clear-tool-uses those of `ClearToolUses`."""
 
 
 Maker = Callable[[MethodSettings], Factory]
@@ -65,12 +70,44 @@ def _retrieval(settings: MethodSettings) -> Factory:
     return partial(Retrieval, embedder_from(settings.embedder), settings.budget)
 
 
-def _focus(defensive: bool, settings: MethodSettings) -> Factory:
+def _default_focus(settings: MethodSettings) -> Factory:
+    draft = patient(_draft_of(settings), settings.method_options.get("deadline", PATIENCE))
+    return partial(DefaultFocus, draft, settings.budget, {"deadline": PATIENCE, **settings.method_options})
+
+
+def _matched(name: str, rank: Callable[[MethodSettings], Rank], settings: MethodSettings) -> Factory:
+    focus = _default_focus(settings)
+    rank(settings)
+
+    def make() -> Method:
+        return Matched(name, focus(), rank(settings))
+
+    return make
+
+
+def _by_similarity(settings: MethodSettings) -> Rank:
+    if settings.embedder is None:
+        raise ConfigError("retrieval-matched needs an embedder: an embedding model, or `words`, which needs none")
+    return Retrieval(embedder_from(settings.embedder)).rank
+
+
+def _clear_tool_uses(settings: MethodSettings) -> Factory:
+    known = ("trigger", "keep", "clear_at_least", "exclude_tools", "clear_tool_inputs", "placeholder")
+    if unknown := [name for name in settings.method_options if name not in known]:
+        raise ConfigError(f"unknown setting {unknown[0]!r} of clear-tool-uses; known: {', '.join(known)}")
+    return partial(ClearToolUses, **{"trigger": settings.budget, **settings.method_options})
+
+
+def _draft_of(settings: MethodSettings) -> Writer:
     if settings.draft is None:
         raise ConfigError("focus needs a draft: a model, or `offline`, which needs none")
+    return settings.draft
+
+
+def _focus(defensive: bool, settings: MethodSettings) -> Factory:
     return partial(
         FocusMethod,
-        patient(settings.draft),
+        patient(_draft_of(settings)),
         settings.budget,
         rollouts=settings.rollouts,
         threshold=settings.threshold,
@@ -88,4 +125,9 @@ _MAKERS: dict[str, Maker] = {
     "masking-3": lambda _: partial(Masking, 3),
     "focus-o": partial(_focus, False),
     "focus-d": partial(_focus, True),
+    "focus": _default_focus,
+    "random": partial(_matched, "random", lambda _: at_random()),
+    "newest": partial(_matched, "newest", lambda _: newest_first),
+    "retrieval-matched": partial(_matched, "retrieval-matched", _by_similarity),
+    "clear-tool-uses": _clear_tool_uses,
 }

@@ -30,11 +30,15 @@ class Retrieval(Turnwise):
         older = droppable(history)
         if sum(span.tokens for span in older) <= self._budget or len(older) <= self._top:
             return None
+        ranked, usage = await self.rank(history, older)
+        return Choice([span.index for span in ranked[: self._top]], usage=usage)
+
+    async def rank(self, history: History, older: Sequence[Span]) -> tuple[Sequence[Span], Usage]:
+        """Return the turns, the one most similar to the newest turn first, and the usage of embedding them."""
         usage = await self._learn([*older, history.spans[-1]])
         query = self._vectors[turn_as_text(history.spans[-1])]
-        # The sort is stable: among equally similar turns the newer ones come last, and stay.
-        ranked = sorted(older, key=lambda span: _dot(query, self._vectors[turn_as_text(span)]))
-        return Choice([span.index for span in ranked[-self._top :]], usage=usage)
+        # Among equally similar turns the newer ones come first.
+        return sorted(older, key=lambda span: (-_dot(query, self._vectors[turn_as_text(span)]), -span.index)), usage
 
     async def _learn(self, spans: Sequence[Span]) -> Usage:
         """Embed texts that were not embedded before."""

@@ -25,7 +25,7 @@ FOCUS = ("focus-o", "focus-d", SHIPPED)
 ANY_FORMAT = ("none", *FOCUS)
 """Methods that read every format; the others read Chat Completions only."""
 
-_WRITERS = ("prompting", "acon-ut", "acon-utco")
+_WRITERS = ("prompting", "summary", "acon-ut", "acon-utco")
 _UNTOLD = frozenset(
     {
         *("budget", "tokens", "observations", "pin", "draft_window", "deadline", "breaker_failures", "breaker_pause"),
@@ -57,7 +57,7 @@ class ReplaySettings:
 
     def check(self, more: Sequence[str] = ()) -> None:
         """Reject unknown methods and wrong settings before the replay begins; `more` are further known methods."""
-        known = (*method_names(), SHIPPED, *more)
+        known = (*method_names(), *more)
         for name in self.methods:
             if name not in known:
                 raise unknown_method(name, known)

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from focusctx.baselines.method import Factory
+from focusctx.baselines.patience import PATIENCE
 from focusctx.baselines.registry import MethodSettings
 from focusctx.errors import ConfigError
 
@@ -14,6 +15,7 @@ from .acon import Acon, read_guideline
 from .ask import Ask, ask_from
 from .llmlingua import MODEL, LLMLingua, LLMLingua2
 from .prompting import Prompting
+from .running_summary import RunningSummary
 
 ALL = (
     "none",
@@ -29,7 +31,12 @@ ALL = (
     "focus-o",
     "focus-d",
 )
-"""Every method, in the order of the paper's tables."""
+"""The paper's methods, in the order of its tables: `--methods all`."""
+
+MORE = ("focus", "random", "newest", "retrieval-matched", "clear-tool-uses", "summary")
+"""Methods that the paper does not have: what focusctx does by default, controls, and what agents do today."""
+
+KNOWN = (*ALL, *MORE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +64,13 @@ def prompting(settings: MethodSettings) -> Factory:
     return partial(Prompting, _compressor("prompting", settings), settings.budget)
 
 
+def summary(settings: MethodSettings) -> Factory:
+    if unknown := set(settings.method_options) - {"deadline"}:
+        raise ConfigError(f"unknown setting {min(unknown)!r} of summary; known: deadline")
+    deadline = settings.method_options.get("deadline", PATIENCE)
+    return partial(RunningSummary, _compressor("summary", settings, deadline), settings.budget)
+
+
 def acon_ut(settings: MethodSettings) -> Factory:
     return _acon("acon-ut", settings.guideline_ut if isinstance(settings, BenchSettings) else None, settings)
 
@@ -71,8 +85,8 @@ def _acon(name: str, path: str | Path | None, settings: MethodSettings) -> Facto
     return partial(Acon, _compressor(name, settings), read_guideline(path), settings.budget, name=name)
 
 
-def _compressor(name: str, settings: MethodSettings) -> Ask:
+def _compressor(name: str, settings: MethodSettings, deadline: float = PATIENCE) -> Ask:
     writer = settings.draft if settings.compressor is None else settings.compressor
     if writer is None or writer == "offline":
         raise ConfigError(f"{name} needs a model that writes summaries: name a compressor")
-    return ask_from(writer)
+    return ask_from(writer, deadline=deadline)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from focusctx.cli.options import DRAFTS, EMBEDDERS, METHODS, add_threshold
 from focusctx.cli.parsers import commands_of, parser_for
 
+from .live import add_live
+from .relay import add_relay
 from .reports import add_report_options, forms_of, report_folder, say_written
 
 if TYPE_CHECKING:
@@ -26,6 +28,18 @@ with whatever FOLDER holds.
 """
 _RUN_EPILOG = f"""\
 {METHODS}  acon-ut, acon-utco           a summary by a guideline, see --guideline-ut
+  all                          the paper's methods: all of the above that can run
+
+beyond the paper:
+  focus                        what `Focus` and a session do by default;
+                               --set focus.KEY=VALUE changes any of their settings
+  random, newest, retrieval-matched
+                               whole turns by chance, age or likeness, at the
+                               tokens that focus sends at the same event
+  clear-tool-uses              old tool results cleared above the budget;
+                               --set clear-tool-uses.keep=5 and the like
+  summary                      one running summary with open work, deeds and
+                               exact values, written by --compressor
 
 several values:
   --draft, --budget and --rollouts take several values: each method runs at
@@ -56,6 +70,8 @@ def add_to(commands: Commands) -> None:
     _add_run(parts)
     _add_report(parts)
     _add_tasks(parts)
+    add_live(parts)
+    add_relay(parts)
 
 
 def _add_run(parts: Any) -> None:
@@ -65,6 +81,11 @@ def _add_run(parts: Any) -> None:
     what = group.add_argument
     what("--methods", nargs="+", metavar="NAME", help="see below (default: all that can run here)")
     what("--model", help="the agent's model, named like a draft (default: the benchmark's scripted agent)")
+    what(
+        "--through",
+        metavar="URL",
+        help="of a focusctx proxy, as http://127.0.0.1:8401, that --model points to: records then hold what it saved",
+    )
     what("--draft", nargs="+", metavar="DRAFT", help="who sketches plans, see below (default: MODEL, else offline)")
     what("--compressor", metavar="DRAFT", help="who writes summaries for prompting and acon (default: the draft)")
     what(
@@ -126,7 +147,7 @@ def _add_benchmarks(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="[NAME.]KEY=VALUE",
         default=[],
-        help="what only one benchmark knows, as domain=retail",
+        help="what only one benchmark or method knows, as domain=retail or focus.rollouts=5",
     )
     add("--seed", type=int, help="of benchmarks and of the agent's model (default: 42)")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +12,14 @@ from typing import Any
 from focusctx.cli.problem import Problem
 from focusctx.errors import ConfigError, MissingExtraError
 
-from ..baselines.registry import ALL
+from ..baselines.registry import ALL, KNOWN
 from ..benchmarks.registry import benchmark_names
 from ..components import method_of
 from ..job import Job
 from ..protocols import Options
+
+HAVE_OPTIONS = ("focus", "clear-tool-uses", "summary")
+"""Methods that `--set` can address; the controls of `focus` read its settings."""
 
 
 def benchmarks_of(arguments: argparse.Namespace) -> dict[str, Options]:
@@ -36,11 +40,30 @@ def _with_options(arguments: argparse.Namespace, benchmarks: Mapping[str, Option
         for name, split in _addressed(text, found, "="):
             found[name] = replace(found[name], split=split)
     for text in arguments.set:
+        if text.partition(".")[0] in HAVE_OPTIONS:
+            continue
         for name, setting in _addressed(text, found, "."):
             key, equals, value = setting.partition("=")
             if not equals or not key:
                 raise Problem(f"--set wants KEY=VALUE, got {setting!r}")
             found[name] = replace(found[name], more={**found[name].more, key: value})
+    return found
+
+
+def method_options(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the settings that `--set METHOD.KEY=VALUE` gives to methods, by method."""
+    found: dict[str, dict[str, Any]] = {}
+    for text in texts:
+        method, _, setting = text.partition(".")
+        if method not in HAVE_OPTIONS:
+            continue
+        key, equals, value = setting.partition("=")
+        if not equals or not key:
+            raise Problem(f"--set wants {method}.KEY=VALUE, got {text!r}")
+        try:
+            found.setdefault(method, {})[key] = json.loads(value)
+        except ValueError:
+            found.setdefault(method, {})[key] = value  # a word: no quotes needed
     return found
 
 
@@ -75,6 +98,8 @@ def _given(arguments: argparse.Namespace) -> dict[str, Any]:
         "tasks": arguments.task,
         "seed": arguments.seed,
         "step_limit": arguments.step_limit,
+        "method_options": method_options(arguments.set) or None,
+        "through": arguments.through,
     }
     return {
         name: tuple(value) if isinstance(value, list) else value for name, value in options.items() if value is not None
@@ -84,8 +109,8 @@ def _given(arguments: argparse.Namespace) -> dict[str, Any]:
 def _known(methods: Sequence[str]) -> tuple[str, ...]:
     if "all" in methods:
         return ALL
-    if unknown := [name for name in methods if name not in ALL]:
-        raise Problem(f"unknown method {unknown[0]!r}; known: all, {', '.join(ALL)}")
+    if unknown := [name for name in methods if name not in KNOWN]:
+        raise Problem(f"unknown method {unknown[0]!r}; known: all, {', '.join(KNOWN)}")
     return tuple(dict.fromkeys(methods))
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from focusctx.drafts.anthropic import AnthropicDraft
 from focusctx.drafts.openai_compatible import OpenAICompatibleDraft
 from focusctx.drafts.registry import draft_from
@@ -15,8 +18,13 @@ from .openai_compatible import OpenAICompatibleModel
 _DRAFTS_ONLY = ("offline", "transformers", "llama-cpp")
 
 
-def model_from(name: str, *, temperature: float = TEMPERATURE, seed: int = SEED) -> Model:
-    """`openai:MODEL`, `openai:MODEL@URL`, `azure:DEPLOYMENT`, `anthropic:MODEL`, `deepseek:MODEL` and so on."""
+def model_from(
+    name: str, *, temperature: float = TEMPERATURE, seed: int = SEED, headers: Mapping[str, str] | None = None
+) -> Model:
+    """Return `openai:MODEL`, `openai:MODEL@URL`, `azure:DEPLOYMENT`, `anthropic:MODEL`, `deepseek:MODEL` and so on.
+
+    `headers` go with every request, beside those that the server needs.
+    """
     if name.partition(":")[0] in _DRAFTS_ONLY:
         raise ConfigError(f"{name!r} can be a draft but not the agent's model: name one behind an API")
     try:
@@ -24,7 +32,8 @@ def model_from(name: str, *, temperature: float = TEMPERATURE, seed: int = SEED)
     except ConfigError as error:
         raise ConfigError(f"no model {name!r} for the agent: {error}") from error
     # A draft of that name already knows the server, its URL and its key.
+    assert isinstance(known, OpenAICompatibleDraft | AnthropicDraft)
+    endpoint = replace(known.endpoint, headers={**known.endpoint.headers, **(headers or {})})
     if isinstance(known, OpenAICompatibleDraft):
-        return OpenAICompatibleModel(known.model, known.name, known.endpoint, temperature=temperature, seed=seed)
-    assert isinstance(known, AnthropicDraft)
-    return AnthropicModel(known.model, known.name, known.endpoint, temperature=temperature)
+        return OpenAICompatibleModel(known.model, known.name, endpoint, temperature=temperature, seed=seed)
+    return AnthropicModel(known.model, known.name, endpoint, temperature=temperature)

@@ -27,6 +27,7 @@ def about_session(live: LiveConversation) -> Json:
     events = live.events
     return {
         "id": live.id,
+        "run": live.key.id,
         "model": live.key.model,
         "upstream": live.key.upstream,
         "active": last.time if last else live.started,

@@ -5,12 +5,13 @@ What one tool says can be understood without the call that asked for it: facts a
 
 from __future__ import annotations
 
-from .filler import banner, manual, prose, token
+from .filler import banner, prose, token
+from .manual import PAGE, manual
 from .tool import tool
 from .world import APPS, FEE, MOST_WRONG, Meeting, Payment, Sent, World
 
-PAGE = 4
-"""Mails on one page of a list."""
+PREVIEW = 9
+"""Words of a mail that a list shows."""
 
 
 @tool("Read how an app is used.")
@@ -59,7 +60,8 @@ def mail_list(world: World, about: str, page: int) -> str:
         return f"Error: the list about '{about}' has {pages} pages."
     shown = found[(page - 1) * PAGE : page * PAGE]
     lines = [
-        f"- m-{mail.number} about '{about}' from {mail.sender}, {mail.date}: {prose(mail.text, 9)}" for mail in shown
+        f"- m-{mail.number} about '{about}' from {mail.sender}, {mail.date}: {' '.join(mail.text.split()[:PREVIEW])} …"
+        for mail in shown
     ]
     return "\n".join([f"Mails about '{about}', page {page} of {pages}.", *lines])
 
@@ -112,11 +114,15 @@ def contacts_find(world: World, name: str) -> str:
     found = [person for person in world.people.values() if person.name.startswith(f"{first} ")]
     if not found:
         return f"Error: nobody called {name}."
-    return "\n".join(
-        f"{person.name} has the mail address {person.address}.\n"
-        f"{person.name} takes payments at {' or '.join(person.handles)}.\n{prose(person.name, 45)}"
-        for person in found
-    )
+    lines = []
+    for person in found:
+        closed = f", no longer at {person.closed}" if person.closed else ""
+        lines += [
+            f"{person.name} has the mail address {person.address}.",
+            f"{person.name} takes payments at {person.handle}{closed}.",
+            prose(person.name, 45),
+        ]
+    return "\n".join(lines)
 
 
 @tool("Pay an amount, such as 12.50, to a pay handle. Payments are final.", "pay")

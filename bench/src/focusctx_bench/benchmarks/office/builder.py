@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 
 from .filler import DAYS, FIRMS, FIRST, LAST, TOPICS, around
 from .world import APPS, Mail, Person, World
@@ -15,7 +16,8 @@ class Builder:
         self.world = World()
         self._topics = iter(chance.sample(TOPICS, len(TOPICS)))
         self._firms = iter(chance.sample(FIRMS, len(FIRMS)))
-        self._numbers = 10
+        self._numbers = chance.randrange(10, 900)
+        self._clock = datetime(2026, 3, chance.randrange(1, 9), 8, 0)
         self.suffix = f"#{chance.randrange(1000, 10_000)}"
         self.closing = f"Yours, {chance.choice(LAST)} {chance.randrange(10, 100)}"
         self.blocked, self.instead = chance.sample(DAYS, 2)
@@ -34,14 +36,12 @@ class Builder:
         return f"{self.chance.randrange(400, 9900) / 100:.2f}"
 
     def person(self, name: str = "") -> Person:
-        """A new one; some have two pay handles of which one, often the first, is closed."""
+        """Add a person; some have an older pay handle that was closed."""
         while not name or name in self.world.people:
             name = f"{self.chance.choice(FIRST)} {self.chance.choice(LAST)}"
         stem = name.lower().replace(" ", "-")
-        handles = tuple(f"@{stem}-{number}" for number in self.chance.sample(range(10, 100), 2))
-        two = self.chance.random() < 0.4
-        closed = handles[self.chance.random() < 0.3] if two else ""
-        person = Person(name, f"{stem}@post.example", handles if two else handles[:1], closed)
+        handle, older = (f"@{stem}-{number}" for number in self.chance.sample(range(10, 100), 2))
+        person = Person(name, f"{stem}@post.example", handle, older if self.chance.random() < 0.4 else "")
         self.world.people[name] = person
         return person
 
@@ -49,11 +49,15 @@ class Builder:
         return self.chance.sample(list(self.world.people.values()), count)
 
     def mails(self, about: str, first: Sequence[tuple[Person, str]], later: Sequence[tuple[Person, str]] = ()) -> None:
-        """Mails that each state one fact; the later ones come after all the others."""
+        """Add mails that each state one fact; the later ones come after all the others.
+
+        Ids and dates grow together: the newest mail has the highest id, the latest date, and the last place in lists.
+        """
         for person, fact in [*self._shuffled(first), *self._shuffled(later)]:
             self._numbers += self.chance.randrange(1, 9)
             key = f"{about} {self._numbers}"
-            date = f"{self.chance.randrange(1, 28)} March"
+            self._clock += timedelta(minutes=self.chance.randrange(20, 600))
+            date = f"{self._clock.day} {self._clock:%B, %H:%M}"
             words = self.chance.randrange(60, 140)
             self.world.mails.append(Mail(self._numbers, person.name, about, date, around(key, fact, words)))
 

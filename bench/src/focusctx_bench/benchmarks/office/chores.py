@@ -2,7 +2,8 @@
 
 The hard kinds are in here: sets whose members are listed early (`pay_group`, `pay_writers`, `announce`), facts that
 a later mail replaces (`tally`, `meetings`), a fact in two places (`invoice`), a fact that is shown once and used at
-the very end (`approval`); closed pay handles and doubtful passwords make calls fail that must not be repeated.
+the very end (`approval`); doubtful passwords make calls fail that must not be repeated, and contacts name pay handles
+that are closed beside the open one.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def _pay(builder: Builder, topic: str, people: list[Person], others: list[tuple[
     for person in people:
         amount = builder.amount()
         first.append((person, f"{person.name} is owed {amount} for {topic}."))
-        builder.world.wanted.payments[Payment(_open(person), amount, f"{topic} {builder.suffix}")] += 1
+        builder.world.wanted.payments[Payment(person.handle, amount, f"{topic} {builder.suffix}")] += 1
     builder.mails(topic, first)
 
 
@@ -164,7 +165,7 @@ def invoice(builder: Builder) -> Chore:
     fact = f"The invoice of {firm} has the number {number} and the amount {amount}."
     builder.mails(firm, [(person, fact)])
     builder.file(f"/invoices/{firm}.txt", fact, 140)
-    builder.world.wanted.payments[Payment(_open(person), amount, f"{number} {builder.suffix}")] += 1
+    builder.world.wanted.payments[Payment(person.handle, amount, f"{number} {builder.suffix}")] += 1
     return Chore(
         f"Read the invoice of '{firm}' in its mail about '{firm}' and in /invoices/{firm}.txt and see that both agree.",
         f"Pay the invoice of '{firm}' to {firm} Works. Payment note: the invoice's number.",
@@ -180,10 +181,6 @@ PAIRS: tuple[Callable[[Builder], Chore], ...] = (approval, invoice)
 
 def _names(people: list[Person]) -> str:
     return ", ".join(person.name for person in people)
-
-
-def _open(person: Person) -> str:
-    return next(handle for handle in person.handles if handle != person.closed)
 
 
 def _other(answer: str) -> str:

@@ -54,11 +54,5 @@ def banner(app: str, key: str) -> str:
     return f"Welcome to {app}. {prose(f'banner {app} {key}', 70)}"
 
 
-def manual(app: str) -> str:
-    """A long text that is of use once, if at all."""
-    topics = ("Accounts", "Lists", "Limits", "Errors", "Privacy")
-    return "\n".join(f"{topic}: {prose(f'manual {app} {topic}', 60)}" for topic in topics)
-
-
 def token(app: str, key: str) -> str:
     return f"{app[:2].upper()}-{random.Random(f'token {app} {key}').getrandbits(40):010x}"

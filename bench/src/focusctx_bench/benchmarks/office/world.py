@@ -18,9 +18,10 @@ FEE = "5.00"
 class Person(NamedTuple):
     name: str
     address: str
-    handles: tuple[str, ...]
-    """Where payments may go; at most one is open."""
+    handle: str
+    """Where payments go."""
     closed: str = ""
+    """An older handle, which the contacts name as closed."""
 
 
 class Mail(NamedTuple):
@@ -84,7 +85,7 @@ class World:
     def complaints(self) -> list[str]:
         """What is not as the user wanted it."""
         found = [f"account locked: {app}" for app, wrong in self.wrong.items() if wrong >= MOST_WRONG]
-        found += [f"fee paid {fees} times for {handle}" for handle, fees in self.bounced.items() if fees > 1]
+        found += [f"fee paid {fees} times for {handle}" for handle, fees in self.bounced.items()]
         for kind in ("payments", "sent", "meetings"):
             done: Counter[tuple[str, ...]] = getattr(self.done, kind)
             wanted: Counter[tuple[str, ...]] = getattr(self.wanted, kind)

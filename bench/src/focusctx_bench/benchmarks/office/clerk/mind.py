@@ -77,7 +77,7 @@ class Mind:
 
     def find(self, names: Sequence[str]) -> None:
         """Sees to it that the contacts of these people are known."""
-        missing = [name for name in names if not self.known.has("handles", name)]
+        missing = [name for name in names if not self.known.has("handle", name)]
         if missing:
             raise self.do(f"looking up {missing[0]}", "contacts_find", *({"name": name} for name in missing))
 
@@ -92,10 +92,7 @@ class Mind:
 
     def pay(self, name: str, amount: str, word: str) -> Do:
         self.find([name])
-        usable = [handle for handle in self.known.get("handles", name) if not self.known.has("closed", handle)]
-        if not usable:
-            raise GiveUp(f"no way to pay {name}")
-        payment = {"to": usable[0], "amount": amount, "note": f"{word} {self.rule('payments')}"}
+        payment = {"to": self.known.get("handle", name), "amount": amount, "note": f"{word} {self.rule('payments')}"}
         return self.do(f"paying {name}", "pay_send", payment)
 
     def _listed(self, topic: str) -> dict[str, str]:

@@ -32,7 +32,7 @@ _APPS = {
 """By how a chore's words begin."""
 
 _RULES = {"pay": "payments", "contacts": "mails", "calendar": "meetings"}
-_RISKS = frozenset({"failed", "tried", "locked", "closed"})
+_RISKS = frozenset({"failed", "tried", "locked"})
 """Kinds of facts that no step rests on, and that keep the agent from failing in the same way again."""
 
 
@@ -71,7 +71,7 @@ def _needs(known: Knowledge, words: str) -> Iterator[Key]:
     about = [key for key in known if any(topic in part for part in key)]
     yield from about
     names = _names(known, about, topic)
-    yield from (key for key in known if key[0] in ("handles", "address") and key[1] in names)
+    yield from (key for key in known if key[0] in ("handle", "address") and key[1] in names)
     apps = next((apps for begin, apps in _APPS.items() if words.startswith(f"{begin} ")), ())
     for app in apps:
         if known.has("token", app):
@@ -80,8 +80,6 @@ def _needs(known: Knowledge, words: str) -> Iterator[Key]:
             yield from (key for key in known if key[0] in ("passwords", "failed", "tried") and key[1] == app)
         if app in _RULES:
             yield ("rule", _RULES[app])
-        if app == "pay":
-            yield from (key for key in known if key[0] == "closed")
     yield from (key for key in known if key[0] == "done")
 
 

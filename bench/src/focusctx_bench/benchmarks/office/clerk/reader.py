@@ -42,8 +42,7 @@ _PLAIN: list[tuple[str, Callable[[re.Match[str]], Fact]]] = [
     (r"Wrote (\S+), \d+ lines", lambda m: Fact(("wrote", m[1]), True)),
     (r"Receipt (\S+): total (\d+\.\d\d) after", lambda m: Fact(("total", m[1]), m[2])),
     (rf"{_NAME} has the mail address (\S+)\.", lambda m: Fact(("address", m[1]), m[2])),
-    (rf"{_NAME} takes payments at (\S+(?: or \S+)?)\.", lambda m: Fact(("handles", m[1]), tuple(m[2].split(" or ")))),
-    (r"Error: (@\S+) is closed", lambda m: Fact(("closed", m[1]), True)),
+    (rf"{_NAME} takes payments at (@[\w-]+)", lambda m: Fact(("handle", m[1]), m[2])),
     (r"Paid \S+ to (@\S+) with the note '(\S+)", lambda m: Fact(("paid", m[2].rstrip("'"), m[1]), True)),
     (r"Added '([^'\n]+)' on", lambda m: Fact(("meeting", m[1]), True)),
     (

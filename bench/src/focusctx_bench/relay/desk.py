@@ -1,0 +1,286 @@
+"""Decide which reader answers which request, so that nobody answers with more than the request holds.
+
+A request without tools is a single question (`once`), which any reader may answer. A request with tools is a step of a
+conversation (`agent`): as long as it only adds to the last one, the same reader goes on and is shown what is new. Once
+its beginning has changed, because the history was compressed, it goes to a reader who has never seen the task. A
+request that its reader does not take or answer in time goes to another one, too.
+
+Everything is in the log. A desk that is opened on an old log knows who has seen which task, and gives logged answers
+again when the same step of a conversation is asked again: a run that was killed catches up by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+Kind: TypeAlias = Literal["agent", "once"]
+Message: TypeAlias = Mapping[str, Any]
+PATIENCE = 300.0
+"""Seconds after which a request goes to another reader."""
+
+
+class Rejected(Exception):
+    """An answer that cannot be accepted; its text tells the reader why."""
+
+
+@dataclass(eq=False)
+class Request:
+    """One request of a program, until it is answered."""
+
+    id: str
+    kind: Kind
+    arm: str
+    body: Mapping[str, Any]
+    task: str = ""
+    digest: str = ""
+    new: Sequence[Message] | None = None
+    """For a reader who goes on: the messages since the last request. None: show everything."""
+    reader: str | None = None
+    """Who answers it; None while any reader may."""
+    held: bool = False
+    """True once its reader has it."""
+    since: float = field(default_factory=time.monotonic)
+    """When it came, or was given to its reader."""
+    answer: asyncio.Future[Message] = field(default_factory=asyncio.Future)
+
+
+@dataclass
+class Conversation:
+    messages: list[Any]
+    reader: str | None = None
+    moves: int = 0
+    """How often its beginning has changed."""
+
+
+class Desk:
+    def __init__(self, log: Path, patience: float = PATIENCE) -> None:
+        self._patience = patience
+        self._open: dict[str, Request] = {}
+        """Requests that are not answered, oldest first."""
+        self._conversations: dict[tuple[str, str], Conversation] = {}
+        self._seen: dict[str, set[str]] = defaultdict(set)
+        """Reader to the tasks that they have seen."""
+        self._answers: dict[str, tuple[str, Message]] = {}
+        """Digest of an agent's request to its reader and answer."""
+        self._count = 0
+        self._read(log)
+        self._log = log.open("a", encoding="utf-8")
+        self.changed = asyncio.Condition()
+
+    async def ask(self, arm: str, body: Mapping[str, Any]) -> Message:
+        """Wait for the answer to a request."""
+        request = self._request(arm, body)
+        if isinstance(request, Request):
+            await self._wake()
+            try:
+                return await asyncio.shield(request.answer)
+            except asyncio.CancelledError:
+                if request.kind == "once":  # an agent asks again; for a question nobody waits any more
+                    self._open.pop(request.id, None)
+                raise
+        return request
+
+    async def take(self, reader: str, kind: Kind, *, wait: float, own_first: float = 0.0) -> Request | None:
+        """Give the reader a request. For `own_first` seconds, only one of a conversation that is theirs."""
+        began = time.monotonic()
+        while True:
+            only_own = time.monotonic() - began < own_first
+            if request := self._next(reader, kind, only_own):
+                return request
+            left = began + wait - time.monotonic()
+            if left <= 0:
+                return None
+            try:
+                async with self.changed:
+                    await asyncio.wait_for(self.changed.wait(), min(left, 0.5))
+            except TimeoutError:
+                pass  # time has passed: an abandoned request may be free now
+
+    def reply(self, reader: str, id: str, text: str) -> None:
+        """Answer a request. Raises Rejected if the answer cannot be used."""
+        request = self._open.get(id)
+        if request is None or request.reader != reader:
+            raise Rejected(f"{id} is not yours, or not any more: take another request")
+        message = _message_of(request, text)
+        self._note("reply", request, reader=reader, digest=request.digest, message=message)
+        if request.kind == "agent":
+            self._answers[request.digest] = reader, message
+        del self._open[id]
+        if not request.answer.done():
+            request.answer.set_result(message)
+
+    def status(self) -> dict[str, Any]:
+        return {
+            "asked": self._count,
+            "open": [
+                {"id": request.id, "kind": request.kind, "arm": request.arm, "reader": request.reader}
+                for request in self._open.values()
+            ],
+            "moves": {f"{arm} {task}": talk.moves for (arm, task), talk in self._conversations.items()},
+            "seen": {reader: len(tasks) for reader, tasks in self._seen.items()},
+        }
+
+    def close(self) -> None:
+        self._log.close()
+
+    def _request(self, arm: str, body: Mapping[str, Any]) -> Request | Message:
+        """Return the request to wait for, or the answer if it was answered before."""
+        self._count += 1
+        messages = [_plain(message) for message in body["messages"]]
+        if not body.get("tools"):
+            request = self._open[f"q{self._count}"] = Request(f"q{self._count}", "once", arm, body)
+            self._note("ask", request, model=body.get("model"), messages=body["messages"])
+            return request
+        digest = _digest([arm, body.get("model"), messages])
+        for waiting in self._open.values():
+            if waiting.digest == digest:
+                return waiting  # the program gave up waiting and asks again
+        task = _digest(next((message for message in messages if message[0] == "user"), messages[0]))[:10]
+        new = self._goes_on(arm, task, messages)
+        talk = self._conversations[arm, task]
+        if digest in self._answers:
+            talk.reader, answer = self._answers[digest]
+            return answer
+        request = Request(f"a{self._count}", "agent", arm, body, task, digest)
+        if new is not None and talk.reader is not None:
+            request.reader, request.new = talk.reader, body["messages"][new:]
+        self._open[request.id] = request
+        self._note("ask", request, model=body.get("model"), moves=talk.moves, messages=len(messages))
+        return request
+
+    def _goes_on(self, arm: str, task: str, messages: list[Any]) -> int | None:
+        """Return the place of the first new message, or None for a conversation that begins, or begins differently."""
+        talk = self._conversations.get((arm, task))
+        if talk is not None and messages[: len(talk.messages)] == talk.messages:
+            known, talk.messages = len(talk.messages), messages
+            return known
+        self._conversations[arm, task] = Conversation(messages, moves=talk.moves + 1 if talk else 0)
+        return None
+
+    def _next(self, reader: str, kind: Kind, only_own: bool) -> Request | None:
+        self._release_abandoned()
+        found = [request for request in self._open.values() if request.kind == kind and not request.held]
+        request = next((request for request in found if request.reader == reader), None)
+        if request is None and not only_own:
+            free = (request for request in found if request.reader is None)
+            request = next((request for request in free if request.task not in self._seen[reader]), None)
+        if request is None:
+            return None
+        request.reader, request.held, request.since = reader, True, time.monotonic()
+        if request.kind == "agent":
+            self._seen[reader].add(request.task)
+            self._conversations[request.arm, request.task].reader = reader
+            self._note("take", request, reader=reader)
+        return request
+
+    def _release_abandoned(self) -> None:
+        """Free the requests whose readers have gone; another reader is shown the whole conversation."""
+        for request in self._open.values():
+            if request.reader is not None and time.monotonic() - request.since > self._patience:
+                self._note("abandoned", request, reader=request.reader)
+                request.reader, request.held, request.new = None, False, None
+                if request.kind == "agent":
+                    self._conversations[request.arm, request.task].reader = None
+
+    async def _wake(self) -> None:
+        async with self.changed:
+            self.changed.notify_all()
+
+    def _note(self, event: str, request: Request, **more: Any) -> None:
+        about = {"id": request.id, "kind": request.kind, "arm": request.arm, "task": request.task}
+        entry = {"event": event, "at": round(time.time(), 1), **about, **more}
+        self._log.write(json.dumps(entry, ensure_ascii=False) + "\n")
+        self._log.flush()
+
+    def _read(self, log: Path) -> None:
+        if not log.exists():
+            return
+        text = log.read_text(encoding="utf-8")
+        if not text.endswith("\n"):  # the last line of a process that was killed is not whole
+            text = text[: text.rfind("\n") + 1]
+            log.write_text(text, encoding="utf-8")
+        for entry in map(json.loads, text.splitlines()):
+            if entry["event"] == "take":
+                self._seen[entry["reader"]].add(entry["task"])
+            elif entry["event"] == "reply" and entry["kind"] == "agent":
+                self._answers[entry["digest"]] = entry["reader"], entry["message"]
+            elif entry["event"] == "ask":
+                self._count = max(self._count, int(entry["id"][1:]))
+
+
+def text_of(request: Request) -> str:
+    """Render a request for its reader."""
+    messages = request.body["messages"]
+    if request.kind == "once":
+        return "\n".join(map(_shown, messages))
+    if request.new is not None:
+        own = bool(request.new) and request.new[0]["role"] == "assistant"  # the reader's own last answer
+        opening = next(message for message in messages if message["role"] == "user")
+        head = f"GOES ON: the conversation that began with {_plain(opening)[1][:100]!r}"
+        return "\n".join([head, *map(_shown, request.new[own:])])
+    tools = (tool["function"] for tool in request.body["tools"])
+    lines = [
+        f"{tool['name']}: {tool.get('description', '')} {json.dumps(tool.get('parameters', {}).get('properties', {}))}"
+        for tool in tools
+    ]
+    return "\n".join(["NEW CONVERSATION. Tools:", *lines, *map(_shown, messages)])
+
+
+def _message_of(request: Request, text: str) -> dict[str, Any]:
+    """Return a reader's answer as an assistant message: plain text to a question, a JSON object to an agent."""
+    if not text.strip():
+        raise Rejected("the answer is empty")
+    if request.kind == "once":
+        return {"role": "assistant", "content": text.strip()}
+    try:
+        answer = json.loads(text)
+        calls = [(call["name"], call.get("arguments") or {}) for call in answer.get("tool_calls") or ()]
+        content = answer.get("content")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        form = '{"content": "...", "tool_calls": [{"name": "...", "arguments": {...}}]}'
+        raise Rejected(f"an answer is JSON of the form {form}; either part may be missing ({error!r})") from error
+    known = [tool["function"]["name"] for tool in request.body["tools"]]
+    if unknown := [name for name, _ in calls if name not in known]:
+        raise Rejected(f"there is no tool {unknown[0]!r}; tools: {', '.join(known)}")
+    if not isinstance(content, str | None) or not all(isinstance(arguments, dict) for _, arguments in calls):
+        raise Rejected("arguments must be JSON objects, and content a text")
+    if not calls and not content:
+        raise Rejected("the answer has neither content nor tool_calls")
+    message: dict[str, Any] = {"role": "assistant", "content": content}
+    if calls:
+        message["tool_calls"] = [
+            {
+                "id": f"call_{request.id}_{number}",
+                "type": "function",
+                "function": {"name": name, "arguments": json.dumps(arguments, ensure_ascii=False)},
+            }
+            for number, (name, arguments) in enumerate(calls)
+        ]
+    return message
+
+
+def _plain(message: Message) -> list[Any]:
+    """Return a message as a list without what clients and servers spell differently."""
+    calls = [[call["function"]["name"], call["function"]["arguments"]] for call in message.get("tool_calls") or ()]
+    content = message.get("content") or ""
+    if not isinstance(content, str):
+        content = "".join(part.get("text", "") for part in content)
+    return [message["role"], content, calls, message.get("tool_call_id")]
+
+
+def _shown(message: Message) -> str:
+    role, content, calls, _ = _plain(message)
+    said = [content] if content else []
+    return "\n".join([f"--- {role}", *said, *(f"call {name}({given})" for name, given in calls)])
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, ensure_ascii=False).encode()).hexdigest()
