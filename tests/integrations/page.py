@@ -3,7 +3,7 @@
 import inspect
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -12,12 +12,12 @@ from pages import run_blocks
 from provider import Call, Provider, Received, Say
 
 
-def run_page(page: Path, calls: int) -> list[Received]:
+def run_page(page: Path, calls: int, say: Callable[[Received, int], Say] | None = None) -> list[Received]:
     """Return the requests that the provider got.
 
-    The model calls the first tool it is offered `calls` times, then answers.
+    The model calls the first tool it is offered `calls` times, then answers; `say` is another model.
     """
-    with Provider(lambda received: _say(received, calls)) as provider:
+    with Provider(lambda received: (say or _say)(received, calls)) as provider:
         with patch.dict(os.environ, _pointing_to(provider.url)):
             names = run_blocks(page)
         assert not provider.rejected

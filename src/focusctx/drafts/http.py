@@ -120,7 +120,7 @@ class Endpoint:
         text = self._say(f"{self._host} answered {status}: {message}")
         # OpenAI reports an empty account with the status of a busy server; waiting does not fill it.
         if (status in _PASSING or status >= 500) and details.get("code") != "insufficient_quota":
-            return _Passing(text, _retry_after(headers.get("Retry-After")))
+            return _Passing(text, retry_after(headers.get("Retry-After")))
         if status in {400, 422}:
             param = details.get("param")
             return BadRequest(text, param if isinstance(param, str) else None, raw.decode(errors="replace"))
@@ -185,7 +185,7 @@ def _one_line(raw: bytes) -> str:
     return re.sub(r"\s+", " ", raw.decode(errors="replace")).strip() or "an empty body"
 
 
-def _retry_after(value: str | None) -> float | None:
+def retry_after(value: str | None) -> float | None:
     """Return the seconds to wait, from a header that holds seconds or a date."""
     if value is None:
         return None
