@@ -67,7 +67,7 @@ def test_in_however_many_sittings_each_task_is_done_once(
     for spent in [sum(sittings[: number + 1]) for number in range(len(sittings))]:
         tally = asyncio.run(run_desk(folder, desk, 15, max_cost=spent))
         assert len(desk.asked) == spent == round(tally.spending.total)
-        assert tally.stopped == f"the spending limit of ${spent:,.2f} is reached"
+        assert tally.stopped == f"the spending limit of ${spent:,.2f} was reached"
     assert asyncio.run(run_desk(folder, desk, 15)).left == 0
     assert sorted(desk.asked) == [f"task {number:03d}" for number in range(15)]
 

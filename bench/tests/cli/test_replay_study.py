@@ -65,7 +65,7 @@ def test_recorded_sketches_bring_their_own_events(focusctx, log, sketched, tmp_p
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (("--only", "sketches"), "the passes need a --draft"),
+        (("--only", "sketches"), "this pass needs a --draft"),
         (("--draft", "offline", "--events", 0), "--events must be above 0, got 0"),
         (
             ("--draft", "offline", "--only", "likelihoods", "--budget", 400),

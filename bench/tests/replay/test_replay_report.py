@@ -295,7 +295,7 @@ def test_the_caption_says_where_a_line_ends(folder: Path) -> None:
 
 
 def test_a_folder_without_records(tmp_path: Path) -> None:
-    with pytest.raises(BenchError, match="holds no record of a replay"):
+    with pytest.raises(BenchError, match="contains no records of a replay"):
         document(tmp_path)
 
 

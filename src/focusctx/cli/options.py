@@ -72,9 +72,9 @@ class Setup:
 
 
 def add_trace_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("trace", metavar="TRACE", help="a JSON or JSONL file, - for standard input")
-    parser.add_argument("--goal", help="what the agent is to achieve (default: the user's first words)")
-    parser.add_argument("--format", choices=FORMATS, help="the wire format (default: recognised)")
+    parser.add_argument("trace", metavar="TRACE", help="a JSON or JSONL file, or - for standard input")
+    parser.add_argument("--goal", help="the agent's goal (default: the user's first message)")
+    parser.add_argument("--format", choices=FORMATS, help="the message format (default: detected)")
 
 
 def add_settings(parser: argparse.ArgumentParser, *, draft: str | None = "offline") -> None:
@@ -85,7 +85,7 @@ def add_settings(parser: argparse.ArgumentParser, *, draft: str | None = "offlin
         "--budget",
         type=int,
         metavar="TOKENS",
-        help="δ: compress above this; how small it gets is for the sketches to say, see --limit (default: 4096)",
+        help="δ: compress above this many tokens; the sketches decide how much stays, see --limit (default: 4096)",
     )
     add("--rollouts", type=int, metavar="N", help="how many sketches to sample (default: 3)")
     add_threshold(settings)
@@ -99,21 +99,21 @@ def add_settings(parser: argparse.ArgumentParser, *, draft: str | None = "offlin
         "--fill",
         type=float,
         metavar="SHARE",
-        help="where less than this share of the spans' tokens stays, fill up from the data flow, within the budget "
+        help="fill spare room up to this share of the spans' tokens, by data flow and within the budget "
         "(default: 0.7; 0: off)",
     )
     add(
         "--limit",
         type=int,
         metavar="TOKENS",
-        help="the most that stays; what may never be dropped (the user's words, pinned spans) stays even above it "
-        "(default: 0, none)",
+        help="hard limit for what stays; what may never be dropped (the user's words, pinned spans) stays even so "
+        "(default: 0, no limit)",
     )
     add(
         "--deadline",
         type=float,
         metavar="SECONDS",
-        help="how long the sketches may take; a large local model may need more (default: 30)",
+        help="time limit for the sketches; a large local model may need more (default: 30)",
     )
     parser.set_defaults(**{**DEFAULTS, "draft": draft})
 

@@ -110,9 +110,9 @@ class Endpoint:
         try:
             answer = json.loads(raw)
         except (ValueError, RecursionError) as error:
-            raise self.malformed("no JSON", _one_line(raw)) from error
+            raise self.malformed("an answer that is not JSON", _one_line(raw)) from error
         if not isinstance(answer, dict):
-            raise self.malformed("no JSON object", _one_line(raw))
+            raise self.malformed("an answer that is not a JSON object", _one_line(raw))
         return answer
 
     def _refusal(self, status: int, headers: Mapping[str, str], raw: bytes) -> DraftUnavailable | DraftRefused:
@@ -159,7 +159,7 @@ def base_url(text: str) -> str:
         parts = urlsplit(text)
         _ = parts.port  # raises if it is not a number
     except ValueError as error:
-        raise ConfigError(f"no URL of a server: {text!r} ({error})") from error
+        raise ConfigError(f"invalid base URL {text!r}: {error}") from error
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ConfigError(f"a base URL starts with http:// or https:// and names a host, got {text!r}")
     if parts.username is not None:
