@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigError
+from ..wire import WIRES
 from .problem import Problem
 
 if TYPE_CHECKING:
     from ..compressor import Focus
-
-FORMATS = ("chat_completions", "responses", "anthropic")
 
 DRAFTS = """\
 drafts:
@@ -74,7 +73,7 @@ class Setup:
 def add_trace_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("trace", metavar="TRACE", help="a JSON or JSONL file, or - for standard input")
     parser.add_argument("--goal", help="the agent's goal (default: the user's first message)")
-    parser.add_argument("--format", choices=FORMATS, help="the message format (default: detected)")
+    parser.add_argument("--format", choices=tuple(WIRES), help="the message format (default: detected)")
 
 
 def add_settings(parser: argparse.ArgumentParser, *, draft: str | None = "offline") -> None:
