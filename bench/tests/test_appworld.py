@@ -72,14 +72,16 @@ def test_the_tasks_of_a_split_with_their_difficulty(root: Path) -> None:
     with pytest.raises(ConfigError, match="no split 'test'; it has dev, test_normal"):
         listed("test")
     (root / "data/tasks/b_2/ground_truth/metadata.json").unlink()
-    with pytest.raises(BenchError, match=r"b_2/ground_truth/metadata.json does not tell.*appworld download data"):
+    with pytest.raises(
+        BenchError, match=r"b_2/ground_truth/metadata.json lacks the task's difficulty.*appworld download data"
+    ):
         listed("dev")
 
 
 def test_no_data(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BenchError, match=r"pip install appworld .*appworld install.*download data.*FOCUSCTX_APPWORLD "):
         benchmark_from("appworld", options(None))
-    with pytest.raises(BenchError, match=r"no task data of AppWorld.*appworld download data"):
+    with pytest.raises(BenchError, match=r"contains no AppWorld tasks.*appworld download data"):
         benchmark_from("appworld", options(tmp_path))
     monkeypatch.setenv(VARIABLE, str(root))
     assert len(benchmark_from("appworld", options(None)).tasks()) == 3

@@ -72,7 +72,7 @@ def test_recorded_sketches_bring_their_own_events(focusctx, log, sketched, tmp_p
             "the probabilities of offline cannot be read",
         ),
         (("--draft", "offline", "--budget", 100_000), "a smaller --budget may help"),
-        (("--only", "report"), "sketches.jsonl: there is no such file"),
+        (("--only", "report"), "sketches.jsonl does not exist"),
     ],
 )
 def test_what_will_not_do(focusctx, log, tmp_path, options, complaint):

@@ -136,7 +136,7 @@ def test_sketches_of_another_run_are_refused() -> None:
 
 
 def test_a_file_that_is_none(tmp_path: Path) -> None:
-    with pytest.raises(BenchError, match="`focusctx replay record` makes one"):
+    with pytest.raises(BenchError, match="make it with `focusctx replay record`"):
         read_sketches(tmp_path / "no.jsonl")
     (tmp_path / "bad.jsonl").write_text('{"file": "x"}\n')
     with pytest.raises(BenchError, match="line 1 is not a record of this command"):
