@@ -11,10 +11,9 @@ from focusctx import __version__
 from focusctx.baselines.embedders import embedder_from
 from focusctx.baselines.registry import method_names
 from focusctx.cli import main
-from focusctx.cli.options import DRAFTS, EMBEDDERS, FORMATS
+from focusctx.cli.options import DRAFTS, EMBEDDERS
 from focusctx.drafts.registry import draft_from
 from focusctx.errors import ConfigError
-from focusctx.wire import WIRES
 
 
 def shell(*arguments, data=None):
@@ -115,7 +114,3 @@ def test_the_help_lists_every_form_of_an_embedder():
         embedder_from("nobody")
     for line in str(known.value).splitlines()[1:-1]:
         assert line.split()[0].partition(":")[0] in EMBEDDERS
-
-
-def test_the_formats_are_the_wires():
-    assert tuple(WIRES) == FORMATS
