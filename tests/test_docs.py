@@ -74,7 +74,7 @@ def test_any_other_page(page: Path) -> None:
 
 @pytest.mark.parametrize("page", FRAMEWORK_PAGES, ids=lambda page: page.stem)
 def test_a_page_about_a_framework(page: Path) -> None:
-    """Here only what does not need the framework; `tests/integrations` runs the page against the framework itself."""
+    """Compile the code; `tests/integrations` runs it against the framework itself."""
     for block in blocks(page):
         compile(block.tree(), str(page), "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
         assert block.not_run is None

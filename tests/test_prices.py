@@ -123,8 +123,8 @@ def test_own_entries_replace_and_add(own_file):
     ("text", "complaint"),
     [
         ("[models", "prices file"),
-        ("[model]\n", r"no \[models\] table"),
-        ("models = 3", r"no \[models\] table"),
+        ("[model]\n", r"add a \[models\] table"),
+        ("models = 3", r"add a \[models\] table"),
         ("[models]\nx = 3", "model 'x': must be a table"),
         ("[models]\nx = { input = 1 }", "output is missing"),
         ("[models]\nx = { input = 1, output = 2, cahce_read = 0.1 }", "unknown key 'cahce_read'"),
