@@ -85,7 +85,7 @@ def interrupted(arguments: list[str], when: Callable[[], bool], *, group: bool) 
         process.kill()
     assert process.returncode == 130, said
     assert out == ""
-    assert said.endswith("stopped: interrupted; the same command goes on where it was\n"), said
+    assert said.endswith("stopped: interrupted; run the same command again to continue\n"), said
     assert "Traceback" not in said
     while left := living(process.pid):  # one that is just about to end may be among them
         assert time.monotonic() - began < 10, left

@@ -52,7 +52,7 @@ def _errors(message: Mapping[str, Any], format: str) -> Iterator[str]:
 @cache
 def _members(format: str) -> list[tuple[dict[str, tuple[Any, ...]], TypeAdapter[Any]]]:
     """Each type of the format with the tags it allows: trying all thirty for every message would be slow."""
-    return [(_tags(member), TypeAdapter(_closed(member))) for member in get_args(_TYPES[format])]
+    return [(_tags(member), TypeAdapter(closed(member))) for member in get_args(_TYPES[format])]
 
 
 def _tags(typed_dict: Any) -> dict[str, tuple[Any, ...]]:
@@ -71,19 +71,19 @@ def _literals(annotation: Any) -> tuple[Any, ...]:
 
 
 @cache
-def _closed(annotation: Any) -> Any:
+def closed(annotation: Any) -> Any:
     """The same type with extra keys forbidden and everything iterable a list."""
     if is_typeddict(annotation):
         return _closed_dict(annotation)
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Iterable, Sequence, SequenceNotStr, list):
-        return list[_closed(arguments[0])]
+        return list[closed(arguments[0])]
     if origin is Annotated:
-        return _closed(arguments[0])
+        return closed(arguments[0])
     if origin is Union:
         return _closed_union([argument for argument in arguments if _is_json(argument)])
     if origin is dict:
-        return dict[_closed(arguments[0]), _closed(arguments[1])]
+        return dict[closed(arguments[0]), closed(arguments[1])]
     return annotation
 
 
@@ -92,9 +92,9 @@ def _closed_union(members: list[Any]) -> Any:
     tagged = [member for member in members if is_typeddict(member) and "type" in _tags(member)]
     values = [value for member in tagged for value in _tags(member)["type"]]
     if len(tagged) < 2 or len(values) != len(set(values)) or None in values:
-        return Union[tuple(map(_closed, members))]  # noqa: UP007
-    told_apart = Annotated[Union[tuple(map(_closed, tagged))], Field(discriminator="type")]  # noqa: UP007
-    return Union[(told_apart, *(_closed(member) for member in members if member not in tagged))]
+        return Union[tuple(map(closed, members))]  # noqa: UP007
+    told_apart = Annotated[Union[tuple(map(closed, tagged))], Field(discriminator="type")]  # noqa: UP007
+    return Union[(told_apart, *(closed(member) for member in members if member not in tagged))]
 
 
 def _is_json(annotation: Any) -> bool:
@@ -113,7 +113,7 @@ def _closed_dict(typed_dict: Any) -> Any:
         marker = get_origin(annotation)
         bare = get_args(annotation)[0] if marker in (Required, NotRequired) else annotation
         needed = marker is Required or (typed_dict.__total__ and marker is not NotRequired)
-        fields[name] = Required[_closed(bare)] if needed else NotRequired[_closed(bare)]
-    closed = TypedDict(typed_dict.__name__, fields)  # type: ignore[misc,operator]
-    closed.__pydantic_config__ = ConfigDict(extra="forbid")
-    return closed
+        fields[name] = Required[closed(bare)] if needed else NotRequired[closed(bare)]
+    strict = TypedDict(typed_dict.__name__, fields)  # type: ignore[misc,operator]
+    strict.__pydantic_config__ = ConfigDict(extra="forbid")
+    return strict

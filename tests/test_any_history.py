@@ -15,6 +15,7 @@ from focusctx.drafts import ScriptedDraft
 from focusctx.pipeline.split import read_history
 from oracles import blocks, check, check_mixed, check_removed, check_skeleton, open_calls
 from strategies import COMPLETE_HISTORIES, HISTORIES, Json, damaged_histories, format_of, json_lists, json_values, texts
+from thorough import examples
 
 PLAN = "Step: finish | Depends on: []"
 
@@ -42,7 +43,7 @@ replies = st.sampled_from([*[plans] * 8, st.lists(noise).map("\n".join), st.just
 
 
 @pytest.mark.parametrize("kind", HISTORIES)
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(data=st.data(), said=st.lists(replies, min_size=3, max_size=3))
 def test_what_goes_out_is_legal_whatever_the_sketches_say(kind: str, data: st.DataObject, said: list[Any]) -> None:
     messages = data.draw(HISTORIES[kind])
@@ -76,7 +77,7 @@ switches = st.fixed_dictionaries(
 
 
 @pytest.mark.parametrize("kind", HISTORIES)
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(data=st.data(), said=st.lists(replies, min_size=3, max_size=5), chosen=switches)
 def test_so_is_it_whatever_else_has_a_say(
     kind: str, data: st.DataObject, said: list[Any], chosen: dict[str, Any]
@@ -167,7 +168,7 @@ def broken(messages: list[Json], format: str) -> list[list[Json]]:
 
 
 @pytest.mark.parametrize("format", BEFORE_AND_AFTER)
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(data=st.data())
 def test_an_illegal_history_comes_back_untouched(format: str, data: st.DataObject) -> None:
     before, after = BEFORE_AND_AFTER[format]
@@ -187,7 +188,7 @@ def test_an_illegal_history_comes_back_untouched(format: str, data: st.DataObjec
 budgets = st.sampled_from([0, 30, 100])  # with some, there is room to fill
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(messages=json_lists | json_values)
 def test_any_json_gives_a_result_or_a_message_error(messages: Any) -> None:
     with suppress(MessageError):

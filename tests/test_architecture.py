@@ -81,9 +81,10 @@ def test_imports_point_down(path: Path) -> None:
 def test_the_public_names() -> None:
     assert sorted(focusctx.__all__) == sorted(
         [
-            "Focus", "FocusConfig", "FocusError", "MessageError", "ConfigError", "MissingExtraError", "DraftError",
-            "Certificate", "Conversation", "Decision", "DraftModel", "History", "Message", "Prompt", "Reply", "Result",
-            "Sketch", "Span", "Usage", "__version__",
+            "Focus", "FocusConfig", "Session", "Conversation", "View", "SessionEvent", "Archived", "Totals",
+            "Store", "StoredEvent", "DraftModel", "Result", "Decision", "Certificate", "History", "Span", "UserTurn",
+            "Message", "Prompt", "Reply", "Sketch", "Usage", "FocusError", "MessageError", "ConfigError",
+            "MissingExtraError", "DraftError", "StoreError", "__version__",
         ]
     )  # fmt: skip
     for name in focusctx.__all__:

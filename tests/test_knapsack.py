@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from focusctx.errors import ConfigError
 from focusctx.knapsack import select_under_budget
+from thorough import examples
 
 
 def best_by_trying_all(values, tokens, budget, required=()):
@@ -37,7 +38,7 @@ def shares_of_sketches(draw):
 
 
 class TestSelectUnderBudget:
-    @settings(max_examples=150)
+    @settings(max_examples=examples(150))
     @given(shares_of_sketches())
     def test_shares_of_sketches_match_brute_force(self, case):
         sketches, counts, tokens, budget, required = case
@@ -45,7 +46,7 @@ class TestSelectUnderBudget:
         chosen = select_under_budget(utilities, tokens, budget, required)
         assert chosen == best_by_trying_all(counts, tokens, budget, required)
 
-    @settings(max_examples=100)
+    @settings(max_examples=examples(100))
     @given(st.lists(st.tuples(st.integers(0, 2**20), st.integers(0, 50)), max_size=12), st.integers(0, 300))
     def test_any_floats_match_brute_force(self, pairs, budget):
         utilities = {span: numerator / 2**18 for span, (numerator, _) in enumerate(pairs)}

@@ -1,11 +1,9 @@
 """The paper's statements, checked by hand-made numbers, by properties, by brute force and by simulation."""
 
-import doctest
 import math
 import random
 from collections import Counter
 from itertools import chain, combinations, product
-from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -406,10 +404,3 @@ class TestRefused:
 
 def subsets(items):
     return chain.from_iterable(combinations(list(items), size) for size in range(len(items) + 1))
-
-
-def test_the_examples_in_the_docs():
-    page = Path(__file__).parent.parent / "docs" / "theory.md"
-    outcome = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
-    assert outcome.attempted > 10
-    assert outcome.failed == 0

@@ -214,20 +214,40 @@ class TestMemo:
 
     @given(texts=st.lists(st.text(max_size=300), max_size=60))
     def test_stays_within_its_room(self, texts):
-        memo = Counter(len, room=1500)
-        for text in texts:
-            assert memo.count(text) == len(text)
-            assert memo._used == sum(map(tokens._size, memo._known)) <= 1500
+        counted: list[str] = []
+        memo = Counter(lambda text: counted.append(text) or len(text), room=1500)
+        assert [memo.count(text) for text in texts] == list(map(len, texts))
+        kept = remembered(memo, counted, texts)
+        assert sum(map(len, kept)) <= 1500
+        assert kept or not texts, "the latest text is remembered"
 
     def test_short_texts_are_bounded_too(self):
-        memo = Counter(len, room=10_000)
-        for number in range(1000):
-            memo.count(str(number))
-        assert len(memo._known) < 100
+        counted: list[str] = []
+        memo = Counter(lambda text: counted.append(text) or 1, room=10_000)
+        texts = [str(number) for number in range(1000)]
+        for text in texts:
+            memo.count(text)
+        assert 10 < len(remembered(memo, counted, texts)) < 100
 
     def test_threads_share_it(self):
-        memo = Counter(len, room=5000)
+        counted: list[str] = []
+        memo = Counter(lambda text: counted.append(text) or len(text), room=5000)
         texts = [str(number) * 50 for number in range(40)] * 50
         with ThreadPoolExecutor(8) as pool:
             assert list(pool.map(memo.count, texts)) == [len(text) for text in texts]
-        assert memo._used == sum(map(tokens._size, memo._known)) <= 5000
+        distinct = sorted(set(texts))
+        for text in distinct:
+            memo.count(text)
+        assert 0 < sum(map(len, remembered(memo, counted, distinct))) <= 5000
+
+
+def remembered(memo: Counter, counted: list[str], used: list[str]) -> list[str]:
+    """Return the texts used last that the memo does not count again, newest first. `counted` is what it counted."""
+    kept = []
+    for text in dict.fromkeys(reversed(used)):
+        before = len(counted)
+        memo.count(text)
+        if len(counted) > before:
+            break
+        kept.append(text)
+    return kept

@@ -2,5 +2,13 @@
 
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("focusctx", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+from thorough import examples
+
+settings.register_profile(
+    "focusctx",
+    deadline=None,
+    derandomize=True,
+    max_examples=examples(160),
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("focusctx")

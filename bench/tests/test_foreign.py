@@ -142,7 +142,7 @@ async def test_a_program_that_ends_says_why_to_all_who_wait(worker: Worker) -> N
 
 
 def test_a_program_that_does_not_start() -> None:
-    with pytest.raises(BenchError, match="/nowhere/python does not start"):
+    with pytest.raises(BenchError, match="/nowhere/python could not be started"):
         Worker("the program", ["/nowhere/python"], {})
 
 

@@ -134,7 +134,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
 
     write_run(tmp_path / "run", office(4, ["none", "fifo"]), half)
     assert "2 tasks have no record" in document(tmp_path).notices[0]
-    with pytest.raises(BenchError, match="no folder"):
+    with pytest.raises(BenchError, match="not a folder"):
         document(tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()
     with pytest.raises(BenchError, match=r"no run.json"):

@@ -67,7 +67,7 @@ def test_in_however_many_sittings_each_task_is_done_once(
     for spent in [sum(sittings[: number + 1]) for number in range(len(sittings))]:
         tally = asyncio.run(run_desk(folder, desk, 15, max_cost=spent))
         assert len(desk.asked) == spent == round(tally.spending.total)
-        assert tally.stopped == f"the spending limit of ${spent:,.2f} is reached"
+        assert tally.stopped == f"the spending limit of ${spent:,.2f} was reached"
     assert asyncio.run(run_desk(folder, desk, 15)).left == 0
     assert sorted(desk.asked) == [f"task {number:03d}" for number in range(15)]
 
@@ -80,7 +80,7 @@ def test_no_task_is_started_over_the_limit_but_those_that_run_are_finished(tmp_p
 
 
 def test_a_limit_that_cannot_be_kept_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no price is known for a desk"):
+    with pytest.raises(ConfigError, match="the price of a desk is unknown"):
         asyncio.run(run_desk(tmp_path, Desk(price=None), 3, max_cost=1.0))
     tally = asyncio.run(run_desk(tmp_path, Desk(price=None), 3))
     assert tally.spending.unpriced

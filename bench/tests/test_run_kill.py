@@ -63,7 +63,7 @@ def kill_and_resume(folder: Path, *, tasks: int, kills: int, seed: int) -> None:
 
 
 def test_killed_and_resumed(tmp_path: Path) -> None:
-    kill_and_resume(tmp_path / "killed", tasks=4, kills=3, seed=1)
+    kill_and_resume(tmp_path / "killed", tasks=2, kills=2, seed=1)
 
 
 @pytest.mark.slow

@@ -29,10 +29,10 @@ def test_no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("{", "line 1 is no JSON"),
+        ("{", "line 1 is not valid JSON"),
         ("[]", "line 1 needs the texts"),
         (json.dumps({**ROW, "ques": 3}), "line 1 needs the texts"),
-        (json.dumps({**ROW, "web": "file:///etc/passwd"}), "no http or https address"),
+        (json.dumps({**ROW, "web": "file:///etc/passwd"}), "not an http or https address"),
         (json.dumps(ROW) + "\n\n" + json.dumps(ROW), "two tasks of the same id"),
     ],
 )
@@ -52,9 +52,9 @@ async def test_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert [task.id for task in benchmark_from("webvoyager", Options(split="BBC News")).tasks()] == ["BBC News--3"]
     with pytest.raises(ConfigError, match="no split 'test': it has all, and by website Shop, BBC News"):
         benchmark_from("webvoyager", Options(split="test"))
-    with pytest.raises(ConfigError, match="knows no setting 'user'"):
+    with pytest.raises(ConfigError, match="unknown setting 'user'"):
         benchmark_from("webvoyager", Options(more={"user": "x"}))
-    with pytest.raises(BenchError, match="judged by a model, name one: --set judge="):
+    with pytest.raises(BenchError, match="judged by a model: name one, as in --set judge="):
         await bench.start(bench.tasks()[0])
     missing = benchmark_from("webvoyager", Options(more={"judge": "openai:m@http://127.0.0.1:1", "chromium": "/no"}))
     with pytest.raises(BenchError, match="needs Chromium, there is none at /no: install"):

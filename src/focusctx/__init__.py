@@ -13,7 +13,15 @@ if TYPE_CHECKING:
     from .errors import FocusError as FocusError
     from .errors import MessageError as MessageError
     from .errors import MissingExtraError as MissingExtraError
+    from .errors import StoreError as StoreError
     from .session.conversation import Conversation as Conversation
+    from .session.conversation import View as View
+    from .session.events import SessionEvent as SessionEvent
+    from .session.session import Session as Session
+    from .session.store import Archived as Archived
+    from .session.store import Store as Store
+    from .session.store import StoredEvent as StoredEvent
+    from .session.store import Totals as Totals
     from .types import Certificate as Certificate
     from .types import Decision as Decision
     from .types import DraftModel as DraftModel
@@ -25,17 +33,21 @@ if TYPE_CHECKING:
     from .types import Sketch as Sketch
     from .types import Span as Span
     from .types import Usage as Usage
+    from .types import UserTurn as UserTurn
 
 __version__ = "0.1.0"
 
 _HOME = {
     "compressor": ("Focus",),
     "config": ("FocusConfig",),
-    "errors": ("ConfigError", "DraftError", "FocusError", "MessageError", "MissingExtraError"),
-    "session.conversation": ("Conversation",),
+    "errors": ("ConfigError", "DraftError", "FocusError", "MessageError", "MissingExtraError", "StoreError"),
+    "session.conversation": ("Conversation", "View"),
+    "session.events": ("SessionEvent",),
+    "session.session": ("Session",),
+    "session.store": ("Archived", "Store", "StoredEvent", "Totals"),
     "types": (
         "Certificate", "Decision", "DraftModel", "History", "Message", "Prompt", "Reply", "Result", "Sketch",
-        "Span", "Usage",
+        "Span", "Usage", "UserTurn",
     ),
 }  # fmt: skip
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}

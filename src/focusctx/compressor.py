@@ -58,6 +58,9 @@ class Focus:
         self._reading = threading.Lock()
         self._breaker = Breaker(self.config.breaker_failures, self.config.breaker_pause, self.config.deadline)
 
+    def __repr__(self) -> str:
+        return f"Focus({self.draft.name!r}, budget={self.config.budget})"
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the draft and the settings; what was read and counted stays with this object."""
         return _again, (type(self), self.draft, self.config)

@@ -87,7 +87,7 @@ def _read(path: Path) -> dict[str, Price]:
     except (OSError, ValueError) as error:
         raise ConfigError(f"prices file {path}: {error}") from error
     if not isinstance(models, dict):
-        raise ConfigError(f"prices file {path}: no [models] table")
+        raise ConfigError(f"prices file {path}: add a [models] table")
     return {name.lower(): _entry(path, name, entry) for name, entry in models.items()}
 
 

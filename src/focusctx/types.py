@@ -7,7 +7,7 @@ plan sketches; each `Reply` is parsed into a `Sketch`. A `Decision` gives the ou
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
@@ -67,6 +67,9 @@ class Span:
     def label(self) -> str:
         return f"s_{self.index}"
 
+    def __repr__(self) -> str:
+        return f"Span({self.index}, action={_short(self.action)}, tokens={self.tokens})"
+
 
 @dataclass(frozen=True, slots=True)
 class UserTurn:
@@ -98,6 +101,9 @@ class History:
         """The index of the newest span; 0 in an empty history."""
         return self.spans[-1].index if self.spans else 0
 
+    def __repr__(self) -> str:
+        return f"History(goal={_short(self.goal)}, spans={len(self.spans)}, tokens={self.tokens})"
+
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
@@ -118,6 +124,9 @@ class Prompt:
 
     def __str__(self) -> str:
         return f"{self.system}\n\n{self.user}"
+
+    def __repr__(self) -> str:
+        return f"Prompt(history={self.history!r}, temperature={self.temperature}, seed={self.seed})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +215,11 @@ class Sketch:
     def rescued(self) -> frozenset[int]:
         """Every span that the sketch rescues, whole or in part."""
         return _spans_of((rescue.spans, rescue.parts) for rescue in self.rescues)
+
+    def __repr__(self) -> str:
+        if self.problem is not None:
+            return f"Sketch(problem={_short(self.problem)})"
+        return f"Sketch(steps={len(self.steps)}, cited={_first(self.cited)}, rescued={_first(self.rescued)})"
 
 
 def _spans_of(named: Iterable[tuple[Iterable[int], Iterable[Unit]]]) -> frozenset[int]:
@@ -310,6 +324,23 @@ class Result:
 
         return result_from_json(text)
 
+    def __repr__(self) -> str:
+        size = f"tokens={self.tokens_before}→{self.tokens_after}"
+        if not self.compressed:
+            return f"Result(compressed=False, {size}, failure={self.failure and _short(self.failure)})"
+        return f"Result(compressed=True, {size}, kept={_first(self.kept)}, dropped={_first(self.dropped)})"
+
 
 PinRule: TypeAlias = Callable[[Span], bool]
 """A custom rule: True keeps the span, whatever the sketches say."""
+
+
+def _short(text: str) -> str:
+    """Return the beginning of a text, quoted, for the one line of a `repr`."""
+    return repr(text if len(text) <= 60 else f"{text[:59]}…")
+
+
+def _first(spans: Collection[int]) -> str:
+    """Return the first few span numbers for the one line of a `repr`."""
+    few = ", ".join(map(str, sorted(spans)[:8]))
+    return f"[{few}]" if len(spans) <= 8 else f"[{few}, … {len(spans)} spans]"

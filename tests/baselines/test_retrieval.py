@@ -83,7 +83,7 @@ async def too_few(texts: Sequence[str]) -> Embedded:
     return Embedded([[1.0]])
 
 
-@pytest.mark.parametrize(("embed", "why"), [(refuse, "no embeddings today"), (too_few, "other numbers")])
+@pytest.mark.parametrize(("embed", "why"), [(refuse, "no embeddings today"), (too_few, "one vector per text")])
 async def test_an_embedder_that_fails_leaves_the_history_as_it_is(embed: Embed, why: str) -> None:
     messages = letters("abcdefgh")
     compressed = await Retrieval(embed, budget=0).compress(messages)

@@ -28,8 +28,8 @@ def complaint(focusctx):
     [
         ("", "is empty; it should hold a JSON list of messages"),
         (" \n\n", "is empty"),
-        ('[\n  {"role": "user",\n   "content": }\n]', "is no JSON: line 3, column 15: Expecting value"),
-        ('{"messages": []}\n{"messages": [}\n', "is no JSONL: line 2, column 15: Expecting value"),
+        ('[\n  {"role": "user",\n   "content": }\n]', "is not valid JSON: line 3, column 15: Expecting value"),
+        ('{"messages": []}\n{"messages": [}\n', "is not valid JSONL: line 2, column 15: Expecting value"),
         ("[" * 100_000, "cannot be read as JSON"),
         ("[" + "9" * 5000 + "]", "cannot be read as JSON"),
         ('"hello"', "holds a string; it should hold a list of messages"),
@@ -65,14 +65,14 @@ def test_a_folder(complaint, tmp_path):
 def test_not_text(complaint, tmp_path):
     path = tmp_path / "trace.json"
     path.write_bytes(b'[{"role": "user", "content": "\xff\xfe"}]')
-    assert "is no UTF-8 text: byte 30 is 0xff" in complaint("compress", path)
+    assert "is not UTF-8 text: byte 30 is 0xff" in complaint("compress", path)
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         (["--draft", "foo"], "unknown draft 'foo'; `focusctx compress --help` lists the drafts"),
-        (["--draft", "deepseek:m"], "needs the environment variable DEEPSEEK_API_KEY"),
+        (["--draft", "deepseek:m"], "set the environment variable DEEPSEEK_API_KEY"),
         (["--budget", "many"], "argument --budget: invalid int value: 'many'; see `focusctx compress --help`"),
         (["--budget", "-1"], "budget must be 0 or more, got -1"),
         (["--rollouts", "0"], "rollouts must be 1 or more, got 0"),

@@ -11,10 +11,9 @@ from focusctx import __version__
 from focusctx.baselines.embedders import embedder_from
 from focusctx.baselines.registry import method_names
 from focusctx.cli import main
-from focusctx.cli.options import DRAFTS, EMBEDDERS, FORMATS
+from focusctx.cli.options import DRAFTS, EMBEDDERS
 from focusctx.drafts.registry import draft_from
 from focusctx.errors import ConfigError
-from focusctx.wire import WIRES
 
 
 def shell(*arguments, data=None):
@@ -95,9 +94,9 @@ def test_the_help_lists_what_can_be_named(capsys):
 
 def test_the_help_says_what_budget_and_limit_are(capsys):
     told = " ".join(help_of(capsys, "compress").split())
-    assert "compress above this; how small it gets is for the sketches to say, see --limit" in told
-    assert "may never be dropped (the user's words, pinned spans) stays even above it" in told
-    assert "fill up from the data flow, within the budget" in told
+    assert "compress above this many tokens; the sketches decide how much stays, see --limit" in told
+    assert "may never be dropped (the user's words, pinned spans) stays even so" in told
+    assert "fill spare room up to this share of the spans' tokens, by data flow and within the budget" in told
 
 
 def test_the_help_lists_every_form_of_a_draft():
@@ -115,7 +114,3 @@ def test_the_help_lists_every_form_of_an_embedder():
         embedder_from("nobody")
     for line in str(known.value).splitlines()[1:-1]:
         assert line.split()[0].partition(":")[0] in EMBEDDERS
-
-
-def test_the_formats_are_the_wires():
-    assert tuple(WIRES) == FORMATS

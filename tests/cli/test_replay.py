@@ -81,11 +81,14 @@ def test_a_budget_of_nothing_is_over_at_once(focusctx, log, tmp_path):
 
 @pytest.mark.parametrize(
     ("model", "said"),
-    [((), "at gpt-4.1's prices (--model;"), (("--model", "my-own"), "which my-own has no known price for (--model)")],
+    [
+        ((), "at gpt-4.1's prices (--model;"),
+        (("--model", "my-own"), "unknown, since my-own has no known price (--model)"),
+    ],
 )
 def test_the_table_says_at_whose_prices(focusctx, log, tmp_path, model, said):
     options = ("--budget", 400, "--jobs", 1, "--methods", "none", "--out", tmp_path / "out")
-    assert f"$: the agent's calls, a run, {said}" in focusctx("replay", "run", log, *options, *model)[1]
+    assert f"$: cost of the agent's calls per run, {said}" in focusctx("replay", "run", log, *options, *model)[1]
 
 
 def test_logs_in_other_formats(focusctx, tmp_path):
@@ -97,7 +100,7 @@ def test_logs_in_other_formats(focusctx, tmp_path):
     assert records["focus"].words_lost == 0
     code, _, err = focusctx("replay", "run", path, "--methods", "fifo", "--jobs", 1, "--out", tmp_path / "other")
     assert code == 2
-    assert "fifo reads Chat Completions only" in err
+    assert "fifo reads only Chat Completions" in err
     assert "--methods none focus-o focus-d focus" in err
 
 
@@ -106,11 +109,11 @@ def test_logs_in_other_formats(focusctx, tmp_path):
     [
         (["--methods", "magic"], "unknown method 'magic'; known: none, fifo"),
         (["--methods", "oracle"], "unknown method 'oracle'"),
-        (["--set", "fill"], "--set wants KEY=VALUE"),
+        (["--set", "fill"], "--set needs KEY=VALUE"),
         (["--set", "depth=3"], "unknown setting 'depth'"),
         (["--limit", "0"], "--limit must be above 0"),
-        (["--budget", "many"], "'many' is no number of tokens and not auto"),
-        (["--budget", "-1"], "'-1' is no number of tokens and not auto"),
+        (["--budget", "many"], "'many' is neither a number of tokens nor auto"),
+        (["--budget", "-1"], "'-1' is neither a number of tokens nor auto"),
         (["--embedder", "magic"], "unknown embedder 'magic'; `--help` lists the known forms\n"),
         (["--draft", "magic", "--methods", "focus"], "unknown draft 'magic'; `--help` lists the known forms\n"),
     ],
@@ -124,12 +127,12 @@ def test_what_a_user_can_do_wrong(focusctx, log, tmp_path, more, said):
 def test_data_that_will_not_do(focusctx, tmp_path):
     assert "there is no such file" in focusctx("replay", "run", tmp_path / "no.jsonl")[2]
     (tmp_path / "bad.jsonl").write_text('{"a": 1}\n')
-    assert "bad.jsonl line 1 holds no run" in focusctx("replay", "run", tmp_path / "bad.jsonl")[2]
+    assert "bad.jsonl line 1 is not a run" in focusctx("replay", "run", tmp_path / "bad.jsonl")[2]
     for nothing in ("\n", "[]\n", '{"messages": []}\n[]\n'):
         (tmp_path / "empty.jsonl").write_text(nothing)
         code, out, err = focusctx("replay", "run", tmp_path / "empty.jsonl")
         assert (code, out) == (2, "")
-        assert "no run in" in err
+        assert "found no runs in" in err
 
 
 def test_help_names_every_part(focusctx):

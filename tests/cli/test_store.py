@@ -64,7 +64,7 @@ def test_purge_asks_before_it_removes(focusctx, url):
     assert code == 2
     assert "2 conversations, 3 events" in err
     assert "would be removed" in err
-    assert "add --yes to do it" in err
+    assert "add --yes to confirm" in err
     assert "2 conversations" in focusctx("store", "list", url)[1]
 
 
@@ -104,8 +104,8 @@ def test_what_cannot_be_looked_after_is_said_in_words(focusctx, tmp_path):
         db.execute("CREATE TABLE mine (x)")
     db.close()
     for url, said in [
-        ("redis://localhost:1/0", "a Redis store looks after itself"),
-        ("memory", "a memory store lives in the process that uses it"),
+        ("redis://localhost:1/0", "a Redis store needs no maintenance"),
+        ("memory", "a memory store ends with its process"),
         (f"sqlite:///{tmp_path}/missing.db", "there is no store at"),
         (f"sqlite:///{tmp_path}/other.db", "the database of another program"),
         ("postgres://x", "unknown store URL"),

@@ -152,11 +152,13 @@ def test_keys_and_urls_of_the_environment(monkeypatch):
     assert AnthropicDraft("claude").endpoint.url == "http://127.0.0.1:1/v1/messages"
 
 
-def test_requests_are_legal_by_the_sdks_own_types(prompt):
+async def test_requests_are_legal_by_the_sdks_own_types(serve, prompt, collect):
     from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
     from pydantic import TypeAdapter
 
-    body = AnthropicDraft("claude", base_url="http://127.0.0.1")._body(prompt)
+    server = await serve(lambda body: message())
+    await collect(AnthropicDraft("claude", base_url=server.url), prompt, 1)
+    (body,) = server.bodies
     # The SDK speaks version 2026-10-21, which has no temperature any more; we ask for 2023-06-01, which has.
     assert body.keys() - {"temperature"} <= MessageCreateParamsNonStreaming.__annotations__.keys()
     TypeAdapter(MessageCreateParamsNonStreaming).validate_python(body)

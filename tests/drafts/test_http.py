@@ -10,7 +10,8 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from focusctx.drafts import AnthropicDraft, OpenAICompatibleDraft, http
+from focusctx.drafts import AnthropicDraft, OpenAICompatibleDraft
+from focusctx.drafts.http import retry_after
 from focusctx.errors import ConfigError, DraftError, DraftRefused, DraftTimeout, DraftUnavailable
 
 KEY = "sk-very-secret-key-123456"
@@ -132,7 +133,7 @@ async def test_an_answer_that_is_no_json_object(make, good, body, serve, prompt,
     server = await serve(lambda _: web.Response(body=body, content_type="application/json"))
     _, error = await collect(make("m", base_url=server.url), prompt, 1)
     assert type(error) is DraftUnavailable
-    assert "sent no JSON" in str(error)
+    assert "sent an answer that is not " in str(error)
 
 
 @BOTH
@@ -188,9 +189,9 @@ async def test_retry_after_is_honoured(serve, prompt, collect, impatient):
     assert time.perf_counter() - begun >= 0.15
 
 
-@pytest.mark.parametrize("value", ["3600", formatdate(time.time() + 3600, usegmt=True)])
+@pytest.mark.parametrize("value", ["3600", formatdate(time.time() + 3600, usegmt=True)], ids=["seconds", "date"])
 async def test_retry_after_is_capped(value, serve, prompt, collect, monkeypatch):
-    monkeypatch.setattr(http, "_LONGEST_WAIT", 0.1)
+    monkeypatch.setattr("focusctx.drafts.http._LONGEST_WAIT", 0.1)
     server = await serve(lambda body, number: status(503, Retry_After=value) if number == 0 else CHAT)
     begun = time.perf_counter()
     _, error = await collect(OpenAICompatibleDraft("m", base_url=server.url), prompt, 1)
@@ -200,7 +201,7 @@ async def test_retry_after_is_capped(value, serve, prompt, collect, monkeypatch)
 
 @given(st.text() | st.floats().map(str) | st.datetimes().map(str))
 def test_retry_after_takes_any_text(value):
-    seconds = http._retry_after(value)
+    seconds = retry_after(value)
     assert seconds is None or 0 <= seconds < float("inf")
 
 

@@ -304,15 +304,16 @@ def test_keys_and_urls_of_the_environment(monkeypatch):
     assert OpenAICompatibleDraft("gpt", api_key="").endpoint.headers == {}
 
 
-def test_requests_are_legal_by_the_sdks_own_types(prompt):
+async def test_requests_are_legal_by_the_sdks_own_types(serve, prompt, collect):
     from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming
     from pydantic import TypeAdapter
 
     legal = TypeAdapter(CompletionCreateParamsNonStreaming)
-    draft = OpenAICompatibleDraft("m", base_url="http://127.0.0.1")
-    plain = draft._body(prompt, 3)
-    draft._rejected.add("max_tokens")
-    for body in (plain, draft._body(prompt, 1)):
+    refused = web.json_response({"error": {"message": "no max_tokens here", "param": "max_tokens"}}, status=400)
+    server = await serve(lambda body: refused if "max_tokens" in body else chat())
+    await collect(OpenAICompatibleDraft("m", base_url=server.url), prompt, 1)
+    assert ["max_tokens" in body for body in server.bodies] == [True, False]
+    for body in server.bodies:
         legal.validate_python(body)
         assert body.keys() <= CompletionCreateParamsNonStreaming.__annotations__.keys()
 

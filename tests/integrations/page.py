@@ -3,23 +3,23 @@
 import inspect
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from pages import run_blocks
 from provider import Call, Provider, Received, Say
 
 
-def run_page(page: Path, calls: int) -> list[Received]:
-    """The requests that the provider got. The model calls the first tool it is offered `calls` times, then answers."""
-    code = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    assert code, f"{page} has no Python on it"
-    names: dict[str, Any] = {"__name__": "__page__"}
-    with Provider(lambda received: _say(received, calls)) as provider:
+def run_page(page: Path, calls: int, say: Callable[[Received, int], Say] | None = None) -> list[Received]:
+    """Return the requests that the provider got.
+
+    The model calls the first tool it is offered `calls` times, then answers; `say` is another model.
+    """
+    with Provider(lambda received: (say or _say)(received, calls)) as provider:
         with patch.dict(os.environ, _pointing_to(provider.url)):
-            for number, block in enumerate(code, 1):
-                exec(compile(block, f"block {number} of {page.name}", "exec", flags=0), names)
+            names = run_blocks(page)
         assert not provider.rejected
         if hasattr(client := names.get("client"), "close") and not inspect.iscoroutinefunction(client.close):
             client.close()  # pages leave that to the end of the program

@@ -17,9 +17,9 @@ from focusctx import Focus
 from focusctx.integrations.plug import Plug, Source
 from focusctx.session.store import Totals
 from focusctx.session.stores import store_from
-from integrations import page
 from integrations.conformance import BUDGET, ROOT, Broken, compressing, failing, loaded, silent, together
 from integrations.functions import FUNCTIONS
+from integrations.page import run_page
 from provider import Provider, Received, Say
 
 os.environ |= {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
@@ -133,9 +133,8 @@ def test_importing_it_imports_this_framework_only() -> None:
     assert loaded("focusctx.integrations.dspy") - loaded("dspy") <= {"focusctx"}
 
 
-def test_the_code_on_the_page_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page, "_say", page_model)
-    requests = page.run_page(ROOT / "docs" / "integrations" / "dspy.md", 12)
+def test_the_code_on_the_page_runs() -> None:
+    requests = run_page(ROOT / "docs" / "integrations" / "dspy.md", 12, page_model)
     assert len(shown(requests[-1], "thought")) < 13
 
 

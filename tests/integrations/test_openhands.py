@@ -132,7 +132,7 @@ def test_a_copy_has_the_same_focus_and_goes_on_with_what_was_decided() -> None:
     for copied in (copy.deepcopy(condenser), condenser.model_copy(deep=True)):
         assert copied is not condenser
         assert copied.focus is condenser.focus
-        assert copied._plug is condenser._plug
+        assert copied.focusctx is condenser.focusctx
 
 
 class Found(FocusCondenser):

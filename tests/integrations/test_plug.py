@@ -136,7 +136,7 @@ def test_a_session_takes_all_calls() -> None:
 def test_a_plug_can_be_shared() -> None:
     plug = Plug(focus_of())
     assert plugged(plug) is plug
-    with pytest.raises(ConfigError, match="leave it out"):
+    with pytest.raises(ConfigError, match="leave tenant= out"):
         plugged(plug, lambda caller: "acme")
 
 
@@ -297,7 +297,7 @@ def test_so_it_is_where_some_steps_are_gone_and_of_others_a_skeleton_is_left() -
 
 def test_a_view_of_something_else_is_refused() -> None:
     """Rather than sent as what it is not."""
-    with pytest.raises(MessageError, match="not given"):
+    with pytest.raises(MessageError, match="not in the history"):
         places(sized(1, 2), sized(*range(3, 9))[4:])
 
 

@@ -25,7 +25,7 @@ def focus_of() -> Focus:
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="no /proc")
 def test_open_files_are_bounded_and_totals_are_written(tmp_path: Path) -> None:
-    """A thousand conversations of two hundred tenants, each tenant with a file of its own."""
+    """Four hundred conversations of two hundred tenants, each tenant with a file of its own."""
     before = len(list(Path("/proc/self/fd").iterdir()))
     focus, made = focus_of(), set[str]()
 
@@ -35,7 +35,7 @@ def test_open_files_are_bounded_and_totals_are_written(tmp_path: Path) -> None:
 
     plug = Plug(make)
     most = 0
-    for number in range(1000):
+    for number in range(400):
         sizes = [100] * (5 if number < 200 else 1)
         plug.view(sized(*sizes), CHAT, Caller(tenant=f"t{number % 200}", id=str(number)))
         most = max(most, len(list(Path("/proc/self/fd").iterdir())) - before)

@@ -64,7 +64,7 @@ def test_a_missing_file_holds_no_record(tmp_path: Path) -> None:
 def test_a_line_of_something_else_is_named(tmp_path: Path) -> None:
     path = tmp_path / "notes.jsonl"
     path.write_text('{"id": 1, "text": "fine"}\n{"thing": 1}\n')
-    with pytest.raises(BenchError, match=r"notes\.jsonl line 2 holds no record of this kind"):
+    with pytest.raises(BenchError, match=r"notes\.jsonl line 2 is not a record of this command"):
         list(notes(path))
 
 

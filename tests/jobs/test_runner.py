@@ -55,12 +55,12 @@ def test_no_item_is_started_once_the_money_is_spent() -> None:
     shop = Shop()
     tally = shop.runner(limit=3.0).run_all(range(10))
     assert shop.kept == [0, 1, 2]
-    assert tally.stopped == "the spending limit of $3.00 is reached"
+    assert tally.stopped == "the spending limit of $3.00 was reached"
     assert tally.left == 7
 
 
 def test_a_limit_that_cannot_be_kept_is_refused() -> None:
-    with pytest.raises(ConfigError, match="no price is known for the shop"):
+    with pytest.raises(ConfigError, match="the price of the shop is unknown"):
         Shop(price=None).runner(limit=3.0).run_all(range(3))
     shop = Shop(price=None)
     assert shop.runner().run_all(range(3)).spending.unpriced

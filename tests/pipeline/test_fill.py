@@ -3,15 +3,15 @@
 from typing import Any
 
 import pytest
+from focusctx.pipeline.fill import fill, read_offers, spare_room
+from focusctx.pipeline.skeleton import skeleton_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 from focusctx import Focus, FocusConfig, History, Span
 from focusctx.drafts import ScriptedDraft
-from focusctx.pipeline.fill import fill, read_offers, spare_room
 from focusctx.pipeline.keep import Selection, select
 from focusctx.pipeline.score import score
-from focusctx.pipeline.skeleton import skeleton_of
 from focusctx.pipeline.split import read_history
 from histories import Messages, call
 

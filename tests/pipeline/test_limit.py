@@ -2,12 +2,12 @@
 
 from itertools import combinations
 
+from focusctx.pipeline.limit import limit
 from hypothesis import given
 from hypothesis import strategies as st
 
 from focusctx import FocusConfig, History, Span
 from focusctx.pipeline.keep import Selection, select
-from focusctx.pipeline.limit import limit
 from focusctx.pipeline.score import Scores, score
 from focusctx.types import Rescue, Sketch, Step
 

@@ -14,6 +14,7 @@ from focusctx.pipeline.split import read_history
 from focusctx.types import History
 from oracles import check, check_mixed, check_removed, check_skeleton, kept_spans, same
 from strategies import HISTORIES, Json, format_of
+from thorough import examples
 
 CONFIG = FocusConfig()
 
@@ -35,7 +36,7 @@ def test_with_every_span_kept_it_is_the_same_list_of_the_same_objects(kind: str,
 
 
 @pytest.mark.parametrize("kind", HISTORIES)
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(data=st.data())
 def test_any_spans_may_go(kind: str, data: st.DataObject) -> None:
     messages = data.draw(HISTORIES[kind])
@@ -52,7 +53,7 @@ def test_any_spans_may_go(kind: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("kind", HISTORIES)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(data=st.data())
 def test_some_may_go_and_others_leave_a_skeleton(kind: str, data: st.DataObject) -> None:
     messages = data.draw(HISTORIES[kind])

@@ -12,6 +12,7 @@ from focusctx.invariants import violations
 from focusctx.pipeline.rebuild import rebuild
 from pipeline.reading import FORMATS, read
 from strategies import HISTORIES, Json, damaged_histories, format_of, json_lists, json_values
+from thorough import examples
 
 
 @pytest.mark.parametrize("messages", [None, "text", 3, {"role": "user"}, {1, 2}, iter([])])
@@ -116,7 +117,7 @@ def test_no_json_gets_more_than_a_message_error(format: str | None, messages: An
 
 
 @pytest.mark.parametrize("kind", HISTORIES)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(data=st.data())
 def test_neither_does_a_history_with_one_value_damaged(kind: str, data: st.DataObject) -> None:
     messages = data.draw(damaged_histories(kind))

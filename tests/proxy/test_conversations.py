@@ -26,6 +26,7 @@ from focusctx.tokens import counter
 from histories import Messages, call
 from session_parts import BreakableStore, Draft, cites
 from strategies import HISTORIES, Json, format_of
+from thorough import examples
 
 COUNT = counter("cl100k_base")
 BUDGET = 700
@@ -182,7 +183,7 @@ def events_of(session: Session) -> list[tuple[object, ...]]:
 
 
 @given(moves=st.lists(MOVES, min_size=3, max_size=14), priced=st.booleans(), ahead=st.sampled_from([0.5, 0.8, 1.0]))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 def test_whether_somebody_looks_or_not_the_same_goes_up(
     moves: list[tuple[str, int, float]], priced: bool, ahead: float
 ) -> None:

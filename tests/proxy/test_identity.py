@@ -214,7 +214,8 @@ async def test_rollouts_that_differ_do_not_wait_for_each_others_drafts() -> None
 # ------------------------------------------------------------------------------------------------------- tenants
 
 
-def test_ten_thousand_steps_of_two_callers_with_the_same_words() -> None:
+@pytest.mark.parametrize("runs", [50, pytest.param(250, marks=pytest.mark.slow)])
+def test_thousands_of_steps_of_two_callers_with_the_same_words(runs: int) -> None:
     route, store, names = Route("chat_completions", "messages"), MemoryStore(), ("ann", "bob")
     focus = Focus(Draft(lambda prompt: cites(2)), budget=120)
     made = LiveConversations(lambda key: focus.session(store, tenant=key.tenant, ahead=1.0, frozen=True))
@@ -228,8 +229,8 @@ def test_ten_thousand_steps_of_two_callers_with_the_same_words() -> None:
 
     async def go() -> int:
         steps = 0
-        for run in range(250):
-            history: Messages = [{"role": "user", "content": f"Do it {run % 50}."}]
+        for run in range(runs):
+            history: Messages = [{"role": "user", "content": f"Do it {run % (runs // 5)}."}]
             for number in range(20):
                 for name in names:
                     sent = await send(name, [named(message, name) for message in history])
@@ -264,10 +265,10 @@ def test_ten_thousand_steps_of_two_callers_with_the_same_words() -> None:
         assert len({live.id for live in made}) == len(made)
         assert len({live.session for live in made}) == 2
 
-    assert asyncio.run(both()) == 10_000
+    assert asyncio.run(both()) == 40 * runs
     totals = {store.totals(tenant) for tenant in {tenant for tenant, _ in store._events}}
     assert len(totals) == 1, "both saved the same, and neither saved the other's"
-    assert totals.pop().events > 250
+    assert totals.pop().events > runs
 
 
 async def test_a_conversation_that_is_let_go_leaves_its_totals_in_the_store() -> None:

@@ -29,6 +29,7 @@ from focusctx.session.store import Spelled
 from histories import run
 from raw_http import Raw, in_background, proxy, raw_upstream, request
 from session_parts import Draft
+from thorough import examples
 
 pytestmark = pytest.mark.usefixtures("bounded")
 
@@ -393,7 +394,7 @@ def damaged(draw: st.DrawFn) -> bytes:
     return bytes(body)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(body=st.binary(max_size=200) | damaged() | spelled(st.dictionaries(st.just("messages"), _values, max_size=1)))
 def test_what_arrives_is_what_was_sent_or_a_part_of_it(wire: tuple[Raw, str], body: bytes) -> None:
     received = arrives(wire, "/v1/chat/completions", body)

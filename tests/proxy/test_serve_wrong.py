@@ -12,15 +12,15 @@ import pytest
 pytestmark = pytest.mark.usefixtures("bounded")
 
 WRONG: list[tuple[list[str], str]] = [
-    ([], "say where requests go: --upstream openai"),
-    (["--upstream", "nobody"], "unknown upstream 'nobody'"),
-    (["--upstream", "mine=ftp://x"], "must have the form https://HOST"),
+    ([], "no upstream: add --upstream openai"),
+    (["--upstream", "nobody"], "'nobody' names no upstream"),
+    (["--upstream", "mine=ftp://x"], "no http(s) address"),
     (["--upstream", "openai", "--upstream", "openai"], "same name"),
     (["--upstream", "openai", "--listen", "x:y"], "HOST:PORT"),
     (["--upstream", "openai", "--listen", "127.0.0.1:99999"], "port must be between 0 and 65535, got 99999"),
     (
         ["--upstream", "openai", "--draft", "openai:m@http://localhost:8433/v1", "--listen", "8433"],
-        "would ask this proxy",
+        "would send its requests to this proxy",
     ),
     (["--upstream", "mine=http://127.0.0.1:8433", "--listen", "127.0.0.1:8433"], "mine is this proxy itself"),
     (["--upstream", "openai", "--listen", "0.0.0.0:0"], "set an access token first (FOCUSCTX_TOKEN)"),

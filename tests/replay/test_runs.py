@@ -45,16 +45,16 @@ def test_ids_are_made_unique(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("{", "holds no run"),
-        ('{"text": 1}', "no list of messages"),
-        ('"hello"', "no list of messages"),
-        ("[1]", "no list of messages"),
+        ("{", "is not a run"),
+        ('{"text": 1}', "not a list of messages"),
+        ('"hello"', "not a list of messages"),
+        ("[1]", "not a list of messages"),
         ('[{"role": 5, "content": "x"}]', "'role' must be a string"),
     ],
 )
 def test_a_line_that_is_no_run_is_named(tmp_path: Path, line: str, said: str) -> None:
     (tmp_path / "log.jsonl").write_text(f"{json.dumps(SHOPPING)}\n{line}\n")
-    with pytest.raises(BenchError, match=f"line 2 holds no run: .*{said}|line 2 {said}"):
+    with pytest.raises(BenchError, match=f"line 2 is not a run: .*{said}|line 2 {said}"):
         read_runs([tmp_path / "log.jsonl"])
 
 

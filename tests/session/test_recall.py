@@ -17,7 +17,7 @@ from focusctx.pipeline.split import read_history
 from focusctx.session.recall import TOOL, find, note, pinned_recalls, query_of, ranges, recall_tool
 from focusctx.session.stores.memory import MemoryStore
 from histories import Messages, call
-from sdk_types import _closed, sdk_errors
+from sdk_types import closed, sdk_errors
 from session_parts import BreakableStore, Draft, cites, growing, moved, session_of, sized
 from stored import span
 from strategies import HISTORIES, format_of, json_values
@@ -133,7 +133,7 @@ def test_another_tenants_spans_are_out_of_reach():
 )
 def test_the_definition_is_one_the_official_sdk_takes(format, kind):
     definition = session_of(Draft()).recall_tool(format)
-    TypeAdapter(_closed(kind)).validate_python(definition, strict=True)
+    TypeAdapter(closed(kind)).validate_python(definition, strict=True)
     assert json.loads(json.dumps(definition)) == definition
     schema = definition.get("input_schema") or definition.get("parameters") or definition["function"]["parameters"]
     assert schema["required"] == ["query"]

@@ -3,11 +3,11 @@
 import json
 from typing import Any
 
+from focusctx.session.cut import Cut
 from hypothesis import given
 from hypothesis import strategies as st
 
 from focusctx.drafts import ScriptedDraft
-from focusctx.session.cut import Cut
 from focusctx.session.session import Session
 from focusctx.session.store import Spelled
 from histories import Messages, call

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from focusctx.session.store import Spelled, Totals
 from focusctx.session.stores.memory import MemoryStore
 from stored import event, span
+from thorough import examples
 
 JSON = st.recursive(
     st.none()
@@ -65,7 +66,7 @@ numbers = itertools.count()
 names = st.sampled_from(["", "t", "{t}", "t:span", "naïve ☃", "\ud800", "'; DROP TABLE spans; --", "t" * 2000])
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(first=names, second=names, steps=st.lists(st.tuples(st.integers(0, 1), operations), max_size=14))
 def test_each_tenant_sees_what_it_would_see_alone_in_memory(lasting_store, first, second, steps):
     number = next(numbers)
@@ -82,7 +83,7 @@ ANY = JSON | st.just(float("nan")) | st.sampled_from([float("inf"), -0.0, 10**40
 MESSAGES = st.dictionaries(st.text(st.characters(exclude_categories=())), ANY, max_size=4)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(message=MESSAGES, reason=st.text(st.characters(exclude_categories=())))
 def test_messages_come_back_as_they_were(lasting_store, message, reason):
     tenant = f"verbatim {next(numbers)}"
@@ -91,7 +92,7 @@ def test_messages_come_back_as_they_were(lasting_store, message, reason):
     assert repr(lasting_store.archived(tenant, ["e1"])) == repr([kept])
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(message=MESSAGES, ascii=st.booleans(), indent=st.sampled_from([None, 2]))
 def test_a_message_is_stored_in_the_bytes_it_came_in(lasting_store, message, ascii, indent):
     """Messages that were stored are read back unchanged."""

@@ -96,8 +96,8 @@ class BenchFolder(JobFolder):
 def runs_below(path: Path) -> list[BenchFolder]:
     """Return the folder itself if it is that of a run, or all such folders in it."""
     if not path.is_dir():
-        raise BenchError(f"{path} is no folder")
+        raise BenchError(f"{path} is not a folder")
     found = [BenchFolder(job.parent) for job in sorted(path.rglob(JOB))]
     if not found:
-        raise BenchError(f"{path} holds no run of the bench: no {JOB} in it")
+        raise BenchError(f"{path} contains no run of the bench (no {JOB}): make one with `focusctx bench run`")
     return found

@@ -186,14 +186,14 @@ class Job:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Job:
         if data.get("version") != VERSION:
-            raise BenchError(f"the settings of a run of version {data.get('version')!r}, this program reads {VERSION}")
+            raise BenchError(f"the run was made by version {data.get('version')!r}, this program reads {VERSION}")
         try:
             # Runs that were begun before a setting existed have its default.
             values = {name.name: _tuple(data[name.name]) for name in fields(cls) if name.name in data}
             values["benchmarks"] = {name: _options(options) for name, options in data["benchmarks"].items()}
             return cls(**values)
         except (KeyError, TypeError, AttributeError) as error:
-            raise BenchError(f"no settings of a run: {error!r}") from error
+            raise BenchError(f"the settings of the run cannot be read: {error!r}") from error
 
     def differences(self, other: Job) -> list[str]:
         """Describe where another job differs, setting by setting."""

@@ -68,7 +68,11 @@ def test_an_unknown_name_says_which_are_known() -> None:
         ("prompting", {"compressor": "offline", "draft": "openai:x"}, "prompting needs a model"),
         ("prompting", {"compressor": "magic"}, "unknown draft 'magic'"),
         ("acon-ut", {"compressor": str.lower}, "acon-ut needs the file of a guideline"),
-        ("acon-utco", {"compressor": str.lower, "guideline_utco": "no/such/file"}, "no guideline at no/such/file"),
+        (
+            "acon-utco",
+            {"compressor": str.lower, "guideline_utco": "no/such/file"},
+            "no/such/file cannot be read",
+        ),
         ("focus-d", {}, "focus needs a draft"),
         ("focus", {}, "focus needs a draft"),
         ("random", {}, "focus needs a draft"),

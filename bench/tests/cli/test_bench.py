@@ -146,9 +146,9 @@ def test_only_some_tasks(focusctx, tmp_path):
         ((*OFFICE, "--methods", "prompting"), "needs a model that writes summaries"),
         ((*OFFICE, "--methods", "none", "--budget", "-1"), "budget must be 0 or more"),
         ((*OFFICE, "--max-cost", "0"), "--max-cost must be above 0"),
-        ((*OFFICE, "--set", "nonsense"), "--set wants KEY=VALUE"),
+        ((*OFFICE, "--set", "nonsense"), "--set needs KEY=VALUE"),
         (("bench", "run", "--benchmark", "qa8"), "qa8"),
-        (("bench", "report", "/nowhere"), "/nowhere is no folder"),
+        (("bench", "report", "/nowhere"), "/nowhere is not a folder"),
     ],
 )
 def test_what_will_not_do_is_said_in_a_line(focusctx, options, said, tmp_path, monkeypatch):

@@ -58,7 +58,7 @@ def test_a_walk_without_answers_is_counted_and_walked_again(focusctx, log, tmp_p
         assert failed > 1
         assert f"warning: {failed} of {failed + 1} events failed: 0 of 3 sketches usable: 127.0.0.1" in err
         assert "the model is gone\n" in err
-        assert f"at {failed} events a model gave no answer; the same command asks it again\n" in err
+        assert f"a model gave no answer at {failed} events; run the same command again to retry\n" in err
         rows = out.splitlines()
         heads, focus = (next(row for row in rows if row.startswith(name)) for name in ("method", "FOCUS-D"))
         assert heads.split()[7] == "failed"

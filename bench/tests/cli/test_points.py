@@ -68,7 +68,7 @@ def test_points_of_a_log(focusctx, log, tmp_path):
 def test_a_file_of_sketches_that_is_not_there(focusctx, log, tmp_path):
     code, out, err = focusctx("replay", "points", log, "--sketches", "no.jsonl", "--out", tmp_path / "out")
     assert (code, out) == (2, "")
-    assert "`focusctx replay record` makes one" in err
+    assert "make it with `focusctx replay record`" in err
 
 
 @pytest.mark.parametrize("option", ["--every", "--at-once", "--sketch-tokens", "--rollouts"])

@@ -65,14 +65,14 @@ def test_recorded_sketches_bring_their_own_events(focusctx, log, sketched, tmp_p
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (("--only", "sketches"), "the passes need a --draft"),
+        (("--only", "sketches"), "this pass needs a --draft"),
         (("--draft", "offline", "--events", 0), "--events must be above 0, got 0"),
         (
             ("--draft", "offline", "--only", "likelihoods", "--budget", 400),
             "the probabilities of offline cannot be read",
         ),
         (("--draft", "offline", "--budget", 100_000), "a smaller --budget may help"),
-        (("--only", "report"), "sketches.jsonl: there is no such file"),
+        (("--only", "report"), "sketches.jsonl does not exist"),
     ],
 )
 def test_what_will_not_do(focusctx, log, tmp_path, options, complaint):

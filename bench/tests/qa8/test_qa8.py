@@ -80,7 +80,7 @@ def test_prepared_groups_stay_as_they_are(tmp_path: Path) -> None:
         ({"questions.jsonl": "{}"}, "no questions in"),
         ({"questions.jsonl": '{"question": "q", "answer": ["a"]}'}, "8 questions, there are 1"),
         ({"questions.jsonl": '{"question": "q"}'}, "needs a text and answers"),
-        ({"questions.jsonl": "nonsense"}, "line 1 is no JSON"),
+        ({"questions.jsonl": "nonsense"}, "line 1 is not valid JSON"),
         ({"questions.jsonl": '{"questions": ["q"], "answers": []}'}, "as many answers as questions"),
         ({"questions.jsonl": '{"questions": ["q"], "answers": [["a"]]}', "passages.jsonl": "{}"}, "no passages in"),
     ],

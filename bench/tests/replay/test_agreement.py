@@ -166,5 +166,5 @@ def test_points_at_which_the_agent_only_spoke_are_left_out() -> None:
 
 def test_a_file_of_something_else(tmp_path: Path) -> None:
     answer_file(tmp_path).path.write_text('{"file": "x"}\n')
-    with pytest.raises(BenchError, match=r"answers.jsonl line 1 holds no record of this kind"):
+    with pytest.raises(BenchError, match=r"answers.jsonl line 1 is not a record of this command"):
         list(answer_file(tmp_path))

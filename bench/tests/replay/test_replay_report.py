@@ -272,8 +272,9 @@ def test_csv_has_plain_numbers_and_intervals(folder: Path) -> None:
 def test_the_commands_are_code_and_no_warning(folder: Path) -> None:
     command = "focusctx replay run a_log.jsonl"
     told = replace(document(folder), commands=[command])
-    assert f"<code>{command}</code>" in render(told, "html")
-    assert "notice" not in render(told, "html").partition("<body>")[2]
+    page = render(told, "html")
+    assert f"<code>{command}</code>" in page
+    assert "notice" not in page.partition("<body>")[2]
     assert f"\n`{command}`\n" in render(told, "markdown")
     assert r"\texttt{focusctx replay run a\_log.jsonl}" in render(told, "latex")
 
@@ -295,7 +296,7 @@ def test_the_caption_says_where_a_line_ends(folder: Path) -> None:
 
 
 def test_a_folder_without_records(tmp_path: Path) -> None:
-    with pytest.raises(BenchError, match="holds no record of a replay"):
+    with pytest.raises(BenchError, match="contains no records of a replay"):
         document(tmp_path)
 
 

@@ -130,14 +130,14 @@ async def test_elsewhere_the_other_draft_is_asked() -> None:
 def test_sketches_of_another_run_are_refused() -> None:
     run = long_run(40)
     wrong = PointSketches(file=run.file, id=run.id, messages=30, spans=9, budget=300, replies=())
-    with pytest.raises(BenchError, match="has 14 spans, the sketches there are about 9"):
+    with pytest.raises(BenchError, match="has 14 spans, but its sketches are about 9"):
         points_recorded(Evidence(run), [wrong])
     assert points_recorded(Evidence(run_of(list(run.messages), id="other")), [wrong]) == []
 
 
 def test_a_file_that_is_none(tmp_path: Path) -> None:
-    with pytest.raises(BenchError, match="`focusctx replay record` makes one"):
+    with pytest.raises(BenchError, match="make it with `focusctx replay record`"):
         read_sketches(tmp_path / "no.jsonl")
     (tmp_path / "bad.jsonl").write_text('{"file": "x"}\n')
-    with pytest.raises(BenchError, match="line 1 holds no record of this kind"):
+    with pytest.raises(BenchError, match="line 1 is not a record of this command"):
         read_sketches(tmp_path / "bad.jsonl")

@@ -49,7 +49,7 @@ class Retrieval(Turnwise):
             embedded = await self._embed(new)
             vectors = [_unit(vector) for vector in embedded.vectors]
             if len(vectors) != len(new) or len({len(vector) for vector in vectors}) != 1:
-                raise ValueError("the embedder gave vectors of other numbers or lengths than were asked for")
+                raise ValueError("the embedder must return one vector per text, all of the same length")
         except Exception as error:  # an embedder may raise anything, and the agent must go on
             raise NoChoice(problem_of(error), unanswered=True) from error
         self._vectors.update(zip(new, vectors, strict=True))

@@ -79,7 +79,7 @@ class Turnwise(ABC):
         reader = self._recent.current(self._recent.read(messages, _FORMAT))
         history = reader.history()
         if illegal := violations(history.messages, _FORMAT):
-            return Compressed(as_it_is, failure=f"the history is one the provider would refuse: {illegal[0]}")
+            return Compressed(as_it_is, failure=f"the provider would refuse this history: {illegal[0]}")
         try:
             choice = await self.choose(history)
         except NoChoice as problem:
@@ -88,7 +88,7 @@ class Turnwise(ABC):
             return Compressed(messages)
         rebuilt = _rebuilt(history, choice)
         if broken := violations(rebuilt, _FORMAT):
-            why = f"the compressed history would be refused: {broken[0]}"
+            why = f"the provider would refuse the compressed history: {broken[0]}"
             return Compressed(as_it_is, usage=choice.usage, failure=why)
         objects = reader.objects()
         return Compressed([objects.get(id(message), message) for message in rebuilt], usage=choice.usage)

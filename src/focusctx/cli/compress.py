@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from .parsers import Commands
 
 _DESCRIPTION = f"""\
-Compress a trace and say what became of each span.
+Compress a trace and show the decision about each span.
 
 {TRACES}
 With --out the messages go to FILE, written whole or not at all, and the table
 to standard output. Without it the messages go to standard output and the
-table to standard error. If the draft fails, the messages are written as they
-came, the reason is a warning on standard error, and the exit code is 0.
+table to standard error. If the draft fails, the messages are written
+unchanged, the reason is a warning on standard error, and the exit code is 0.
 """
 
 
@@ -28,11 +28,11 @@ def add_to(commands: Commands) -> None:
         commands, "compress", "write the compressed trace and a table of its spans", _DESCRIPTION, DRAFTS
     )
     add_trace_options(parser)
-    parser.add_argument("--out", metavar="FILE", help="where the messages go; may be TRACE itself")
+    parser.add_argument("--out", metavar="FILE", help="file for the messages; may be TRACE itself")
     parser.add_argument(
         "--json",
         action="store_true",
-        help="print the whole Result as JSON, a line per conversation, in place of messages and table",
+        help="print the whole Result as JSON, one line per conversation, instead of messages and table",
     )
     add_settings(parser)
     parser.set_defaults(run=run)

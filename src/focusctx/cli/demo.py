@@ -18,7 +18,7 @@ _NEXT = """\
 Next, with a trace of your own agent:
   focusctx compress my_trace.json --out smaller.json
   focusctx explain my_trace.json --out report.html
-and with a model as draft, which plans better than the default there, data flow alone:
+and with a language model as the draft, which plans better than the default (data flow only):
   focusctx explain my_trace.json --draft openai:gpt-5-mini --out report.html
 """
 

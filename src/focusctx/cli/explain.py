@@ -13,21 +13,25 @@ if TYPE_CHECKING:
     from .parsers import Commands
 
 _DESCRIPTION = f"""\
-Say which spans of a trace are kept, dropped, rescued or pinned, by which
-sketch and for which reason.
+Explain which spans of a trace are kept, dropped, rescued or pinned, by which
+sketch and why.
 
 {TRACES}
-What `focusctx compress --json` printed is taken too, and shown without asking
-a draft again.
+The output of `focusctx compress --json` is accepted too, and shown without
+asking a draft again.
 
-With --out one HTML page is written that needs nothing else: no server, no
-network. It holds the full text of the trace: share it as you would the trace.
+With --out, one self-contained HTML page is written, which needs no server and
+no network. It holds the full text of the trace: share it as you would the trace.
 """
 
 
 def add_to(commands: Commands) -> None:
     parser = parser_for(
-        commands, "explain", "say why each span was kept or dropped, as text or as an HTML page", _DESCRIPTION, DRAFTS
+        commands,
+        "explain",
+        "explain why each span was kept or dropped, as text or as an HTML page",
+        _DESCRIPTION,
+        DRAFTS,
     )
     add_trace_options(parser)
     parser.add_argument("--out", metavar="FILE.html", help="write a page instead of text")

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-GOES_ON = "the same command goes on where it was"
+GOES_ON = "run the same command again to continue"
 
 
 @contextmanager

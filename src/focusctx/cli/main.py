@@ -20,13 +20,12 @@ from .research import add_research, not_installed
 _EPILOG = """\
 exit codes:
   0    done. Also when the draft failed and the history was passed on as it was:
-       compression must never break the pipeline it stands in, so the reason is
-       a warning on standard error
-  1    a fault of focusctx itself; FOCUSCTX_DEBUG=1 shows where
-  2    the input, an option or a file will not do; one line on standard error
-       says why
-  3    bench and replay: not all could be done; the same command goes on with
-       the rest
+       compression must never break the pipeline it is part of, so the reason
+       is a warning on standard error
+  1    a bug in focusctx; FOCUSCTX_DEBUG=1 shows the traceback
+  2    the input, an option or a file cannot be used; one line on standard
+       error says why
+  3    bench and replay: something is left to do; run the same command again
   130  interrupted
 
 try it without a key, a model or a network:
@@ -52,7 +51,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get("FOCUSCTX_DEBUG"):
             raise
-        _complain(f"unexpected {type(error).__name__}: {error}; please report it, FOCUSCTX_DEBUG=1 shows where it was")
+        _complain(
+            f"unexpected {type(error).__name__}: {error}; please report this bug, FOCUSCTX_DEBUG=1 shows the traceback"
+        )
         code = 1
     return code
 

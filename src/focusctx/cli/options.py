@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigError
+from ..wire import WIRES
 from .problem import Problem
 
 if TYPE_CHECKING:
     from ..compressor import Focus
-
-FORMATS = ("chat_completions", "responses", "anthropic")
 
 DRAFTS = """\
 drafts:
@@ -71,9 +70,9 @@ class Setup:
 
 
 def add_trace_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("trace", metavar="TRACE", help="a JSON or JSONL file, - for standard input")
-    parser.add_argument("--goal", help="what the agent is to achieve (default: the user's first words)")
-    parser.add_argument("--format", choices=FORMATS, help="the wire format (default: recognised)")
+    parser.add_argument("trace", metavar="TRACE", help="a JSON or JSONL file, or - for standard input")
+    parser.add_argument("--goal", help="the agent's goal (default: the user's first message)")
+    parser.add_argument("--format", choices=tuple(WIRES), help="the message format (default: detected)")
 
 
 def add_settings(parser: argparse.ArgumentParser, *, draft: str | None = "offline") -> None:
@@ -105,7 +104,7 @@ def add_settings(parser: argparse.ArgumentParser, *, draft: str | None = "offlin
         "--deadline",
         type=float,
         metavar="SECONDS",
-        help="how long the sketches may take; a large local model may need more (default: 30)",
+        help="time limit for the sketches; a large local model may need more (default: 30)",
     )
     parser.set_defaults(**{**DEFAULTS, "draft": draft})
 

@@ -46,7 +46,7 @@ class _Lines:
 
 @contextmanager
 def _bars(console: Console) -> Iterator[Callable[[Tally], None]]:
-    """One per benchmark; rate and cost under them."""
+    """Show one bar per benchmark, with rate and cost behind the last."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from .parsers import Commands
 
 _DESCRIPTION = """\
-Replay recorded runs: what would each method have left of the past, and did the
-future need what it dropped? Any JSONL of message lists will do, your own logs
-too.
+Replay recorded runs: what would each method have kept of the past, and did the
+future need what it dropped? Takes any JSONL of message lists, such as your own
+logs.
 
 with no key, no model and no download:
   focusctx replay run my-logs.jsonl --draft offline

@@ -22,7 +22,7 @@ or an object with such a list as its "messages" and, if it has one, an "id".
 OpenAI chat, OpenAI Responses and Anthropic are recognised.
 """
 
-CHAT_ONLY = "Methods other than none and those of FOCUS read chat only.\n"
+CHAT_ONLY = "Only none and the FOCUS methods read all three; the others need OpenAI chat.\n"
 
 REPLAY_METHODS = f"""\
 {METHODS}  focus                        FOCUS as it is shipped
@@ -40,7 +40,7 @@ def add_data(parser: argparse.ArgumentParser, *, budget: bool = True) -> None:
             "--budget",
             type=_budget,
             metavar="TOKENS",
-            help="δ: compress above this (default: auto, which is 4096, or 1024 for a file of short dialogues)",
+            help="δ: compress above this many tokens (default: auto: 4096, or 1024 for a file of short dialogues)",
         )
 
 
@@ -49,7 +49,7 @@ def add_methods(parser: argparse.ArgumentParser, methods: tuple[str, ...], draft
     add = group.add_argument
     add("--methods", nargs="+", metavar="NAME", help=f"see below (default: {' '.join(methods)})")
     parser.set_defaults(usual_methods=methods, model="gpt-4.1")
-    add("--draft", help=f"who sketches plans, see below (default: {draft})")
+    add("--draft", help=f"the model that sketches plans, see below (default: {draft})")
     add("--rollouts", type=int, metavar="N", default=3, help="sketches per event (default: 3)")
     add_threshold(group)
     add(
@@ -59,20 +59,20 @@ def add_methods(parser: argparse.ArgumentParser, methods: tuple[str, ...], draft
         default=[],
         help="settings of `focus` that differ from the shipped ones, such as fill=0.5",
     )
-    add("--compressor", metavar="DRAFT", help="who writes summaries for prompting (default: the draft)")
+    add("--compressor", metavar="DRAFT", help="the model that writes the summaries of prompting (default: the draft)")
     add("--embedder", default="words", help=EMBEDDERS)
-    add("--no-matched", action="store_true", help="no comparators that get as many tokens as FOCUS left")
+    add("--no-matched", action="store_true", help="leave out the methods that get as many tokens as FOCUS kept")
     return group
 
 
 def add_running(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("how to run").add_argument
-    add("--out", type=Path, metavar="FOLDER", help="where records go (default: below focusctx-replay, by data)")
+    add("--out", type=Path, metavar="FOLDER", help="folder for records (default: one per data set in focusctx-replay)")
     add(
         "--jobs",
         type=int,
         metavar="N",
-        help="processes (default: the cores), or, where a model is asked, runs at once (default: 64)",
+        help="processes (default: one per core), or, if a model is asked, runs at a time (default: 64)",
     )
     add("--engine", choices=("local", "ray"), default="local", help="ray: on a Ray cluster, with focusctx-bench[ray]")
     add(
@@ -80,7 +80,7 @@ def add_running(parser: argparse.ArgumentParser) -> None:
         type=float,
         metavar="SECONDS",
         default=600.0,
-        help="how long the sketches of an event may take (default: 600)",
+        help="time limit for the sketches of an event (default: 600)",
     )
 
 
@@ -90,19 +90,19 @@ def runs_of(arguments: argparse.Namespace) -> list[Run]:
     check_positive(arguments, "limit", "jobs", "rollouts", "deadline")
     runs = read_runs(arguments.data, arguments.limit)
     if not any(run.messages for run in runs):
-        raise Problem(f"no run in {' '.join(map(str, arguments.data))}")
+        raise Problem(f"found no runs in {' '.join(map(str, arguments.data))}; give JSONL files of message lists")
     return runs
 
 
 def budgets_of(arguments: argparse.Namespace, runs: list[Run]) -> dict[str, int]:
-    """Return δ for each file, and say it where it was chosen here."""
+    """Return δ for each file, and print it if it was chosen here."""
     from ..replay.runs import budgets_for
     from .terminal import printable
 
     budgets = budgets_for(runs, arguments.budget)
     if arguments.budget is None:
-        told = ", ".join(f"{printable(file)} {budget}" for file, budget in budgets.items())
-        sys.stderr.write(f"budget δ, chosen by the length of the runs: {told}\n")
+        chosen = ", ".join(f"{printable(file)} {budget}" for file, budget in budgets.items())
+        sys.stderr.write(f"budget δ, chosen by the length of the runs: {chosen}\n")
     return budgets
 
 
@@ -153,15 +153,15 @@ def _budget(text: str) -> int | None:
     except ValueError:
         number = -1
     if number < 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of tokens and not auto")
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number of tokens nor auto")
     return number
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    """`fill=0.45` as the setting it names; what is no JSON is a word."""
+    """Parse a setting such as `fill=0.45`; a value that is not JSON is a word."""
     name, equals, value = text.partition("=")
     if not equals:
-        raise Problem(f"--set wants KEY=VALUE, got {text!r}")
+        raise Problem(f"--set needs KEY=VALUE, such as fill=0.5, got {text!r}")
     try:
         return name, json.loads(value)
     except ValueError:

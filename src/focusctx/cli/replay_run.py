@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from .parsers import Commands
 
 _DESCRIPTION = f"""\
-Walk through recorded runs under compression methods, as the agent would have
-gone, and say how much of what each action needed stood in what it would have
-been sent. Prints the table and writes records, of which `focusctx replay
+Walk through recorded runs step by step under compression methods, and measure
+how much of what each action needed was still in the messages it would have
+been sent. Prints a table and writes records, from which `focusctx replay
 report` makes pages and pictures (with focusctx-bench).
 
 {DATA}{CHAT_ONLY}
-It can be killed at any time: the same command goes on where it was. Further
+It can be stopped at any time: run the same command again to continue. More
 methods, drafts and settings can be added to the same folder.
 """
 
@@ -34,7 +34,7 @@ def add_to(parts: Commands) -> None:
     parser = parser_for(parts, "run", "walk through recorded runs under methods", _DESCRIPTION, epilog)
     add_data(parser)
     what = add_methods(parser, USUAL_METHODS, "offline")
-    what.add_argument("--model", help="the model at whose prices the agent's calls are counted (default: gpt-4.1)")
+    what.add_argument("--model", help="the model whose prices the agent's calls are counted at (default: gpt-4.1)")
     add_running(parser)
     parser.set_defaults(run=run)
 
@@ -63,15 +63,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def finish(folder: ReplayFolder, tally: ReplayTally) -> int:
-    """Return the exit code, and say on standard error why there is more to do."""
+    """Return the exit code, and print on standard error what is left to do."""
     from .terminal import printable
 
     say = sys.stderr.write
     say(f"`focusctx replay report {printable(str(folder.path))}` makes pages and pictures of the records\n")
     if tally.failures:
-        say(f"{tally.failures} runs could not be replayed; the last: {printable(tally.last_problem)}\n")
+        say(f"{tally.failures} runs could not be replayed; the last error: {printable(tally.last_problem)}\n")
     if tally.events_failed:
         say(f"warning: {tally.events_failed:,} of {tally.events:,} events failed: {printable(tally.why)}\n")
     if tally.unanswered:
-        say(f"at {tally.unanswered:,} events a model gave no answer; the same command asks it again\n")
+        say(f"a model gave no answer at {tally.unanswered:,} events; run the same command again to retry\n")
     return INCOMPLETE if tally.failures or tally.unanswered else 0

@@ -38,10 +38,10 @@ def print_walks(console: Console, records: Iterable[RunRecord], model: str) -> N
         print_lines(console, f"{file}, δ {', '.join(map(str, sorted({one.budget for one in some})))}", some, columns)
     print_words_lost(console, every)
     console.print(
-        "recall: of the facts that an action needed, the share in its view, with its 95 % interval; supported: "
-        "actions that had all; spans, all: share of the tokens of spans and of the history that was sent; failed: "
-        "compressions that were due and failed; forgotten: repeated failing calls whose failure was gone; floored: "
-        "share of steps at which a comparator could not go as low as FOCUS; $: the agent's calls, a run, "
+        "recall: share of the facts an action needed that were in its view, with 95 % interval; supported: actions "
+        "that had all of them; spans, all: share of the spans' tokens and of all tokens that was sent; failed: "
+        "compressions that were due but failed; forgotten: failing calls repeated after their failure was dropped; "
+        "floored: share of steps at which a method could not go as low as FOCUS; $: cost of the agent's calls per run, "
         f"{_prices(model)}.",
         style="dim",
         soft_wrap=True,
@@ -102,8 +102,8 @@ def _number(measure: str, digits: int, scale: float = 1.0) -> Callable[[Line[Any
 
 def _prices(model: str) -> str:
     if price_of(model) is None:
-        return f"which {printable(model)} has no known price for (--model)"
-    return f"at {printable(model)}'s prices (--model; runs walked earlier, at those of that time)"
+        return f"unknown, since {printable(model)} has no known price (--model)"
+    return f"at {printable(model)}'s prices (--model; earlier records keep their prices)"
 
 
 def _short(number: float, digits: int = 3) -> str:

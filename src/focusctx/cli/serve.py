@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from ..proxy.settings import File, Settings
 
 _DESCRIPTION = """\
-Stand between an agent and its model provider: what goes up is compressed, all
-else is passed on untouched. Point the agent to it and change nothing else:
+Run a proxy between an agent and its model provider. Histories in requests are
+compressed, everything else is passed on unchanged. Point the agent to it:
 
   export OPENAI_BASE_URL=http://127.0.0.1:8400/v1     with --upstream openai
   export ANTHROPIC_BASE_URL=http://127.0.0.1:8400     with --upstream anthropic
 
-and look at http://127.0.0.1:8400/ui.
+and open http://127.0.0.1:8400/ui in a browser.
 """
 _EPILOG = f"""\
 upstreams:
@@ -45,37 +45,43 @@ an access token and no admin token they are closed.
 
 
 def add_to(commands: Any) -> None:
-    parser = parser_for(commands, "serve", "stand between an agent and its provider, as a proxy", _DESCRIPTION, _EPILOG)
+    parser = parser_for(commands, "serve", "run a proxy between an agent and its provider", _DESCRIPTION, _EPILOG)
     add = parser.add_argument
     add(
         "--upstream",
         action="append",
         metavar="NAME[=URL]",
-        help="where requests go, see below; required, may be given again",
+        help="the provider to forward to, see below; required, can be repeated",
     )
-    add("--listen", metavar="HOST:PORT", help="where to listen; a port alone: here (default: 127.0.0.1:8400)")
-    add("--config", type=Path, metavar="FILE", help="a TOML file with all of this; options here override it")
+    add(
+        "--listen",
+        metavar="HOST:PORT",
+        help="address to listen on; a port alone means this machine only (default: 127.0.0.1:8400)",
+    )
+    add("--config", type=Path, metavar="FILE", help="a TOML file with these settings; options override it")
     add(
         "--store",
         metavar="URL",
-        help="where decisions last: sqlite:///FILE, redis://HOST, memory (default: a file of yours, said at the start)",
+        help="where decisions are stored: sqlite:///FILE, redis://HOST, memory (default: a file, named at the start)",
     )
     add("--recall", action="store_true", default=None, help="offer the model a tool that brings dropped steps back")
-    add("--dry-run", action="store_true", default=None, help="forward all unchanged, show what would be dropped")
+    add("--dry-run", action="store_true", default=None, help="forward everything unchanged, show what would be dropped")
     add(
         "--only-if-it-pays",
         action="store_true",
         default=None,
-        help="never compress where that costs more than it saves, even far over the budget "
-        "(default: that may wait until a quarter over the budget)",
+        help="never compress if that costs more than it saves, even far over the budget "
+        "(default: it waits until the history is a quarter over the budget at most)",
     )
-    add("--body-limit", type=int, metavar="BYTES", help="longer requests are passed on unread (default: 64 MiB)")
-    add("--log-text", action="store_true", default=None, help="let the log say what was dropped, in words")
+    add(
+        "--body-limit", type=int, metavar="BYTES", help="pass on longer requests without reading them (default: 64 MiB)"
+    )
+    add("--log-text", action="store_true", default=None, help="include the text of dropped steps in the log")
     add(
         "--refuse-websockets",
         action="store_true",
         default=None,
-        help="have agents fall back to plain requests, which can be compressed (Codex does)",
+        help="make agents such as Codex fall back to plain requests, which can be compressed",
     )
     add("--otel", action="store_true", default=None, help="send OpenTelemetry traces and metrics (focusctx[otel])")
     add_settings(parser)
@@ -106,7 +112,7 @@ def run(arguments: argparse.Namespace) -> int:
         say(f"  draft {focus.draft.name}, budget {focus.config.budget:,} tokens, store {_without_password(store)}\n")
         say(f"  {settings.rule}\n")
         if settings.dry_run:
-            say("  dry run: everything goes up unchanged\n")
+            say("  dry run: every request is forwarded unchanged\n")
 
     import asyncio  # not above: all commands are loaded for `--help`
 
@@ -139,7 +145,7 @@ def _settings(arguments: argparse.Namespace, file: File) -> Settings:
         if token := os.environ.get(f"FOCUSCTX_{name.upper()}"):
             told[name] = token
     if not told.get("upstreams"):
-        raise Problem("say where requests go: --upstream openai, --upstream anthropic, --upstream NAME=URL")
+        raise Problem("no upstream: add --upstream openai, --upstream anthropic or --upstream NAME=URL")
     return Settings(**told)
 
 
@@ -157,8 +163,8 @@ def _check_draft(focus: Focus, settings: Settings) -> None:
     endpoint = getattr(focus.draft, "endpoint", None)
     if endpoint is not None and settings.is_own(endpoint.url):
         raise Problem(
-            f"the draft {focus.draft.name} would ask this proxy itself: unset OPENAI_BASE_URL and ANTHROPIC_BASE_URL "
-            "here, or name the server, as in openai:MODEL@https://api.openai.com/v1"
+            f"the draft {focus.draft.name} would send its requests to this proxy: unset OPENAI_BASE_URL and "
+            "ANTHROPIC_BASE_URL here, or name the server, as in openai:MODEL@https://api.openai.com/v1"
         )
 
 

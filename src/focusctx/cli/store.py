@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..session.stores.sqlite import SQLiteStore
 
 _DESCRIPTION = """\
-Look after a store of decisions and originals: an SQLite file.
+Maintain a store of decisions and dropped steps: an SQLite file.
 
   focusctx store list sqlite:///focus.db
   focusctx store purge sqlite:///focus.db --older-than 30d --yes
@@ -28,9 +28,9 @@ An agent whose conversation was removed loses nothing: it still has its whole
 history, which is compressed anew. Only recall of what was dropped is gone.
 """
 _EPILOG = """\
-A store also looks after itself: conversations that were not used for 30 days
-go, and the least recently used ones where it takes more than 4 GB. Its URL
-changes that: sqlite:///focus.db?max_age=7d&max_size=500MB (none: no limit).
+A store also cleans up by itself: it removes conversations that were not used
+for 30 days, and the least recently used ones if it takes more than 4 GB. Its
+URL changes that: sqlite:///focus.db?max_age=7d&max_size=500MB (none: no limit).
 Redis removes by itself what was not used for `ttl` seconds (30 days), as in
 redis://host?ttl=604800; how much it may hold is a setting of the server.
 """
@@ -44,7 +44,7 @@ def add_to(commands: Any) -> None:
     packing = parser_for(parts, "vacuum", "shrink the file", "Give the space of what was removed back to the disk.")
     for part, run in ((listing, _list), (purging, _purge), (packing, _vacuum)):
         part.add_argument("store", metavar="URL", help="sqlite:///FILE, or the path of the file")
-        part.add_argument("--json", action="store_true", help="answer with one JSON object")
+        part.add_argument("--json", action="store_true", help="print one JSON object")
         part.set_defaults(run=run)
     for part in (listing, purging):
         part.add_argument("--tenant", metavar="NAME", help="only of this tenant: its name, or its hash from `list`")
@@ -108,20 +108,20 @@ def _open(url: str) -> SQLiteStore:
 
     scheme = url.partition(":")[0]
     if scheme in ("redis", "rediss"):
-        raise Problem("a Redis store looks after itself: what nobody uses expires, see `focusctx store --help`")
+        raise Problem("a Redis store needs no maintenance: unused data expires, see `focusctx store --help`")
     if url.partition("?")[0] == "memory":
-        raise Problem("a memory store lives in the process that uses it; only an SQLite file can be looked after here")
+        raise Problem("a memory store ends with its process; give the SQLite file to work on, sqlite:///FILE")
     store = SQLiteStore(url) if scheme != "sqlite" and Path(url).is_file() else store_from(url)
     if not isinstance(store, SQLiteStore):
         raise Problem(f"{scheme} is not an SQLite store: give sqlite:///FILE")
     if not store.path.is_file():
-        raise Problem(f"there is no store at {store.path}")
+        raise Problem(f"there is no store at {store.path}; check the path")
     return store
 
 
 def _confirm(question: str) -> None:
     if not sys.stdin.isatty():
-        raise Problem(f"{question}; add --yes to do it")
+        raise Problem(f"{question}; add --yes to confirm")
     if input(f"{question}. Go on? [y/N] ").strip().lower() not in ("y", "yes"):
         raise Problem("nothing was removed")
 

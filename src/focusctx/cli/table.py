@@ -36,7 +36,9 @@ def print_events(console: Console, events: Sequence[tuple[str, Result]], budget:
         for _, result in shown:
             _print_event(console, result)
             if result.tokens_before <= budget:
-                console.print(f"The budget is {budget}; a smaller --budget makes compression due.", soft_wrap=True)
+                console.print(
+                    f"The budget is {budget}; pass a smaller --budget to compress this history.", soft_wrap=True
+                )
         return
     for name, result in shown:
         console.print(printable(name), style="bold", soft_wrap=True)

@@ -93,7 +93,7 @@ def _decoded(data: bytes, name: str) -> str:
     try:
         text = data.decode(json.detect_encoding(data))
     except UnicodeDecodeError as error:
-        raise Problem(f"{name} is no UTF-8 text: byte {error.start} is {data[error.start]:#04x}") from error
+        raise Problem(f"{name} is not UTF-8 text: byte {error.start} is {data[error.start]:#04x}") from error
     if not text.strip():
         raise Problem(f"{name} is empty; it should hold a JSON list of messages")
     return text
@@ -107,7 +107,7 @@ def _values(text: str, name: str) -> list[tuple[Any, str, str]]:
             return [(json.loads(text), text.strip(), name)]
         except json.JSONDecodeError as error:
             if len(lines) == 1 or not _is_json(lines[0][1]):
-                raise Problem(f"{name} is no JSON: {_place(error.lineno, error)}") from error
+                raise Problem(f"{name} is not valid JSON: {_place(error.lineno, error)}") from error
         except (ValueError, RecursionError) as error:  # a number with thousands of digits, or endless nesting
             raise Problem(f"{name} cannot be read as JSON: {error}") from error
     return [(_line(line, number, name), line, f"{name} line {number}") for number, line in lines]
@@ -117,7 +117,7 @@ def _line(line: str, number: int, name: str) -> Any:
     try:
         return json.loads(line)
     except json.JSONDecodeError as error:
-        raise Problem(f"{name} is no JSONL: {_place(number, error)}") from error
+        raise Problem(f"{name} is not valid JSONL: {_place(number, error)}") from error
     except (ValueError, RecursionError) as error:
         raise Problem(f"{name} line {number} cannot be read as JSON: {error}") from error
 

@@ -110,9 +110,9 @@ class Endpoint:
         try:
             answer = json.loads(raw)
         except (ValueError, RecursionError) as error:
-            raise self.malformed("no JSON", _one_line(raw)) from error
+            raise self.malformed("an answer that is not JSON", _one_line(raw)) from error
         if not isinstance(answer, dict):
-            raise self.malformed("no JSON object", _one_line(raw))
+            raise self.malformed("an answer that is not a JSON object", _one_line(raw))
         return answer
 
     def _refusal(self, status: int, headers: Mapping[str, str], raw: bytes) -> DraftUnavailable | DraftRefused:
@@ -120,7 +120,7 @@ class Endpoint:
         text = self._say(f"{self._host} answered {status}: {message}")
         # OpenAI reports an empty account with the status of a busy server; waiting does not fill it.
         if (status in _PASSING or status >= 500) and details.get("code") != "insufficient_quota":
-            return _Passing(text, _retry_after(headers.get("Retry-After")))
+            return _Passing(text, retry_after(headers.get("Retry-After")))
         if status in {400, 422}:
             param = details.get("param")
             return BadRequest(text, param if isinstance(param, str) else None, raw.decode(errors="replace"))
@@ -159,7 +159,7 @@ def base_url(text: str) -> str:
         parts = urlsplit(text)
         _ = parts.port  # raises if it is not a number
     except ValueError as error:
-        raise ConfigError(f"no URL of a server: {text!r} ({error})") from error
+        raise ConfigError(f"invalid base URL {text!r}: {error}") from error
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ConfigError(f"a base URL starts with http:// or https:// and names a host, got {text!r}")
     if parts.username is not None:
@@ -185,7 +185,7 @@ def _one_line(raw: bytes) -> str:
     return re.sub(r"\s+", " ", raw.decode(errors="replace")).strip() or "an empty body"
 
 
-def _retry_after(value: str | None) -> float | None:
+def retry_after(value: str | None) -> float | None:
     """Return the seconds to wait, from a header that holds seconds or a date."""
     if value is None:
         return None

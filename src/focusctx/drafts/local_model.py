@@ -117,7 +117,7 @@ class LoadedModel:
         step = 512 if self.device.type == "cpu" else 16_384
         for start in range(0, len(tokens), step):
             if stopped():
-                raise DraftError("stopped, since the caller no longer waits")
+                raise DraftError("stopped: the caller no longer waits")
             chunk = self.torch.tensor([tokens[start : start + step]], device=self.device)
             cache = self.model(input_ids=chunk, past_key_values=cache, use_cache=True, logits_to_keep=1).past_key_values
         return cache
@@ -130,12 +130,12 @@ def locate(model: str | Path, gguf_file: str | None) -> tuple[str, str | None]:
         if gguf_file is not None:
             raise ConfigError(f"{model} is a GGUF file already: leave out gguf_file={gguf_file!r}")
         if not path.is_file():
-            raise ConfigError(f"no such GGUF file: {path}")
+            raise ConfigError(f"no such GGUF file: {path}; check the path")
         return str(path.parent), path.name
     if path.is_dir():
         return str(path), gguf_file
     if isinstance(model, Path) or str(model).startswith(("/", ".", "~")):
-        raise ConfigError(f"no such model folder: {path}")
+        raise ConfigError(f"no such model folder: {path}; check the path")
     return model, gguf_file
 
 

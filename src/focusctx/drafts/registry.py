@@ -59,7 +59,7 @@ def draft_from(draft: str | DraftModel | Callable[[Prompt], str | Awaitable[str]
         from .function import FunctionDraft
 
         return FunctionDraft(draft)
-    raise ConfigError(f"no draft: {draft!r}. Known forms:\n{_forms()}")
+    raise ConfigError(f"{draft!r} cannot be used as a draft. Known forms:\n{_forms()}")
 
 
 def price_of_draft(draft: DraftModel) -> Price | None:
@@ -178,7 +178,7 @@ def _split(text: str) -> tuple[str, str | None]:
 def _variable(name: str, form: str) -> str:
     value = os.environ.get(name, "").strip()
     if not value:
-        raise ConfigError(f"a draft {form}… needs the environment variable {name}")
+        raise ConfigError(f"set the environment variable {name}, which drafts {form}… need")
     return value
 
 

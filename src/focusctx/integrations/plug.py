@@ -177,7 +177,7 @@ def plugged(source: Source, tenant: TenantOf | None = None) -> Plug:
     """The plug for an integration object: a new one, or the one that was given."""
     if isinstance(source, Plug):
         if tenant is not None:
-            raise ConfigError("tenant= belongs to the integration whose focusctx is shared here: leave it out")
+            raise ConfigError("leave tenant= out: it is set on the integration whose `focusctx` is shared here")
         return source
     return Plug(source, tenant)
 
@@ -253,7 +253,7 @@ def places(given: Sequence[Message], view: Sequence[Message]) -> list[int | None
         found.append(place)
         following = following if place is None else place + 1
     if found.count(None) > 1:
-        raise MessageError("the view holds messages that were not given")
+        raise MessageError("the view contains messages that are not in the history")
     return found
 
 

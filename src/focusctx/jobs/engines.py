@@ -97,7 +97,7 @@ class Processes:
         try:
             outcome, cost = await loop.run_in_executor(self._pool, attempt_elsewhere, work, item)
         except BrokenExecutor:
-            return Outcome(problem="a worker process was killed; out of memory, perhaps")
+            return Outcome(problem="a worker process was killed, perhaps for lack of memory")
         meter.add(cost, "one of the models")
         return outcome
 

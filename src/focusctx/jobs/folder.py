@@ -29,7 +29,7 @@ class JobFolder:
         except (OSError, ValueError) as error:
             raise BenchError(f"{self.about_path} cannot be read: {error}") from error
         if not isinstance(about, dict):
-            raise BenchError(f"{self.about_path} does not describe a job")
+            raise BenchError(f"{self.about_path} does not describe a job; choose another --out")
         return about
 
     def write_about(self, about: Mapping[str, Any]) -> None:
@@ -56,4 +56,4 @@ def _lock(descriptor: int, path: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        raise BenchError(f"another command is at work in {path}") from error
+        raise BenchError(f"another command is writing to {path}; wait for it, or choose another --out") from error

@@ -64,7 +64,7 @@ class RecordFile(Generic[R]):
                 except (ValueError, TypeError, KeyError, AttributeError) as error:
                     if not line.endswith("\n"):
                         return  # cut short by a kill
-                    raise BenchError(f"{self.path} line {number} holds no record of this kind: {error!r}") from error
+                    raise BenchError(f"{self.path} line {number} is not a record of this command: {error!r}") from error
 
     def latest(self) -> dict[Key, R]:
         """Return all records by key. Of records that were made again, the last one counts."""
@@ -73,7 +73,9 @@ class RecordFile(Generic[R]):
     def prepare(self) -> None:
         """Make the file ready to be added to: create its folder, and remove half a line at its end."""
         if self.path.suffix == PACKED:
-            raise BenchError(f"{self.path} is packed and cannot be added to: unpack it with gunzip, or name another")
+            raise BenchError(
+                f"{self.path} is packed and cannot be appended to: unpack it with gunzip, or use another folder"
+            )
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if not self.path.exists():
             return

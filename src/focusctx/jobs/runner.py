@@ -94,7 +94,7 @@ class Runner(Generic[I, R]):
     def _must_stop(self) -> bool:
         spending = self.tally.spending
         if self.tally.stopped is None and spending.is_used_up:
-            self.tally.stopped = f"the spending limit of ${spending.limit:,.2f} is reached"
+            self.tally.stopped = f"the spending limit of ${spending.limit:,.2f} was reached"
         return self.tally.stopped is not None
 
     async def _do(self, item: I) -> None:

@@ -37,8 +37,8 @@ class Meter:
             self._spending.unpriced = True
             if self._spending.limit is not None:
                 raise ConfigError(
-                    f"the spending limit cannot be kept: no price is known for {whose}; give prices in a file "
-                    "that FOCUSCTX_PRICES names, or set no limit"
+                    f"the spending limit cannot be enforced, since the price of {whose} is unknown: add it to a prices "
+                    "file (FOCUSCTX_PRICES), or run without a limit"
                 )
             return
         self._spending.total += cost

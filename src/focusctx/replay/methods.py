@@ -123,7 +123,7 @@ class Methods:
         """Return a fresh method for this run. A `sketcher` takes the draft's place, and is not asked ahead of time."""
         if run.format != "chat_completions" and name not in ANY_FORMAT:
             others = f"--methods {' '.join(ANY_FORMAT)}"
-            raise ConfigError(f"{name} reads Chat Completions only, {run} is {run.format}: {others}")
+            raise ConfigError(f"{name} reads only Chat Completions, but {run} is {run.format}: use {others}")
         settings = self.settings
         if name in FOCUS:
             config = settings.config_of(name, budget)
@@ -138,7 +138,7 @@ class Methods:
     def draft(self) -> DraftModel:
         """Return the draft that sketches plans."""
         if self.settings.draft is None:
-            raise ConfigError("name a draft: there are no recorded sketches to play")
+            raise ConfigError("there are no recorded sketches to play back: name a draft")
         if self._draft is None:
             self._draft = patient(self.settings.draft, self.settings.deadline)
         return self._draft

@@ -48,7 +48,7 @@ def read_runs(paths: Iterable[Path], limit: int | None = None) -> list[Run]:
     files = [file for path in paths for file in _files(path)]
     names = [file.name for file in files]
     if double := next((name for name in names if names.count(name) > 1), None):
-        raise BenchError(f"two files are named {double}: records could not tell them apart, rename one")
+        raise BenchError(f"two files are named {double}, and records could not tell them apart: rename one")
     return [run for file in files for run in _runs_in(file, limit)]
 
 
@@ -89,7 +89,7 @@ def _files(path: Path) -> Sequence[Path]:
         return [path]
     found = sorted(path.glob("*.jsonl"))
     if not found:
-        raise BenchError(f"no .jsonl file in {path}")
+        raise BenchError(f"there is no .jsonl file in {path}")
     return found
 
 
@@ -108,7 +108,7 @@ def _runs_in(path: Path, limit: int | None) -> Iterator[Run]:
         except (ValueError, RecursionError) as error:
             problem = error.problem if isinstance(error, MessageError) else error
             raise BenchError(
-                f"{path} line {number} holds no run: {problem}; a line is a list of messages, or an "
+                f"{path} line {number} is not a run: {problem}; a line is a list of messages, or an "
                 'object with such a list as its "messages"'
             ) from error
         if run.id in seen:
@@ -121,7 +121,7 @@ def _run(file: str, number: int, value: Any) -> Run:
     given = value if isinstance(value, Mapping) else {}
     messages = next((given[field] for field in _FIELDS if field in given), value)
     if not isinstance(messages, list) or not all(isinstance(message, Mapping) for message in messages):
-        raise ValueError("no list of messages")
+        raise ValueError("not a list of messages")
     name = given.get("id")
     run = Run(
         file=file,

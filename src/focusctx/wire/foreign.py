@@ -23,7 +23,8 @@ def not_understood(messages: Iterable[Message]) -> str:
     messages = [message for message in messages if isinstance(message, Mapping)] or [{}]
     found = next((advice for message in messages if (advice := advice_for(message))), None)
     first = messages[0]
-    shape = f"role {first['role']!r}" if "role" in first else f"the fields {', '.join(map(str, first)) or 'of nothing'}"
+    fields = f"the fields {', '.join(map(str, first))}" if first else "no fields"
+    shape = f"role {first['role']!r}" if "role" in first else fields
     looks = found or f"the first has {shape}; convert them, or record the request that your agent sends"
     none = f"none of the {len(messages)} messages is" if len(messages) > 1 else "the only message is not"
     return f"{none} understood: {looks} (understood: {UNDERSTOOD})"

@@ -15,6 +15,7 @@ from focusctx.session.recall import TOOL
 from proxy.recall.harness import FORMATS, OTHER, RECALL, cut, stream_of, whole_of
 from spoken import Call, Say
 from strategies import json_values
+from thorough import examples
 
 MENTIONS = Call("grep", {"pattern": f'"name": "{TOOL}" "tool_calls" content_block_start response.output_item.added'})
 SAYS = st.builds(
@@ -135,7 +136,7 @@ def _damage(draw: Callable[[st.SearchStrategy[Any]], Any], holder: Any) -> None:
 
 
 @every_format
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(data=st.data(), sizes=SIZES, last=st.booleans())
 def test_no_stream_is_an_error(format: str, data: st.DataObject, sizes: list[int], last: bool) -> None:
     turn = turn_for(format)
@@ -152,7 +153,7 @@ def test_no_stream_is_an_error(format: str, data: st.DataObject, sizes: list[int
 
 
 @every_format
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(data=st.data(), last=st.booleans())
 def test_no_answer_is_an_error(format: str, data: st.DataObject, last: bool) -> None:
     turn = turn_for(format)

@@ -40,7 +40,7 @@ class Acon(Summary):
     def __init__(self, ask: Ask, guideline: str, budget: int = 4096, *, name: str = "acon-ut") -> None:
         super().__init__(budget)
         if not guideline.strip():
-            raise ConfigError("an ACON guideline is a text, got an empty one")
+            raise ConfigError("the ACON guideline is empty")
         self.name = name
         self._ask = ask
         self._system = _SYSTEM.format(guideline=guideline.strip())
@@ -53,4 +53,4 @@ def read_guideline(path: str | Path) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        raise ConfigError(f"no guideline at {path}: {error}") from error
+        raise ConfigError(f"the guideline {path} cannot be read: {error}") from error

@@ -90,9 +90,9 @@ async def _round(
     ask: Ask, guideline: str, questions: Sequence[str], kind: _Kind, *, candidates: int, trial: Trial | None
 ) -> Optimised:
     if not questions:
-        raise ConfigError("there are no runs to learn from")
+        raise ConfigError("there are no runs to learn from: pass at least one")
     if candidates < 1 or (candidates > 1 and trial is None):
-        raise ConfigError("to choose among several candidates takes a trial; 1 or more of them")
+        raise ConfigError("candidates must be 1 or more, and several of them need a trial")
     feedback = await _answers([(kind.analyse, question) for question in questions], ask)
     said = "\n\n".join(f"Feedback {number}:\n{reply.text}" for number, reply in enumerate(feedback, 1))
     rewrite = (_REWRITE.format(aim=kind.aim), f"{_guideline(guideline)}\n\n{said}")

@@ -27,7 +27,7 @@ def ask_from(
     """
     draft = patient(model, deadline)
     if draft.name == "offline":
-        raise ConfigError("the offline draft only plans: name a model that writes text")
+        raise ConfigError("the offline draft cannot write text: name a language model")
     price = price_of(draft.name)
     seeds = count(seed) if temperature else repeat(seed)
 

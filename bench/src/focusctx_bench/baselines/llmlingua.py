@@ -50,7 +50,9 @@ class LLMLingua2:
         if not 0 < rate <= 1:
             raise ConfigError(f"rate must be above 0 and at most 1, got {rate!r}")
         if not any(family in model for family in _FAMILIES):
-            raise ConfigError(f"the name or path of an LLMLingua-2 model contains {' or '.join(_FAMILIES)}: {model!r}")
+            raise ConfigError(
+                f"the name or path of an LLMLingua-2 model must contain {' or '.join(_FAMILIES)}, got {model!r}"
+            )
         if find_spec("llmlingua") is None:
             raise MissingExtraError("LLMLingua", "llmlingua", "focusctx-bench")
         self._model = model

@@ -88,5 +88,5 @@ def _acon(name: str, path: str | Path | None, settings: MethodSettings) -> Facto
 def _compressor(name: str, settings: MethodSettings, deadline: float = PATIENCE) -> Ask:
     writer = settings.draft if settings.compressor is None else settings.compressor
     if writer is None or writer == "offline":
-        raise ConfigError(f"{name} needs a model that writes summaries: name a compressor")
+        raise ConfigError(f"{name} needs a model that writes summaries: name one as compressor (--compressor)")
     return ask_from(writer, deadline=deadline)

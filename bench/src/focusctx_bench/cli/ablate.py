@@ -53,7 +53,7 @@ def add_to(parts: Commands) -> None:
     settings = parser_for(kinds, "settings", "N, τ and every switch, from recorded sketches", _SETTINGS)
     add_data(settings, budget=False)
     settings.add_argument("--sketches", type=Path, metavar="FILE", required=True, help="recorded sketches")
-    settings.add_argument("--jobs", type=int, metavar="N", help="processes (default: the cores)")
+    settings.add_argument("--jobs", type=int, metavar="N", help="processes (default: one per core)")
     _add_out(settings)
     settings.set_defaults(run=run_settings)
 
@@ -64,17 +64,17 @@ def add_to(parts: Commands) -> None:
 
     rollouts = parser_for(kinds, "rollouts", "one after the other, at once, or one request", _ROLLOUTS, DRAFTS)
     add_data(rollouts)
-    rollouts.add_argument("--draft", required=True, help="who sketches, see below")
+    rollouts.add_argument("--draft", required=True, help="the model that sketches plans, see below")
     rollouts.add_argument("--rollouts", type=int, metavar="N", default=3, help="sketches per event (default: 3)")
     rollouts.add_argument(
-        "--sketch-tokens", type=int, metavar="N", default=1024, help="tokens of a sketch at most (default: 1024)"
+        "--sketch-tokens", type=int, metavar="N", default=1024, help="maximum tokens of a sketch (default: 1024)"
     )
     rollouts.add_argument(
         "--events",
         type=int,
         metavar="N",
         default=10,
-        help="how many events: a few of each file, one of a run (default: 10)",
+        help="number of events: a few from each file, one per run (default: 10)",
     )
     _add_out(rollouts)
     rollouts.set_defaults(run=run_rollouts)
@@ -112,7 +112,10 @@ def run_budgets(arguments: argparse.Namespace) -> int:
 
     found = swept(run_records(arguments.folder).latest().values())
     if not found:
-        raise Problem(f"{arguments.folder} holds no method that was replayed at several budgets, over the same runs")
+        raise Problem(
+            f"{arguments.folder} has no method that was replayed at several budgets over the same runs: "
+            "add some with `focusctx replay run --budget`"
+        )
     facts = "The same runs at every budget, walked step by step with repeated events."
     return _write(arguments, Section("budgets", "Budgets", facts, tables(found), figures(found)))
 
@@ -148,7 +151,9 @@ def _write(arguments: argparse.Namespace, section: Section) -> int:
 
 
 def _add_out(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="where files go (default: below focusctx-ablations)")
+    parser.add_argument(
+        "--out", type=Path, metavar="FOLDER", help="folder for the files (default: in focusctx-ablations)"
+    )
 
 
 def _out(arguments: argparse.Namespace) -> Path:

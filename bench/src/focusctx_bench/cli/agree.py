@@ -38,8 +38,8 @@ the points that sketches were recorded for; of both those at which the
 recorded agent acted.
 
 {DATA}
-Only chat runs are asked about. Tools are those that the runs of a file call.
-What was answered is not asked again: the same command goes on where it was.
+Only OpenAI chat runs are used. Tools are those that the runs of a file call.
+Answers are kept: run the same command again to continue.
 """
 _METHODS = ("focus",)
 _SKETCHED = 64
@@ -50,30 +50,30 @@ def add_to(parts: Commands) -> None:
     summary = "a model's next action, full history against compressed"
     parser = parser_for(parts, "agree", summary, _DESCRIPTION, f"{REPLAY_METHODS}\n{DRAFTS}")
     add_data(parser)
-    asked = parser.add_argument_group("whom to ask").add_argument
-    asked("--agent", required=True, metavar="MODEL", help="whose next action it is; named like a draft")
+    asked = parser.add_argument_group("which model and points").add_argument
+    asked("--agent", required=True, metavar="MODEL", help="the model to ask for the next action; named like a draft")
     asked("--points", type=int, metavar="N", default=300, help="how many points, over all files (default: 300)")
     asked(
         "--longest",
         type=int,
         metavar="TOKENS",
         default=12288,
-        help="no point whose full history has more, system prompt excluded (default: 12288)",
+        help="skip points with a longer history, system prompt excluded (default: 12288)",
     )
     asked(
-        "--tokens", type=int, metavar="N", default=128, help="tokens of a local model's answer at most (default: 128)"
+        "--tokens", type=int, metavar="N", default=128, help="maximum tokens of a local model's answer (default: 128)"
     )
-    asked("--at-once", type=int, metavar="N", default=16, help="requests at once to a server (default: 16)")
+    asked("--at-once", type=int, metavar="N", default=16, help="requests at a time to a server (default: 16)")
     add_methods(parser, _METHODS, "offline; none with --sketches")
     add_sketches(parser)
     how = parser.add_argument_group("how to run").add_argument
-    how("--out", type=Path, metavar="FOLDER", help="where answers go (default: below focusctx-replay, by data)")
+    how("--out", type=Path, metavar="FOLDER", help="folder for answers (default: one per data set in focusctx-replay)")
     how(
         "--deadline",
         type=float,
         metavar="SECONDS",
         default=600.0,
-        help="how long the sketches of a point may take (default: 600)",
+        help="time limit for the sketches of a point (default: 600)",
     )
     parser.set_defaults(run=run)
 
@@ -92,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
     arguments.draft = arguments.draft or (None if arguments.sketches else "offline")
     runs = [run for run in runs_of(arguments) if run.format == "chat_completions"]
     if not runs:
-        raise Problem("no chat run in the data: models are asked in that format only")
+        raise Problem("the data has no OpenAI chat runs, the only format that models can be asked in")
     recorded = sketches_in(arguments.sketches, runs)
     settings = PointSettings(**settings_fields(arguments, runs), recorded=draft_name(recorded))
     settings.check()

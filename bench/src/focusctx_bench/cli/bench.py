@@ -22,9 +22,9 @@ BENCHMARKS = ("office", "qa8", "tau2", "officebench", "appworld", "webvoyager")
 _RUN = """\
 Run an agent through benchmarks under compression methods, and print the table.
 
-It can be killed at any time: run the same command again, and it goes on where
-it was. Nothing is done twice. `focusctx bench run --out FOLDER` alone goes on
-with whatever FOLDER holds.
+It can be stopped at any time: run the same command again to continue. Nothing
+is done twice. `focusctx bench run --out FOLDER` alone continues the run in
+FOLDER.
 """
 _RUN_EPILOG = f"""\
 {METHODS}  acon-ut, acon-utco           a summary by a guideline, see --guideline-ut
@@ -43,13 +43,13 @@ beyond the paper:
 
 several values:
   --draft, --budget and --rollouts take several values: each method runs at
-  every combination of those it looks at.
+  every combination of those it uses.
 
 {DRAFTS}  scripted                     the benchmark's own planner, where it has one (office)
 
 exit codes:
   0    every task has its record
-  3    not all have: the spending limit was reached, or tasks failed; run the
+  3    some have none: the spending limit was reached, or tasks failed; run the
        same command again
   others as for all commands, see `focusctx --help`
 
@@ -86,14 +86,23 @@ def _add_run(parts: Any) -> None:
         metavar="URL",
         help="of a focusctx proxy, as http://127.0.0.1:8401, that --model points to: records then hold what it saved",
     )
-    what("--draft", nargs="+", metavar="DRAFT", help="who sketches plans, see below (default: MODEL, else offline)")
-    what("--compressor", metavar="DRAFT", help="who writes summaries for prompting and acon (default: the draft)")
+    what(
+        "--draft",
+        nargs="+",
+        metavar="DRAFT",
+        help="the model that sketches plans, see below (default: MODEL, else offline)",
+    )
+    what(
+        "--compressor",
+        metavar="DRAFT",
+        help="the model that writes the summaries of prompting and acon (default: the draft)",
+    )
     what(
         "--budget",
         nargs="+",
         type=int,
         metavar="TOKENS",
-        help="δ: compress above this (default: the paper's for the benchmark)",
+        help="δ: compress above this many tokens (default: the paper's for the benchmark)",
     )
     what("--rollouts", nargs="+", type=int, metavar="N", help="sketches per event (default: 3)")
     add_threshold(group)
@@ -104,11 +113,11 @@ def _add_run(parts: Any) -> None:
     which = parser.add_argument_group("which tasks").add_argument
     which("--tasks", type=int, metavar="N", help="only the first N of each benchmark")
     which("--task", nargs="+", metavar="ID", help="only these")
-    which("--step-limit", type=int, metavar="N", help="the most turns of a task (default: the task's own)")
+    which("--step-limit", type=int, metavar="N", help="maximum turns of a task (default: the task's own)")
     how = parser.add_argument_group("how to run").add_argument
-    how("--out", type=Path, metavar="FOLDER", help="where records go (default: below focusctx-bench, by settings)")
-    how("--concurrency", type=int, metavar="N", help="tasks at once (default: 8; 1 where no model is asked)")
-    how("--max-cost", type=float, metavar="USD", help="start no task once the run has cost this much, in all")
+    how("--out", type=Path, metavar="FOLDER", help="folder for records (default: one per settings in focusctx-bench)")
+    how("--concurrency", type=int, metavar="N", help="tasks at a time (default: 8; 1 if no model is asked)")
+    how("--max-cost", type=float, metavar="USD", help="start no more tasks once the whole run has cost this much")
     how("--engine", choices=("local", "ray"), default="local", help="ray: on a Ray cluster, with focusctx-bench[ray]")
     parser.set_defaults(run=run, threshold=None)
 
@@ -140,7 +149,7 @@ def _add_benchmarks(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="[NAME=]SPLIT",
         default=[],
-        help="as the benchmark names it (default: the paper's)",
+        help="the benchmark's name for it (default: the paper's)",
     )
     add(
         "--set",

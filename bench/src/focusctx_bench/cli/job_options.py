@@ -45,7 +45,7 @@ def _with_options(arguments: argparse.Namespace, benchmarks: Mapping[str, Option
         for name, setting in _addressed(text, found, "."):
             key, equals, value = setting.partition("=")
             if not equals or not key:
-                raise Problem(f"--set wants KEY=VALUE, got {setting!r}")
+                raise Problem(f"--set needs KEY=VALUE, such as domain=retail, got {setting!r}")
             found[name] = replace(found[name], more={**found[name].more, key: value})
     return found
 

@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = f"""\
 At points of recorded runs, compress the full history once under each method,
-and say how much of what the rest of the run used is still there. A run's
+and measure how much of what the rest of the run used is still there. A run's
 points are where its history first passes δ, 2δ and 4δ; with --sketches, the
 points that sketches were recorded for. `oracle`, a method that knows the
-future, says how small a history could be that has all of it.
+future, shows how small a history with all of it could be.
 
 {DATA}{CHAT_ONLY}
-It can be killed at any time: the same command goes on where it was.
+It can be stopped at any time: run the same command again to continue.
 """
 _ORACLE = "  oracle                       knows the future, as the bound of what a method can do\n"
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = f"""\
 Ask a draft for N sketches at every point of recorded runs, many points at
-once, and write them to FILE, one line a point. `points`, `study` and others
-then play them with no model at hand. What FILE holds is not asked again, so
-the same command goes on where it was.
+a time, and write them to FILE, one line per point. `points`, `study` and others
+then play them back without a model. Points that FILE has are not asked about
+again: run the same command again to continue.
 
 {DATA}
 A run's points are where its history first passes δ, 2δ and 4δ.
@@ -33,21 +33,21 @@ def add_to(parts: Commands) -> None:
     parser = parser_for(parts, "record", "ask a draft for sketches at every point", _DESCRIPTION, DRAFTS)
     add_data(parser)
     add = parser.add_argument_group("what to ask").add_argument
-    add("--draft", required=True, help="who sketches plans, see below")
-    add("--out", type=Path, required=True, metavar="FILE", help="where the sketches go")
+    add("--draft", required=True, help="the model that sketches plans, see below")
+    add("--out", type=Path, required=True, metavar="FILE", help="file for the sketches")
     add("--at", type=Path, metavar="FILE", help="only the points of these recorded sketches")
     add("--rollouts", type=int, metavar="N", default=3, help="sketches per point (default: 3)")
     add("--temperature", type=float, default=0.7, help="of the draft (default: 0.7)")
-    add("--sketch-tokens", type=int, metavar="N", default=1024, help="tokens of a sketch at most (default: 1024)")
+    add("--sketch-tokens", type=int, metavar="N", default=1024, help="maximum tokens of a sketch (default: 1024)")
     add("--optimistic", action="store_true", help="ask for no rescued spans")
     add("--every", type=int, metavar="N", default=1, help="only every Nth point (default: 1)")
-    add("--at-once", type=int, metavar="N", default=256, help="points asked about at once (default: 256)")
+    add("--at-once", type=int, metavar="N", default=256, help="points asked about at a time (default: 256)")
     add(
         "--deadline",
         type=float,
         metavar="SECONDS",
         default=1800.0,
-        help="how long the sketches of a point may take (default: 1800)",
+        help="time limit for the sketches of a point (default: 1800)",
     )
     parser.set_defaults(run=run)
 
@@ -93,5 +93,5 @@ def run(arguments: argparse.Namespace) -> int:
         f"{printable(str(arguments.out))} has {len(points) - tally.left} of {len(points)}\n"
     )
     if tally.failures:
-        sys.stderr.write(f"{tally.failures} points failed; the last: {printable(tally.last_problem)}\n")
+        sys.stderr.write(f"{tally.failures} points failed; the last error: {printable(tally.last_problem)}\n")
     return INCOMPLETE if tally.left else 0

@@ -19,7 +19,7 @@ FORMS = ("markdown", "latex", "html")
 def add_report_options(parser: argparse.ArgumentParser, folder: str) -> None:
     parser.add_argument("folder", type=Path, metavar="FOLDER", help=folder)
     parser.add_argument("--format", choices=(*FORMS, "all"), default="all", help="of the document (default: all)")
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="where the files go (default: FOLDER/report)")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="folder for the files (default: FOLDER/report)")
 
 
 def forms_of(arguments: argparse.Namespace) -> tuple[str, ...]:
@@ -41,4 +41,4 @@ def say_written(files: Iterable[Path]) -> int:
 def say_failures(tally: Tally) -> None:
     """Say on standard error how many items failed, and why the last one did."""
     if tally.failures:
-        sys.stderr.write(f"{tally.failures:,} failed; the last: {printable(tally.last_problem)}\n")
+        sys.stderr.write(f"{tally.failures:,} failed; the last error: {printable(tally.last_problem)}\n")

@@ -50,7 +50,7 @@ def run_job(arguments: argparse.Namespace) -> int:
     print_tables(console_on(sys.stdout), folder.path)
     if tally.left:
         why = tally.stopped or "tasks failed"
-        sys.stderr.write(f"stopped: {why}. {tally.left:,} tasks are left; the same command goes on with them\n")
+        sys.stderr.write(f"stopped: {why}. {tally.left:,} tasks are left; run the same command again to continue\n")
     return INCOMPLETE if tally.left else 0
 
 
@@ -72,8 +72,8 @@ def _engine(arguments: argparse.Namespace, job: Job) -> Engine:
 def _report_problems(tally: Tally, job: Job) -> None:
     say = sys.stderr.write
     if tally.last_problem:
-        say(f"the last failure: {printable(tally.last_problem)}\n")
+        say(f"the last error: {printable(tally.last_problem)}\n")
     if tally.failures:
-        say(f"{tally.failures:,} tasks failed for reasons that are not the agent's; attempts.jsonl has them all\n")
+        say(f"{tally.failures:,} tasks failed for reasons outside the agent; attempts.jsonl lists them\n")
     if tally.spending.unpriced and job.waits_for_models:
-        say("the cost is not known: some model has no price\n")
+        say("the cost is unknown, since some model has no price: add it to a prices file (FOCUSCTX_PRICES)\n")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = f"""\
 How many sketches are enough, and do they say what the future needs? Three
-passes, each added to files in the folder, so that a stopped one goes on:
+passes, each added to files in the folder, so that a stopped one can continue:
 
   sketches     the draft is asked for very many sketches at each event
   likelihoods  how likely the model finds possible next actions, its own plans
@@ -51,7 +51,7 @@ def add_to(parts: Commands) -> None:
     add_data(parser)
     group = parser.add_argument_group("what to study")
     what = group.add_argument
-    what("--draft", help="who sketches, see below")
+    what("--draft", help="the model that sketches plans, see below")
     what("--sketches", type=Path, metavar="FILE", help="recorded sketches and their events, in place of a draft's")
     what("--likelihoods", type=Path, metavar="FILE", help="recorded likelihoods (default: those in the folder)")
     what("--only", choices=_PASSES, metavar="PASS", help="just one pass: sketches, likelihoods or report")
@@ -60,10 +60,10 @@ def add_to(parts: Commands) -> None:
         type=int,
         metavar="N",
         default=30,
-        help="how many events: a few of each file, one of a run (default: 30)",
+        help="number of events: a few from each file, one per run (default: 30)",
     )
     what("--rollouts", type=int, metavar="N", default=100, help="sketches at each event (default: 100)")
-    what("--sketch-tokens", type=int, metavar="N", default=1024, help="tokens of a sketch at most (default: 1024)")
+    what("--sketch-tokens", type=int, metavar="N", default=1024, help="maximum tokens of a sketch (default: 1024)")
     add_threshold(group)
     what(
         "--actions",
@@ -79,7 +79,7 @@ def add_to(parts: Commands) -> None:
         type=Path,
         metavar="FOLDER",
         default=Path("focusctx-study"),
-        help="where files go (default: focusctx-study)",
+        help="folder for the files (default: focusctx-study)",
     )
     how("--at-once", type=int, metavar="N", default=8, help="events that are sketched at a time (default: 8)")
     parser.set_defaults(run=run)
@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_positive(arguments, "events", "sketch_tokens", "actions", "plans", "at_once")
     wanted = (arguments.only,) if arguments.only else _PASSES
     if not arguments.draft and not arguments.sketches and "report" not in wanted:
-        raise Problem("the passes need a --draft")
+        raise Problem("this pass needs a --draft")
     points = _points(arguments)
     with interruptible():
         if "sketches" in wanted and arguments.draft and not arguments.sketches:
@@ -144,7 +144,7 @@ def _score(arguments: argparse.Namespace, points: list[Point], *, asked: bool) -
     draft = draft_from(arguments.draft)
     if not isinstance(draft, TransformersDraft):
         if asked:
-            raise Problem(f"the probabilities of {draft.name} cannot be read; transformers:… can")
+            raise Problem(f"the probabilities of {draft.name} cannot be read: use a draft transformers:…")
         return
     amounts = Amounts(actions=arguments.actions, plans=arguments.plans)
     file = likelihood_file(_likelihoods_path(arguments))

@@ -92,7 +92,7 @@ def sketch_file(path: Path) -> SketchFile:
 def read_sketches(path: Path) -> list[PointSketches]:
     """Read a file of sketches, which must be there."""
     if not path.exists():
-        raise BenchError(f"{path}: there is no such file; `focusctx replay record` makes one")
+        raise BenchError(f"{path} does not exist: make it with `focusctx replay record`")
     return list(sketch_file(path))
 
 
@@ -133,8 +133,8 @@ def points_recorded(evidence: Evidence, recorded: Iterable[PointSketches]) -> li
         point = point_at(evidence, one.messages, one.budget)
         if len(point.history.spans) != one.spans:
             raise BenchError(
-                f"{point} has {len(point.history.spans)} spans, the sketches there are about {one.spans}: "
-                "is it another file?"
+                f"{point} has {len(point.history.spans)} spans, but its sketches are about {one.spans}: "
+                "do they belong to another file?"
             )
         found.append(point)
     return found

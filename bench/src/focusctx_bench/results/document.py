@@ -19,7 +19,7 @@ from .tables import tables
 def document(folder: Path) -> Document:
     studies = collect(folder)
     if not studies:
-        raise BenchError(f"{folder} holds no finished task yet")
+        raise BenchError(f"{folder} contains no finished task yet: continue with `focusctx bench run --out {folder}`")
     notices = []
     if left := sum(run.unfinished() for run in runs_below(folder)):
         notices.append(f"Not finished: {left:,} tasks have no record yet. Means are over those that have.")

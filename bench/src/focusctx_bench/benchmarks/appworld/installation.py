@@ -31,12 +31,12 @@ class Installation:
         told = options.data or os.environ.get(VARIABLE)
         if not told:
             raise BenchError(
-                f"AppWorld is not here: {_ENGINE}; {_DATA}; then name ROOT by --data or in {VARIABLE} "
+                f"AppWorld was not found: {_ENGINE}; {_DATA}; then name ROOT by --data or in {VARIABLE} "
                 f"(and the interpreter by --set python=PATH or {PYTHON} if it is not in ROOT/.venv)"
             )
         root = Path(told).absolute()
         if not (root / "data" / "datasets").is_dir():
-            raise BenchError(f"{root} has no task data of AppWorld (data/datasets): {_DATA}")
+            raise BenchError(f"{root} contains no AppWorld tasks (data/datasets): {_DATA}")
         python = Path(options.more.get("python") or os.environ.get(PYTHON) or root / ".venv" / "bin" / "python")
         if not python.is_file():
             raise BenchError(
@@ -64,4 +64,4 @@ class Installation:
         try:
             return DIFFICULTIES[json.loads(path.read_bytes())["difficulty"]]
         except (OSError, ValueError, KeyError) as error:
-            raise BenchError(f"{path} does not tell how difficult the task is; is the data whole? {_DATA}") from error
+            raise BenchError(f"{path} lacks the task's difficulty; is the data complete? {_DATA}") from error

@@ -11,4 +11,4 @@ from ...protocols import Options
 
 def check_settings(name: str, options: Options, known: Sequence[str]) -> None:
     if unknown := sorted(options.more.keys() - set(known)):
-        raise ConfigError(f"{name} knows no setting {unknown[0]!r}; it knows {', '.join(known)}")
+        raise ConfigError(f"unknown setting {unknown[0]!r} of {name}; known: {', '.join(known)}")

@@ -46,7 +46,7 @@ class Worker:
                 start_new_session=True,  # an interrupt is for us; the program ends when its input does
             )
         except OSError as error:
-            raise BenchError(f"{name}: {command[0]} does not start: {error}") from error
+            raise BenchError(f"{name}: {command[0]} could not be started: {error}") from error
         self._line = _Line(process)
         self._numbers = itertools.count()
         self.close = weakref.finalize(self, _end, process)

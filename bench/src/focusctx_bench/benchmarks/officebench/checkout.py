@@ -31,10 +31,10 @@ class Checkout:
     def of(cls, options: Options) -> Checkout:
         told = options.data or os.environ.get(VARIABLE)
         if not told:
-            raise BenchError(f"OfficeBench is not here: {_HOW}")
+            raise BenchError(f"OfficeBench was not found: {_HOW}")
         root = Path(told).absolute()
         if missing := [name for name in _NEEDED if not (root / name).exists()]:
-            raise BenchError(f"{root} is no checkout of OfficeBench, it has no {missing[0]}: {_HOW}")
+            raise BenchError(f"{root} is not a checkout of OfficeBench ({missing[0]} is missing): {_HOW}")
         return cls(root)
 
     def tasks(self, split: str, splits: Path | None) -> list[Task]:
@@ -87,7 +87,7 @@ class Place:
 
 def _number(task: str) -> tuple[int, int, int]:
     if not (match := _ID.fullmatch(task)):
-        raise BenchError(f"{task!r} is no task of OfficeBench: they are named like 1-11-0")
+        raise BenchError(f"{task!r} is not a task of OfficeBench: tasks are named like 1-11-0")
     return int(match["apps"]), int(match["task"]), int(match["subtask"])
 
 

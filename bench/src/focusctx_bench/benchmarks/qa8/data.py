@@ -86,7 +86,7 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
             try:
                 row = json.loads(line)
             except ValueError as error:
-                raise BenchError(f"{path}, line {number} is no JSON: {error}") from error
+                raise BenchError(f"{path}, line {number} is not valid JSON: {error}") from error
             if not isinstance(row, dict):
                 raise BenchError(f"{path}, line {number} must be an object")
             yield row

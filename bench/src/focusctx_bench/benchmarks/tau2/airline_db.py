@@ -31,7 +31,7 @@ def rebuild(tau_bench: Path, target: Path) -> None:
         database = {"flights": _flights(flights), "users": _users(users), "reservations": _reservations(reservations)}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise BenchError(
-            f"{tau_bench} is no checkout of tau-bench ({error!r}): git clone https://github.com/sierra-research/tau-bench"
+            f"{tau_bench} is not a checkout of tau-bench ({error!r}): git clone https://github.com/sierra-research/tau-bench"
         ) from error
     content = json.dumps(database, indent=4).encode()
     if (blob := git_id(content)) != BLOB:

@@ -38,7 +38,7 @@ class Checkout:
         domain = options.more.get("domain", "")
         if domain not in DOMAINS:
             raise ConfigError(f"τ²-bench needs --set domain=retail, airline or telecom, got {domain or 'none'!r}")
-        root = Path(options.data or _told(options, "", VARIABLE, f"τ²-bench is not here: {_HOW}")).absolute()
+        root = Path(options.data or _told(options, "", VARIABLE, f"τ²-bench was not found: {_HOW}")).absolute()
         _check_version(root)
         default = root / ".venv" / "bin" / "python"
         python = Path(options.more.get("python") or os.environ.get(PYTHON) or default)
@@ -99,7 +99,7 @@ def _check_version(root: Path) -> None:
     try:
         project: Mapping[str, Any] = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     except (OSError, ValueError, KeyError) as error:
-        raise BenchError(f"{root} is no checkout of τ²-bench: {_HOW}") from error
+        raise BenchError(f"{root} is not a checkout of τ²-bench: {_HOW}") from error
     if project.get("name") != "tau2" or not str(project.get("version")).startswith(KNOWN):
         found = f"{project.get('name')} {project.get('version')}"
         raise BenchError(f"{root} is {found}; this adapter knows tau2 {KNOWN}x: {_HOW}")

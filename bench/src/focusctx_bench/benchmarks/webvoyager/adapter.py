@@ -71,7 +71,7 @@ def benchmark(options: Options) -> WebVoyager:
 
 def _judge(options: Options) -> Model:
     if not (name := options.more.get("judge")):
-        raise BenchError("WebVoyager's answers are judged by a model, name one: --set judge=openai:gpt-4.1")
+        raise BenchError("WebVoyager's answers are judged by a model: name one, as in --set judge=openai:gpt-4.1")
     return model_from(name, seed=options.seed)
 
 

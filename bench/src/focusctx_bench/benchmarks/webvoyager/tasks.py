@@ -28,7 +28,7 @@ def tasks_from(options: Options) -> Sequence[Task]:
     """All, or those of one website, whose name is the split."""
     told = options.data or os.environ.get(VARIABLE)
     if not told:
-        raise BenchError(f"WebVoyager's tasks are not here: {_HOW}")
+        raise BenchError(f"WebVoyager's tasks were not found: {_HOW}")
     path = Path(told) / _FILE if Path(told).is_dir() else Path(told)
     if not path.is_file():
         raise BenchError(f"there is no {path}: {_HOW}")
@@ -46,9 +46,9 @@ def _task(line: str, where: str) -> Task:
     try:
         row = json.loads(line)
     except ValueError as error:
-        raise BenchError(f"{where} is no JSON: {error}") from error
+        raise BenchError(f"{where} is not valid JSON: {error}") from error
     if not isinstance(row, dict) or not all(isinstance(row.get(field), str) for field in _FIELDS):
         raise BenchError(f"{where} needs the texts {', '.join(_FIELDS)}")
     if not is_web(row["web"]):
-        raise BenchError(f"{where}: {row['web']!r} is no http or https address")
+        raise BenchError(f"{where}: {row['web']!r} is not an http or https address")
     return Task(row["id"], data={field: row[field] for field in _FIELDS}, step_limit=STEPS)

@@ -30,7 +30,7 @@ def document(folder: Path) -> Document:
     points = list(point_records(folder).latest().values())
     sections = [*_walks(walks), *_points(points), *_answers(answer_file(folder))]
     if not sections:
-        raise BenchError(f"{folder} holds no record of a replay: make some with `focusctx replay run`")
+        raise BenchError(f"{folder} contains no records of a replay: make some with `focusctx replay run`")
     return Document("focusctx replay", [f"Made by focusctx {__version__}."], sections, _commands(folder))
 
 
