@@ -2,7 +2,7 @@
 
 from hypothesis import HealthCheck, settings
 
-from thorough import examples
+from helpers.thorough import examples
 
 settings.register_profile(
     "focusctx",

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from focusctx import DraftError, Focus, FocusConfig, MessageError, Result
 from focusctx.drafts import ScriptedDraft
 from focusctx.pipeline.split import read_history
-from oracles import blocks, check, check_mixed, check_removed, check_skeleton, open_calls
+from helpers.oracles import blocks, check, check_mixed, check_removed, check_skeleton, open_calls
+from helpers.thorough import examples
 from strategies import COMPLETE_HISTORIES, HISTORIES, Json, damaged_histories, format_of, json_lists, json_values, texts
-from thorough import examples
 
 PLAN = "Step: finish | Depends on: []"
 

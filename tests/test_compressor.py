@@ -10,7 +10,7 @@ import pytest
 
 from focusctx import ConfigError, DraftError, Focus, FocusConfig, History, MessageError, Prompt, Result, Span
 from focusctx.drafts import ScriptedDraft
-from histories import Messages, run, step
+from helpers.histories import Messages, run, step
 
 PLAN = "Step: finish | Depends on: [s_2]\nRescued Spans: [s_3] | Reason: it failed"
 EMPTY = "Step: finish | Depends on: []"

@@ -11,9 +11,9 @@ import pytest
 
 import focusctx
 import focusctx.drafts
-from histories import step
-from pages import FRAMEWORK_PAGES, PAGES, ROOT, blocks, imports, needs_bench, run_blocks
-from plan_server import PlanServer
+from helpers.histories import step
+from helpers.pages import FRAMEWORK_PAGES, PAGES, ROOT, blocks, imports, needs_bench, run_blocks
+from helpers.plan_server import PlanServer
 
 RUN_HERE = [page for page in PAGES if blocks(page) and not needs_bench(page)]
 """The others use focusctx-bench and are run by its tests."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from focusctx.errors import ConfigError
 from focusctx.knapsack import select_under_budget
-from thorough import examples
+from helpers.thorough import examples
 
 
 def best_by_trying_all(values, tokens, budget, required=()):

@@ -11,10 +11,9 @@ import openai
 import pytest
 from aiohttp import ClientSession
 
-import sdk_agents
-import task
-from provider import Call, Provider, Received, Say
-from sdk_types import sdk_errors
+from helpers import sdk_agents, task
+from helpers.provider import Call, Provider, Received, Say
+from helpers.sdk_types import sdk_errors
 
 EXPECTED = [(call.name, call.arguments) for step in range(1, task.STEPS + 1) for call in task.turn(step).calls]
 

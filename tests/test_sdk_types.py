@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sdk_types import sdk_errors
+from helpers.sdk_types import sdk_errors
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from focusctx.pipeline.companions import companions_of
 from focusctx.pipeline.rebuild import rebuild
 from focusctx.pipeline.split import read_history
 from focusctx.types import History
-from oracles import check_removed, in_order, official, same
-from sdk_types import sdk_errors
+from helpers.oracles import check_removed, in_order, official, same
+from helpers.sdk_types import sdk_errors
 
 SHARED = Path(__file__).parents[2] / "shared"
 FILES = (

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from focusctx import Focus, History, Message, Prompt, Result, Span
-from histories import run, step
-from session_parts import cites
+from helpers.histories import run, step
+from helpers.session_parts import cites
 
 LONG = [*run(0), *(message for number in range(1, 301) for message in step(number, f"line {number}\n" * 300))]
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import task as ledger
+from bench_helpers.ledger import Audit, Ledger, Untouched, auditor, decide
 from focusctx.baselines.method import Compressed
 from focusctx.errors import ModelError
 from focusctx.invariants import violations
@@ -19,7 +19,7 @@ from focusctx_bench.models.scripted import FunctionModel, Say
 from focusctx_bench.protocols import ContextTooLong, Model, Task, Turn
 from focusctx_bench.record import Record, Step
 from focusctx_bench.sizes import size
-from ledger import Audit, Ledger, Untouched, auditor, decide
+from helpers import task as ledger
 
 
 class Listening:

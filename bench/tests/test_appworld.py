@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-import appworld_world
-from appworld_world import CHORE, QUESTION
+from bench_helpers import appworld_world
+from bench_helpers.appworld_world import CHORE, QUESTION
+from bench_helpers.ledger import Untouched
 from focusctx.errors import BenchError, ConfigError
 from focusctx.types import Message
 from focusctx_bench.agent import Agent
@@ -27,7 +28,6 @@ from focusctx_bench.benchmarks.registry import benchmark_from
 from focusctx_bench.models.scripted import FunctionModel, Say
 from focusctx_bench.protocols import Options, Task, ToolCall
 from focusctx_bench.record import Record
-from ledger import Untouched
 
 ENGINE = os.environ.get(PYTHON, "")
 real = pytest.mark.skipif(not ENGINE, reason=f"{PYTHON} names no interpreter with AppWorld")

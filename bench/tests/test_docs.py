@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from bench_helpers.made import a_record
 from focusctx_bench.benchmarks.office.environment import Office
 from focusctx_bench.folder import BenchFolder
-from histories import step
-from made import a_record
+from helpers.histories import step
+from helpers.pages import PAGES, ROOT, needs_bench, run_blocks
+from helpers.plan_server import PlanServer
 from office.runs import full_run
-from pages import PAGES, ROOT, needs_bench, run_blocks
-from plan_server import PlanServer
 
 
 @pytest.fixture(autouse=True)

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench_helpers.made_jobs import office
 from focusctx.errors import BenchError, ConfigError
 from focusctx_bench.baselines.registry import ALL
 from focusctx_bench.job import Job, TaskItem
 from focusctx_bench.protocols import Options, Task
-from made_jobs import office
 
 words = st.text(min_size=1, max_size=8)
 options = st.builds(

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench_helpers.made import a_record, records
 from focusctx.replay.intervals import bootstrap, percentile
 from focusctx_bench.metrics import TaskMetrics, by_difficulty, difference, events_by_step, of_task, spread, summarise
 from focusctx_bench.record import Record
-from made import a_record, records
 
 
 def naive(record: Record) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-import officebench_key
-import small_office
+from bench_helpers import officebench_key, small_office
+from bench_helpers.ledger import Untouched
 from focusctx.errors import BenchError, ConfigError
 from focusctx_bench.agent import Agent
 from focusctx_bench.benchmarks.officebench import OfficeBench, benchmark
@@ -25,7 +25,6 @@ from focusctx_bench.benchmarks.officebench.sandbox import Sandbox
 from focusctx_bench.benchmarks.registry import benchmark_from
 from focusctx_bench.models.scripted import FunctionModel, Say
 from focusctx_bench.protocols import Options, Task, ToolCall
-from ledger import Untouched
 
 
 def needs(program: str) -> pytest.MarkDecorator:

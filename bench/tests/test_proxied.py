@@ -19,8 +19,8 @@ from focusctx_bench.job import Job
 from focusctx_bench.protocols import Options
 from focusctx_bench.record import Record, read_records
 from focusctx_bench.run import run_bench
-from provider import Call, Provider, Received, Say
-from proxied import proxied
+from helpers.provider import Call, Provider, Received, Say
+from helpers.proxied import proxied
 
 TASKS = ("office-11-0002", "office-11-0005")
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
+from bench_helpers.made import a_record, records
 from focusctx.errors import BenchError
 from focusctx_bench.folder import BenchFolder
 from focusctx_bench.record import Record, read_records
-from made import a_record, records
 
 
 @given(records())

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from bench_helpers.made_jobs import office
+from bench_helpers.reported import plain, step, write_run
 from focusctx.errors import BenchError
 from focusctx_bench.job import Job, TaskItem
 from focusctx_bench.protocols import Options
@@ -21,8 +23,6 @@ from focusctx_bench.report.write import write_report
 from focusctx_bench.results.collect import Study, collect
 from focusctx_bench.results.document import document
 from focusctx_bench.results.tables import tables
-from made_jobs import office
-from reported import plain, step, write_run
 
 
 @pytest.fixture

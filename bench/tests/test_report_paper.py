@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from bench_helpers.reported import plain, write_run
 from focusctx_bench.baselines.registry import ALL
 from focusctx_bench.job import Job
 from focusctx_bench.protocols import Options
@@ -13,7 +14,6 @@ from focusctx_bench.report.render import render
 from focusctx_bench.results.collect import Line, Study, collect
 from focusctx_bench.results.document import document
 from focusctx_bench.results.paper import _tables, paper_figures, plain_name
-from reported import plain, write_run
 
 PAPER = Path(__file__).parents[3] / "shared" / "paper" / "focus.tex"
 FOCUS: dict[str, Any] = {"draft": "openai:gpt-4.1", "budget": 4096, "rollouts": 3, "threshold": 0.3}

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench_helpers.made_jobs import METHODS, Desk, office, records_of, run_desk
 from focusctx.errors import BenchError, ConfigError
 from focusctx.jobs.engines import InProcess, Outcome
 from focusctx.jobs.tally import Meter, Tally
@@ -21,8 +22,7 @@ from focusctx_bench.folder import BenchFolder
 from focusctx_bench.job import Job, TaskItem
 from focusctx_bench.record import Record, read_records
 from focusctx_bench.run import PATIENCE, run_bench
-from made_jobs import METHODS, Desk, office, records_of, run_desk
-from provider import Call, Provider, Received, Say
+from helpers.provider import Call, Provider, Received, Say
 
 
 def run(job: Job, folder: Path, *, concurrency: int = 1, **options: Any) -> Tally:

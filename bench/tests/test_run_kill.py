@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from bench_helpers.made_jobs import METHODS, office, records_of
 from focusctx.jobs.engines import InProcess
 from focusctx_bench.components import Components
 from focusctx_bench.folder import BenchFolder
 from focusctx_bench.run import run_bench
-from made_jobs import METHODS, office, records_of
 
 
 def command(folder: Path, tasks: int) -> list[str]:

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-import tau2_gold
+from bench_helpers import tau2_gold
+from bench_helpers.ledger import Untouched
 from focusctx.errors import BenchError, ConfigError, ModelError
 from focusctx.types import Message
 from focusctx_bench.agent import Agent
@@ -25,7 +26,6 @@ from focusctx_bench.benchmarks.tau2.checkout import DOMAINS, Checkout
 from focusctx_bench.models.scripted import FunctionModel, Say
 from focusctx_bench.protocols import Options, Task, Turn
 from focusctx_bench.record import Record
-from ledger import Untouched
 
 TAU_BENCH = os.environ.get("FOCUSCTX_TAU_BENCH", "")
 real = pytest.mark.skipif("FOCUSCTX_TAU2" not in os.environ, reason="FOCUSCTX_TAU2 names no checkout of tau2-bench")

@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-import histories
 from focusctx.baselines.focus import FocusMethod
 from focusctx.baselines.method import Compressed, Method
 from focusctx.baselines.retrieval import Retrieval
@@ -12,6 +11,7 @@ from focusctx.errors import DraftUnavailable
 from focusctx.types import Prompt, Reply
 from focusctx_bench.baselines.ask import Ask
 from focusctx_bench.baselines.prompting import Prompting
+from helpers import histories
 
 
 def compressed(method: Method) -> Compressed:

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 import pytest
 import pytest_asyncio
 
+from bench_helpers.ledger import Untouched
+from bench_helpers.webvoyager_site import serving
 from focusctx.errors import BenchError
 from focusctx.types import Message
 from focusctx_bench.agent import Agent
@@ -20,8 +22,6 @@ from focusctx_bench.benchmarks.webvoyager.reading import VIEW
 from focusctx_bench.benchmarks.webvoyager.window import Patience
 from focusctx_bench.models.scripted import FunctionModel, Say
 from focusctx_bench.protocols import Task, ToolCall
-from ledger import Untouched
-from webvoyager_site import serving
 
 Test = TypeVar("Test", bound=Callable[..., Any])
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stored import free_port
+from helpers.stored import free_port
 
 _PATH = "/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin:/opt/homebrew/bin"
 _CONFIG = """

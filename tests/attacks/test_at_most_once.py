@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from raw_http import OK, Head, Line, Whole, connect, exchange, proxy, raw_upstream, request
+from helpers.raw_http import OK, Head, Line, Whole, connect, exchange, proxy, raw_upstream, request
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

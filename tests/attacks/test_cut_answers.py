@@ -8,8 +8,8 @@ import struct
 
 import pytest
 
-from raw_http import OK, Head, Line, connect, exchange, proxy, raw_upstream, request
-from troubled import CHAT, eager, history
+from helpers.raw_http import OK, Head, Line, connect, exchange, proxy, raw_upstream, request
+from helpers.troubled import CHAT, eager, history
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from certificates import certificate_for
 from focusctx import ConfigError, Focus
 from focusctx.egress import proxy_for
-from raw_http import OK, Head, Line, exchange, proxy, raw_upstream
+from helpers.certificates import certificate_for
+from helpers.raw_http import OK, Head, Line, exchange, proxy, raw_upstream
 
 pytestmark = pytest.mark.usefixtures("bounded")
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from focusctx.proxy.request import MESSAGES
-from raw_http import Raw, connect, eventually, exchange, proxy, raw_upstream, request
-from served import CHAT, Served, serve
+from helpers.raw_http import Raw, connect, eventually, exchange, proxy, raw_upstream, request
+from helpers.served import CHAT, Served, serve
 
 _STALL = 2.0
 """Seconds that a health check may take during an attack."""

@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from raw_http import OK, Head, Line, exchange, proxy, raw_upstream
-from troubled import CHAT, history
+from helpers.raw_http import OK, Head, Line, exchange, proxy, raw_upstream
+from helpers.troubled import CHAT, history
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

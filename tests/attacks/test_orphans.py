@@ -8,12 +8,12 @@ from typing import Any
 import anthropic
 import pytest
 
-import task
 from focusctx import Focus
 from focusctx.invariants import violations
-from provider import Provider
-from raw_http import exchange, proxy, raw_upstream
-from session_parts import Draft, session_of
+from helpers import task
+from helpers.provider import Provider
+from helpers.raw_http import exchange, proxy, raw_upstream
+from helpers.session_parts import Draft, session_of
 from spoken import Answer, Call, Say, whole
 
 Json = dict[str, Any]

@@ -11,10 +11,10 @@ import pytest
 
 from focusctx.proxy.encoding import zstd
 from focusctx.session.recall import TOOL
+from helpers.raw_http import Head, Line, Whole, exchange, proxy, raw_upstream
+from helpers.troubled import CHAT, eager, history
 from proxy.recall.harness import RECALL, stream_of, whole_of
-from raw_http import Head, Line, Whole, exchange, proxy, raw_upstream
 from spoken import Say
-from troubled import CHAT, eager, history
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

@@ -15,8 +15,8 @@ from focusctx.proxy.access import Guesses
 from focusctx.proxy.settings import Settings
 from focusctx.proxy.upstream import Upstream
 from focusctx.session.stores import store_from
-from raw_http import Headers, Whole, connect, exchange, proxy, raw_upstream, request
-from served import serve
+from helpers.raw_http import Headers, Whole, connect, exchange, proxy, raw_upstream, request
+from helpers.served import serve
 
 CALLER = "a token for callers, long enough"
 ADMIN = "a token for admins, long enough"

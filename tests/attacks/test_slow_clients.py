@@ -7,7 +7,7 @@ import pytest
 
 from focusctx.proxy import request as request_module
 from focusctx.proxy import serve
-from raw_http import Line, connect, exchange, proxy, raw_upstream, request
+from helpers.raw_http import Line, connect, exchange, proxy, raw_upstream, request
 
 CHAT = "/v1/chat/completions"
 

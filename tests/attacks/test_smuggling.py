@@ -8,7 +8,7 @@ import pytest
 
 from attacks.nginx import Nginx, nginx
 from focusctx.proxy import client
-from raw_http import OK, Head, Headers, Line, connect, eventually, exchange, proxy, raw_upstream, request
+from helpers.raw_http import OK, Head, Headers, Line, connect, eventually, exchange, proxy, raw_upstream, request
 
 pytestmark = pytest.mark.usefixtures("bounded")
 

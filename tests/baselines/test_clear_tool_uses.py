@@ -4,7 +4,7 @@ import pytest
 
 from focusctx.baselines.clear_tool_uses import ClearToolUses
 from focusctx.errors import ConfigError
-from histories import Messages, call, run, step
+from helpers.histories import Messages, call, run, step
 
 LONG = "one two three four five six seven eight nine ten " * 5
 

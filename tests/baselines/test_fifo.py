@@ -4,7 +4,7 @@ import pytest
 
 from focusctx.baselines.fifo import Fifo
 from focusctx.errors import ConfigError
-from histories import Messages, run
+from helpers.histories import Messages, run
 
 
 async def test_the_system_prompt_the_task_and_the_last_five_turns() -> None:

@@ -9,7 +9,7 @@ from focusctx.errors import DraftUnavailable
 from focusctx.pipeline.split import read_history
 from focusctx.tokens import Counter
 from focusctx.types import Reply, Usage
-from histories import run
+from helpers.histories import run
 
 FIRST = "Step: go on | Depends on: [s_1]\nRescued Spans: [s_2] | Reason: it failed"
 

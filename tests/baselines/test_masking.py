@@ -5,7 +5,7 @@ import pytest
 from focusctx.baselines.masking import Masking
 from focusctx.errors import ConfigError
 from focusctx.wire.part import PLACEHOLDER
-from histories import Messages, run, step
+from helpers.histories import Messages, run, step
 
 LONG = "a result that is longer than the words that are put in its place"
 

@@ -15,7 +15,7 @@ from focusctx.errors import ConfigError, DraftUnavailable
 from focusctx.pipeline.split import read_history
 from focusctx.tokens import Counter
 from focusctx.types import Message
-from histories import Messages, run, step
+from helpers.histories import Messages, run, step
 
 BUDGET = 600
 KEEP_EARLY = "Step: go on | Depends on: [s_1, s_2]\nRescued Spans: [] | Reason: none"

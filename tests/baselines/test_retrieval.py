@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from answers import SPENT, by_first_letter
+from bench_helpers.answers import SPENT, by_first_letter
 from focusctx.baselines.embedders import Embed, Embedded, embedder_from
 from focusctx.baselines.retrieval import Retrieval
 from focusctx.errors import ConfigError, DraftUnavailable
-from histories import run, step
+from helpers.histories import run, step
 
 
 def letters(word: str) -> list[dict[str, Any]]:

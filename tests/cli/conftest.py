@@ -1,5 +1,5 @@
 """Fixtures for tests of commands."""
 
-from command import focusctx, plain, say, scripted, trace
+from helpers.command import focusctx, plain, say, scripted, trace
 
 __all__ = ["focusctx", "plain", "say", "scripted", "trace"]

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-import histories
 from focusctx import Result
+from helpers import histories
 
 LEFT = [message for number in (1, 2, 5) for message in histories.step(number)]
 COMPRESSED = [*histories.run(0), *LEFT]

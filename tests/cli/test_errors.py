@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-import histories
+from helpers import histories
 
 
 @pytest.fixture

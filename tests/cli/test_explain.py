@@ -2,7 +2,7 @@
 
 import json
 
-import histories
+from helpers import histories
 
 
 def test_text(focusctx, scripted, trace):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from focusctx.replay.record import run_records
-from interrupted import ANSWERED, Server, busy, has_lines, interrupted, log
+from helpers.interrupted import ANSWERED, Server, busy, has_lines, interrupted, log
 
 __all__ = ["busy", "log"]
 

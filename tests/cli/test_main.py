@@ -6,7 +6,6 @@ import sys
 
 import pytest
 
-import histories
 from focusctx import __version__
 from focusctx.baselines.embedders import embedder_from
 from focusctx.baselines.registry import method_names
@@ -14,6 +13,7 @@ from focusctx.cli import main
 from focusctx.cli.options import DRAFTS, EMBEDDERS
 from focusctx.drafts.registry import draft_from
 from focusctx.errors import ConfigError
+from helpers import histories
 
 
 def shell(*arguments, data=None):

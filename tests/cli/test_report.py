@@ -8,12 +8,12 @@ from html.parser import HTMLParser
 
 import pytest
 
-import histories
 from focusctx import Focus
 from focusctx.cli.options import setup_of
 from focusctx.cli.report import Entry, page
 from focusctx.cli.report.markup import Markup, tag, together
 from focusctx.drafts import ScriptedDraft
+from helpers import histories
 
 EVIL = "</pre></script><script>alert(1)</script><img src=x onerror=alert(2)>\"'><a href=javascript:alert(3)>&lt;"
 VOID = {"meta"}

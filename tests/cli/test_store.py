@@ -10,7 +10,7 @@ import pytest
 
 from focusctx.session.store import scope
 from focusctx.session.stores.sqlite import SQLiteStore
-from stored import event, span
+from helpers.stored import event, span
 
 DAY = 24 * 3600
 

@@ -4,12 +4,12 @@ import io
 
 import pytest
 
-import histories
 from focusctx import Focus
 from focusctx.cli.table import numbers, print_events, what
 from focusctx.cli.terminal import console_on, printable, short
 from focusctx.drafts import ScriptedDraft
 from focusctx.types import Span
+from helpers import histories
 
 
 def printed(width, monkeypatch, spans=120):

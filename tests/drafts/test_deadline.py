@@ -9,7 +9,7 @@ from aiohttp import web
 
 from focusctx import Focus
 from focusctx.drafts import AnthropicDraft, OpenAICompatibleDraft
-from histories import run
+from helpers.histories import run
 
 PLAN = "Step: go on | Depends on: [s_2]\nRescued Spans: [] | Reason: none"
 CHAT = {"choices": [{"message": {"role": "assistant", "content": PLAN}, "finish_reason": "stop"}]}

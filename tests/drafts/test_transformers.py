@@ -19,7 +19,7 @@ from focusctx.drafts import TransformersDraft
 from focusctx.drafts import transformers as module
 from focusctx.errors import ConfigError, DraftError, DraftRefused, MissingExtraError
 from focusctx.types import History, Prompt
-from tiny_models import NO_SYSTEM, Watched, save
+from helpers.tiny_models import NO_SYSTEM, Watched, save
 
 torch = pytest.importorskip("torch", reason="needs the extra `transformers`")
 pytest.importorskip("transformers", reason="needs the extra `transformers`")

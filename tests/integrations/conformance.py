@@ -17,16 +17,16 @@ from typing import Any, ClassVar
 
 import pytest
 
-import task
 from focusctx import Focus, Message
 from focusctx.drafts.scripted import ScriptedDraft
 from focusctx.integrations.plug import Caller, Plug, Source
 from focusctx.invariants import violations
 from focusctx.session.session import Session
 from focusctx.session.stores import store_from
+from helpers import task
+from helpers.prefixes import moves, spelled
+from helpers.provider import Provider, Received, Say
 from integrations.page import run_page
-from prefixes import moves, spelled
-from provider import Provider, Received, Say
 
 BUDGET = 3000
 """A fifth of what the whole task comes to."""

@@ -1,6 +1,6 @@
 """The task's tools as typed functions, for frameworks that read signatures and docstrings."""
 
-import task
+from helpers import task
 
 
 def read_page(page: int) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 from langchain_core.tools import StructuredTool, ToolException
 
-import task
+from helpers import task
 
 DIFFERENT = {"id", "usage_metadata", "response_metadata"}
 """Fields of a message that are other ones in every run."""

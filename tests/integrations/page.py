@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from pages import run_blocks
-from provider import Call, Provider, Received, Say
+from helpers.pages import run_blocks
+from helpers.provider import Call, Provider, Received, Say
 
 
 def run_page(page: Path, calls: int, say: Callable[[Received, int], Say] | None = None) -> list[Received]:

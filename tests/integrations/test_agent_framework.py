@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-import task
+from helpers import task
+from helpers.provider import Provider
 from integrations.conformance import Conformance, compressing
 from integrations.functions import FUNCTIONS
-from provider import Provider
 
 pytest.importorskip("agent_framework", reason="scripts/test-integrations agent-framework")
 

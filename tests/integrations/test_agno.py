@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-import task
+from helpers import task
 from integrations.conformance import Conformance, compressing
 from integrations.functions import FUNCTIONS
 
@@ -19,7 +19,7 @@ from agno.models.openai import OpenAIChat
 
 from focusctx.integrations.agno import focused
 from focusctx.integrations.plug import Source
-from provider import Provider, Say
+from helpers.provider import Provider, Say
 
 
 class TestAgno(Conformance):

@@ -6,11 +6,11 @@ from typing import Any
 import httpx2
 import pytest
 
-import task
 from focusctx import Focus
 from focusctx.integrations.plug import Plug, Source
+from helpers import task
+from helpers.provider import Provider, Say
 from integrations.conformance import Conformance, compressing, failing
-from provider import Provider, Say
 
 anthropic = pytest.importorskip("anthropic", reason="scripts/test-integrations anthropic")
 

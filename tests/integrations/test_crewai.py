@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-import task
+from helpers import task
+from helpers.provider import Provider, Say
 from integrations.conformance import Conformance, compressing
 from integrations.functions import FUNCTIONS
-from provider import Provider, Say
 
 os.environ |= {"CREWAI_DISABLE_TELEMETRY": "true", "CREWAI_TRACING_ENABLED": "false", "CREWAI_TESTING": "true"}
 pytest.importorskip("crewai", reason="scripts/test-integrations crewai")

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-import task
 from focusctx import Focus
 from focusctx.integrations.plug import Plug, Source
 from focusctx.session.store import Totals
 from focusctx.session.stores import store_from
+from helpers import task
+from helpers.provider import Provider, Received, Say
 from integrations.conformance import BUDGET, ROOT, Broken, compressing, failing, loaded, silent, together
 from integrations.functions import FUNCTIONS
 from integrations.page import run_page
-from provider import Provider, Received, Say
 
 os.environ |= {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 dspy = pytest.importorskip("dspy", reason="scripts/test-integrations dspy")

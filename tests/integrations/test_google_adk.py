@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-import task
 from focusctx import Focus
+from helpers import task
 from integrations.conformance import BUDGET, Conformance, compressing
 from integrations.functions import FUNCTIONS
 
@@ -27,7 +27,7 @@ from google.genai.types import Content, FunctionCall, Part
 
 from focusctx.integrations.google_adk import FocusPlugin
 from focusctx.integrations.plug import Plug, Source
-from provider import Call, Provider, Received, Say
+from helpers.provider import Call, Provider, Received, Say
 
 DIFFERENT = {"id", "timestamp", "invocation_id", "usage_metadata", "custom_metadata"}
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-import task
+from helpers import task
 from integrations.conformance import Conformance, compressing
 
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-import task
+from helpers import task
 from integrations.conformance import BUDGET, Conformance, compressing, moved
 
 pytest.importorskip("langchain", reason="scripts/test-integrations langchain")
@@ -20,8 +20,8 @@ from langgraph.types import Command
 
 from focusctx.integrations.langchain import FocusMiddleware
 from focusctx.integrations.plug import Source
+from helpers.provider import Call, Provider, Received, Say
 from integrations.graphs import DIFFERENT, graph_run, tools
-from provider import Call, Provider, Received, Say
 
 
 class TestLangChain(Conformance):

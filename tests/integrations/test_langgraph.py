@@ -5,9 +5,9 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 
-import task
+from helpers import task
+from helpers.provider import Provider
 from integrations.conformance import Conformance, compressing, moved
-from provider import Provider
 
 pytest.importorskip("langgraph.prebuilt", reason="scripts/test-integrations langgraph")
 

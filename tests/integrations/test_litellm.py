@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-import task
+from helpers import task
+from helpers.provider import Provider, Say
 from integrations.conformance import Conformance, compressing, moved
-from provider import Provider, Say
 
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # it fetches prices otherwise
 litellm = pytest.importorskip("litellm", reason="scripts/test-integrations litellm")

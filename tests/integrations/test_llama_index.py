@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-import task
 from focusctx import Focus
+from helpers import task
+from helpers.provider import Call, Provider, Received, Say
 from integrations.conformance import BUDGET, Conformance, compressing, moved
 from integrations.functions import FUNCTIONS
-from provider import Call, Provider, Received, Say
 
 pytest.importorskip("llama_index.core", reason="scripts/test-integrations llama-index")
 

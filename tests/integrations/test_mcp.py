@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-import task
 from focusctx import Focus
+from helpers import task
 from integrations.conformance import ROOT, compressing, loaded, moved
 from integrations.page import run_page
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-import task
+from helpers import task
+from helpers.provider import Provider, Received, Say
 from integrations.conformance import Conformance, compressing, moved
-from provider import Provider, Received, Say
 
 QUIETLY = {"MSWEA_SILENT_STARTUP": "1", "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "1"}
 os.environ |= {**QUIETLY, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}

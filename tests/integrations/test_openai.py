@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-import task
 from focusctx import Focus
-from histories import run
+from helpers import task
+from helpers.histories import run
+from helpers.provider import Provider, Say
 from integrations.conformance import Conformance
-from provider import Provider, Say
 
 openai = pytest.importorskip("openai", reason="scripts/test-integrations openai")
 

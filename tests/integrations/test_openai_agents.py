@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-import task
+from helpers import task
 from integrations.conformance import BUDGET, Conformance, compressing, moved
 
 pytest.importorskip("agents", reason="scripts/test-integrations openai_agents")
@@ -26,8 +26,8 @@ from openai import AsyncOpenAI
 from focusctx import Focus
 from focusctx.integrations.openai_agents import FocusFilter, FocusSession
 from focusctx.integrations.plug import Source
+from helpers.provider import Call, Provider, Received, Say
 from integrations.functions import FUNCTIONS
-from provider import Call, Provider, Received, Say
 
 set_trace_processors([])  # traces go to OpenAI
 

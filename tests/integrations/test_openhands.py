@@ -11,9 +11,9 @@ from uuid import UUID
 
 import pytest
 
-import task
+from helpers import task
+from helpers.provider import Provider, Say
 from integrations.conformance import Conformance, compressing, moved
-from provider import Provider, Say
 
 os.environ |= {"OPENHANDS_SUPPRESS_BANNER": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 pytest.importorskip("openhands.sdk", reason="scripts/test-integrations openhands")

@@ -20,7 +20,7 @@ from focusctx.integrations.plug import Caller, Plug, fail_open, places, plugged
 from focusctx.session.session import Session
 from focusctx.session.store import Totals
 from focusctx.session.stores import store_from
-from session_parts import Draft, crosses, everything, growing, moved, session_of, sized
+from helpers.session_parts import Draft, crosses, everything, growing, moved, session_of, sized
 
 CHAT = "chat_completions"
 FOLDER = Path(focusctx.integrations.__file__).parent

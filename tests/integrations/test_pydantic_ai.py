@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-import task
 from focusctx import Focus
+from helpers import task
 from integrations.conformance import Conformance, compressing, moved
 
 pytest.importorskip("pydantic_ai", reason="scripts/test-integrations pydantic_ai")
@@ -33,7 +33,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 
 from focusctx.integrations.plug import Source
 from focusctx.integrations.pydantic_ai import FocusHistory
-from provider import Call, Provider, Received, Say
+from helpers.provider import Call, Provider, Received, Say
 
 LIMITS = UsageLimits(request_limit=60)
 DIFFERENT = {"timestamp", "run_id", "conversation_id", "usage", "provider_details", "provider_url"}

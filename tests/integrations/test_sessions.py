@@ -13,7 +13,7 @@ from focusctx import Focus
 from focusctx.integrations.plug import Caller, Plug
 from focusctx.session.session import Session
 from focusctx.session.stores import store_from
-from session_parts import Draft, crosses, sized
+from helpers.session_parts import Draft, crosses, sized
 
 CHAT = "chat_completions"
 ME = Caller(framework="a test")

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-import task
+from helpers import task
+from helpers.provider import Provider, Received, Say
 from integrations.conformance import Conformance, compressing, moved
 from integrations.functions import FUNCTIONS
-from provider import Provider, Received, Say
 
 pytest.importorskip("smolagents", reason="scripts/test-integrations smolagents")
 

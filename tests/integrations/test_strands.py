@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-import task
 from focusctx import Focus
+from helpers import task
 from integrations.conformance import Conformance, compressing
 from integrations.functions import FUNCTIONS
 

@@ -3,7 +3,7 @@
 import pytest
 
 from focusctx.invariants import violations
-from histories import Messages, call, run, step
+from helpers.histories import Messages, call, run, step
 
 USER = {"role": "user", "content": "x"}
 TEXT = {"role": "assistant", "content": "x"}

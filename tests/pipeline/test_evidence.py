@@ -13,7 +13,7 @@ from focusctx.pipeline.evidence import decisions, reasons
 from focusctx.pipeline.keep import select
 from focusctx.pipeline.score import score
 from focusctx.types import Rescue, Sketch, Step
-from histories import run
+from helpers.histories import run
 
 SPANS = 6
 some_spans = st.lists(st.integers(1, SPANS + 2), max_size=5, unique=True).map(tuple)

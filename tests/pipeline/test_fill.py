@@ -13,7 +13,7 @@ from focusctx.drafts import ScriptedDraft
 from focusctx.pipeline.keep import Selection, select
 from focusctx.pipeline.score import score
 from focusctx.pipeline.split import read_history
-from histories import Messages, call
+from helpers.histories import Messages, call
 
 NOISE = "nothing of note here, only words upon words " * 8
 PLAN = "Step: finish | Depends on: []"

@@ -12,9 +12,9 @@ from focusctx.pipeline.budget import pinned_spans
 from focusctx.pipeline.rebuild import rebuild
 from focusctx.pipeline.split import read_history
 from focusctx.types import History
-from oracles import check, check_mixed, check_removed, check_skeleton, kept_spans, same
+from helpers.oracles import check, check_mixed, check_removed, check_skeleton, kept_spans, same
+from helpers.thorough import examples
 from strategies import HISTORIES, Json, format_of
-from thorough import examples
 
 CONFIG = FocusConfig()
 

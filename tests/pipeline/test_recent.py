@@ -11,7 +11,7 @@ from focusctx.config import FocusConfig
 from focusctx.errors import MessageError
 from focusctx.pipeline.recent import RecentHistories
 from focusctx.pipeline.split import read_history
-from histories import call, run
+from helpers.histories import call, run
 from strategies import HISTORIES, Json
 
 CONFIG = FocusConfig()

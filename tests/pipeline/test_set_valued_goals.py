@@ -3,7 +3,7 @@
 import json
 
 from focusctx import Focus, FocusConfig, Prompt
-from histories import Messages, call
+from helpers.histories import Messages, call
 
 TASK = "Add all my friends and roommates as friends on Venmo, if they are not already."
 STEPS: list[tuple[str, str, object]] = [

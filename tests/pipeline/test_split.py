@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from focusctx.pipeline.rebuild import rebuild
-from oracles import kept_spans
+from helpers.oracles import kept_spans
 from pipeline.reading import read, shape
 from strategies import HISTORIES, SAID, Json, format_of
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from focusctx.errors import ConfigError, MessageError
 from focusctx.invariants import violations
 from focusctx.pipeline.rebuild import rebuild
+from helpers.thorough import examples
 from pipeline.reading import FORMATS, read
 from strategies import HISTORIES, Json, damaged_histories, format_of, json_lists, json_values
-from thorough import examples
 
 
 @pytest.mark.parametrize("messages", [None, "text", 3, {"role": "user"}, {1, 2}, iter([])])

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from histories import call
+from helpers.histories import call
 from pipeline.reading import FORMATS, RULES, read
 from strategies import Json
 

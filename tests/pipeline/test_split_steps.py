@@ -1,7 +1,7 @@
 """The shape of a step in each format: which messages are one span, and what counts as its tokens and its goal."""
 
 from focusctx.pipeline.rebuild import rebuild
-from histories import call, run
+from helpers.histories import call, run
 from pipeline.reading import RULES, read, shape
 from strategies import Json
 

@@ -8,9 +8,9 @@ import pytest
 from focusctx import Focus
 from focusctx.errors import MessageError
 from focusctx.integrations.plug import fail_open
-from histories import Messages, run
-from raw_http import exchange, proxy, raw_upstream
-from session_parts import Draft, session_of
+from helpers.histories import Messages, run
+from helpers.raw_http import exchange, proxy, raw_upstream
+from helpers.session_parts import Draft, session_of
 
 CRITIC = {"role": "critic", "content": "Not so fast."}
 GEMINI: Messages = [{"role": "user", "parts": [{"text": "hello " * 500}]}, {"role": "model", "parts": [{"text": "x"}]}]

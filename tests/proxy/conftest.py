@@ -8,7 +8,7 @@ from types import FrameType
 
 import pytest
 
-from stored import redis_binary, redis_server
+from helpers.stored import redis_binary, redis_server
 
 _BOUND = 30.0
 """Seconds that any one of the tests that ask for it may take."""

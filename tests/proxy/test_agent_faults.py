@@ -8,10 +8,10 @@ import pytest
 from aiohttp import web
 
 from focusctx import Focus
-from histories import run
-from raw_http import STREAM, Head, Line, connect, eventually, proxy, raw_upstream, request
-from session_parts import Draft
-from troubled import CHAT, history, post, sent
+from helpers.histories import run
+from helpers.raw_http import STREAM, Head, Line, connect, eventually, proxy, raw_upstream, request
+from helpers.session_parts import Draft
+from helpers.troubled import CHAT, history, post, sent
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

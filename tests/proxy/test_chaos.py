@@ -17,9 +17,9 @@ from focusctx.errors import StoreError
 from focusctx.invariants import violations
 from focusctx.proxy.app import Proxy
 from focusctx.types import Prompt
-from histories import Messages
-from raw_http import Raw, connect, exchange, proxy, raw_upstream, request
-from session_parts import Draft
+from helpers.histories import Messages
+from helpers.raw_http import Raw, connect, exchange, proxy, raw_upstream, request
+from helpers.session_parts import Draft
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from coding_agents import (
+from focusctx import Focus
+from focusctx.types import Prompt
+from helpers.coding_agents import (
     AI_SDK,
     AI_SDK_CUSTOM_TOOL,
     CLAUDE_CODE,
@@ -18,11 +20,9 @@ from coding_agents import (
     Agent,
     Outcome,
 )
-from focusctx import Focus
-from focusctx.types import Prompt
-from prefixes import moves
-from provider import Provider, Received
-from proxied import events, every_third_and_the_newest, proxied
+from helpers.prefixes import moves
+from helpers.provider import Provider, Received
+from helpers.proxied import events, every_third_and_the_newest, proxied
 
 pytestmark = pytest.mark.agents
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from focusctx.proxy import client
-from raw_http import OK, Head, Line, Raw, connect, eventually, exchange, proxy, raw_upstream, request
+from helpers.raw_http import OK, Head, Line, Raw, connect, eventually, exchange, proxy, raw_upstream, request
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

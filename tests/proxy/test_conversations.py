@@ -23,10 +23,10 @@ from focusctx.session.events import SessionEvent
 from focusctx.session.session import Session
 from focusctx.session.store import Store
 from focusctx.tokens import counter
-from histories import Messages, call
-from session_parts import BreakableStore, Draft, cites
+from helpers.histories import Messages, call
+from helpers.session_parts import BreakableStore, Draft, cites
+from helpers.thorough import examples
 from strategies import HISTORIES, Json, format_of
-from thorough import examples
 
 COUNT = counter("cl100k_base")
 BUDGET = 700

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from focusctx import Focus
 from focusctx.proxy.encoding import unpack, unpacked_limit
-from histories import run
-from raw_http import exchange, proxy, raw_upstream
-from session_parts import Draft
+from helpers.histories import run
+from helpers.raw_http import exchange, proxy, raw_upstream
+from helpers.session_parts import Draft
 
 Pack = Callable[[bytes], bytes]
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from focusctx import Focus
-from histories import run
-from raw_http import (
+from helpers.histories import run
+from helpers.raw_http import (
     OK,
     STREAM,
     Head,
@@ -24,8 +24,8 @@ from raw_http import (
     raw_upstream,
     request,
 )
-from session_parts import NOTHING, Draft
-from troubled import CHAT, eager, history, post, sent
+from helpers.session_parts import NOTHING, Draft
+from helpers.troubled import CHAT, eager, history, post, sent
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from raw_http import (
+from helpers.raw_http import (
     OK,
     STREAM,
     Head,

@@ -15,8 +15,8 @@ from focusctx.proxy import guarded_store as store_module
 from focusctx.proxy.guarded_store import GuardedStore
 from focusctx.session.store import Store, StoredEvent, Totals
 from focusctx.session.stores.sqlite import SQLiteStore
-from session_parts import BreakableStore, wait_until
-from stored import event, span
+from helpers.session_parts import BreakableStore, wait_until
+from helpers.stored import event, span
 
 pytestmark = pytest.mark.usefixtures("bounded")
 

@@ -21,9 +21,9 @@ from focusctx.proxy.settings import Settings
 from focusctx.proxy.upstream import Upstream
 from focusctx.session.recall import TOOL
 from focusctx.session.stores.memory import MemoryStore
-from histories import Messages, call
-from provider import Call, Provider, Received, Say
-from session_parts import Draft, calls_in, cites, crosses, growing, sized
+from helpers.histories import Messages, call
+from helpers.provider import Call, Provider, Received, Say
+from helpers.session_parts import Draft, calls_in, cites, crosses, growing, sized
 
 pytestmark = pytest.mark.usefixtures("bounded")
 

@@ -26,10 +26,10 @@ from focusctx.proxy.request import (
     write_list,
 )
 from focusctx.session.store import Spelled
-from histories import run
-from raw_http import Raw, in_background, proxy, raw_upstream, request
-from session_parts import Draft
-from thorough import examples
+from helpers.histories import run
+from helpers.raw_http import Raw, in_background, proxy, raw_upstream, request
+from helpers.session_parts import Draft
+from helpers.thorough import examples
 
 pytestmark = pytest.mark.usefixtures("bounded")
 

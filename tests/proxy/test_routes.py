@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-import task
 from focusctx import Focus
 from focusctx.proxy.upstream import Upstream
-from histories import Messages, run
-from provider import Provider
-from raw_http import OK, Head, Line, Raw, connect, exchange, proxy, raw_upstream, request
-from session_parts import Draft
+from helpers import task
+from helpers.histories import Messages, run
+from helpers.provider import Provider
+from helpers.raw_http import OK, Head, Line, Raw, connect, exchange, proxy, raw_upstream, request
+from helpers.session_parts import Draft
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

@@ -11,9 +11,9 @@ from focusctx import Focus
 from focusctx.errors import ConfigError
 from focusctx.proxy.settings import Settings
 from focusctx.proxy.upstream import Upstream
-from histories import run
-from raw_http import Headers, Raw, Whole, connect, exchange, proxy, raw_upstream, request
-from session_parts import Draft
+from helpers.histories import run
+from helpers.raw_http import Headers, Raw, Whole, connect, exchange, proxy, raw_upstream, request
+from helpers.session_parts import Draft
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

@@ -6,13 +6,12 @@ from functools import cache
 
 import pytest
 
-import sdk_agents
-import task
 from focusctx import Focus
 from focusctx.types import Prompt
-from prefixes import moves, spelled
-from provider import Provider, Received
-from proxied import events, every_third_and_the_newest, proxied
+from helpers import sdk_agents, task
+from helpers.prefixes import moves, spelled
+from helpers.provider import Provider, Received
+from helpers.proxied import events, every_third_and_the_newest, proxied
 
 BUDGET = 2000
 

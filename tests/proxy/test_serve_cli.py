@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from certificates import certificate_for
-from histories import run
-from raw_http import STREAM, Head, Line, exchange, raw_upstream
-from served import CHAT, history, serve
+from helpers.certificates import certificate_for
+from helpers.histories import run
+from helpers.raw_http import STREAM, Head, Line, exchange, raw_upstream
+from helpers.served import CHAT, history, serve
 
 pytestmark = pytest.mark.usefixtures("bounded")
 

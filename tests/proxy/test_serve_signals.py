@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from histories import run
-from raw_http import STREAM, Head, Line, connect, raw_upstream, request
-from served import CHAT, history, serve
+from helpers.histories import run
+from helpers.raw_http import STREAM, Head, Line, connect, raw_upstream, request
+from helpers.served import CHAT, history, serve
 
 pytestmark = pytest.mark.usefixtures("bounded")
 

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from histories import Messages, step
-from raw_http import OK, STREAM, Head, Line, connect, eventually, exchange, proxy, raw_upstream, request
+from helpers.histories import Messages, step
+from helpers.raw_http import OK, STREAM, Head, Line, connect, eventually, exchange, proxy, raw_upstream, request
 
 SECONDS = float(os.environ.get("FOCUSCTX_SOAK", "80"))
 WORKERS = 12

@@ -16,10 +16,10 @@ import pytest
 import redis
 
 from focusctx.proxy.app import Proxy
-from histories import run
-from raw_http import Raw, eventually, exchange, proxy, raw_upstream
-from stored import redis_binary, redis_server
-from troubled import eager, history, post, sent
+from helpers.histories import run
+from helpers.raw_http import Raw, eventually, exchange, proxy, raw_upstream
+from helpers.stored import redis_binary, redis_server
+from helpers.troubled import eager, history, post, sent
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

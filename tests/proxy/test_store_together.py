@@ -13,7 +13,7 @@ from focusctx.errors import StoreError
 from focusctx.proxy.guarded_store import GuardedStore
 from focusctx.session.store import Totals
 from focusctx.session.stores.sqlite import SQLiteStore
-from stored import event, span
+from helpers.stored import event, span
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

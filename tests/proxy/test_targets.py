@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raw_http import Raw, in_background, proxy, raw_upstream, request
+from helpers.raw_http import Raw, in_background, proxy, raw_upstream, request
 
 
 @pytest.fixture(scope="module")

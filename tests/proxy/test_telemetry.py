@@ -9,14 +9,14 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-import task
 from focusctx import Focus
 from focusctx.errors import DraftUnavailable
 from focusctx.proxy.dashboard.data import about_session, whole_session
 from focusctx.proxy.serve import serving
 from focusctx.proxy.settings import Settings
 from focusctx.proxy.upstream import Upstream
-from provider import Provider
+from helpers import task
+from helpers.provider import Provider
 
 
 async def run_task(url: str, *, stream: bool = False) -> None:

@@ -6,10 +6,10 @@ import anthropic
 import pytest
 from anthropic import beta_tool
 
-import task
 from focusctx import Focus
-from provider import Provider
-from proxied import events, every_third_and_the_newest, proxied
+from helpers import task
+from helpers.provider import Provider
+from helpers.proxied import events, every_third_and_the_newest, proxied
 
 
 def _run(name: str, **arguments: Any) -> str:

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 import redis
 
-import task
 from focusctx import Focus
 from focusctx.proxy.app import Proxy
 from focusctx.types import Prompt
-from histories import Messages
-from prefixes import moves, spelled
-from provider import Provider, Received
-from raw_http import Headers, exchange, proxy
-from session_parts import Draft, growing
+from helpers import task
+from helpers.histories import Messages
+from helpers.prefixes import moves, spelled
+from helpers.provider import Provider, Received
+from helpers.raw_http import Headers, exchange, proxy
+from helpers.session_parts import Draft, growing
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from certificates import certificate_for
 from focusctx.proxy import client
-from raw_http import Answer, Head, Line, Whole, exchange, proxy, raw_upstream
+from helpers.certificates import certificate_for
+from helpers.raw_http import Answer, Head, Line, Whole, exchange, proxy, raw_upstream
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from raw_http import Head, Line, connect, eventually, exchange, proxy, raw_upstream, request
+from helpers.raw_http import Head, Line, connect, eventually, exchange, proxy, raw_upstream, request
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

@@ -4,7 +4,7 @@ import pytest
 import redis
 
 from focusctx.session.stores import store_from
-from stored import redis_binary, redis_server
+from helpers.stored import redis_binary, redis_server
 
 
 @pytest.fixture(scope="session")

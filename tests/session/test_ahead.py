@@ -11,7 +11,7 @@ import pytest
 from focusctx.session import conversations, runtime
 from focusctx.session.stores.memory import MemoryStore
 from focusctx.types import Usage
-from session_parts import NOTHING, Draft, cites, everything, growing, moved, session_of, sized, wait_until
+from helpers.session_parts import NOTHING, Draft, cites, everything, growing, moved, session_of, sized, wait_until
 
 SAID = {"role": "user", "content": "Now do something else."}
 

@@ -1,7 +1,7 @@
 """A session asks its store at each step for no more than it needs, and never for too little."""
 
-from histories import Messages
-from session_parts import BreakableStore, Draft, cites, growing, moved, session_of, sized
+from helpers.histories import Messages
+from helpers.session_parts import BreakableStore, Draft, cites, growing, moved, session_of, sized
 
 STEPS = growing(sized(*[100] * 12))
 

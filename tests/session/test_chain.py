@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from focusctx.config import FocusConfig
 from focusctx.pipeline.split import read_history
 from focusctx.session.conversation import Chain, canonical
-from histories import Messages, run
+from helpers.histories import Messages, run
 from strategies import HISTORIES, Json, json_values
 
 CONFIG = FocusConfig()

@@ -14,7 +14,7 @@ from focusctx.session import steps
 from focusctx.session.session import Session
 from focusctx.session.stores.memory import MemoryStore
 from focusctx.session.stores.sqlite import SQLiteStore
-from session_parts import Draft, calls_in, cites, crosses, growing, moved, session_of, sized, wait_until
+from helpers.session_parts import Draft, calls_in, cites, crosses, growing, moved, session_of, sized, wait_until
 
 PATIENCE = 60.0
 

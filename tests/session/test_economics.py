@@ -9,7 +9,7 @@ from focusctx.prices import Price, price_of
 from focusctx.session.economics import calls_to_come, weigh
 from focusctx.session.stores.memory import MemoryStore
 from focusctx.types import Usage
-from session_parts import NOTHING, Draft, cites, everything, growing, moved, sent, session_of, sized
+from helpers.session_parts import NOTHING, Draft, cites, everything, growing, moved, sent, session_of, sized
 
 GPT = "gpt-4.1"
 CLAUDE = "claude-sonnet-4-5"

@@ -17,8 +17,8 @@ from focusctx.session.store import Totals
 from focusctx.session.stores import shared_store
 from focusctx.session.stores.memory import MemoryStore
 from focusctx.session.stores.sqlite import SQLiteStore
-from histories import call
-from session_parts import Draft, calls_in, cites, crosses, growing, moved, session_of, sized
+from helpers.histories import call
+from helpers.session_parts import Draft, calls_in, cites, crosses, growing, moved, session_of, sized
 
 
 def told(history: list[dict], name: str) -> list[dict]:
@@ -300,7 +300,7 @@ def test_a_program_that_ends_without_closing_loses_no_totals(tmp_path: Path) -> 
     program = f"""
 import sys
 sys.path.insert(0, {str(Path(__file__).parents[1])!r})
-from session_parts import Draft, cites, growing, session_of, sized
+from helpers.session_parts import Draft, cites, growing, session_of, sized
 for run in range(5):
     session = session_of(Draft(cites(2)), "sqlite:///{tmp_path}/focus.db", tenant="t")
     for history in growing(sized(*[100] * 8, name=str(run))):

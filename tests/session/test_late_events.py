@@ -3,7 +3,7 @@
 import pytest
 
 from focusctx.types import Usage
-from session_parts import NOTHING, Draft, cites, growing, moved, session_of, sized, wait_until
+from helpers.session_parts import NOTHING, Draft, cites, growing, moved, session_of, sized, wait_until
 
 STEPS = (100, 100, 100, 500, *[80] * 6)
 """Near a budget of 1000 after the fourth step: another one of 500 would be far over it."""

@@ -11,7 +11,18 @@ from focusctx.session.store import Totals
 from focusctx.session.stores import store_from
 from focusctx.session.stores.memory import MemoryStore
 from focusctx.types import Usage
-from session_parts import BreakableStore, Draft, cites, crosses, growing, moved, sent, session_of, sized, wait_until
+from helpers.session_parts import (
+    BreakableStore,
+    Draft,
+    cites,
+    crosses,
+    growing,
+    moved,
+    sent,
+    session_of,
+    sized,
+    wait_until,
+)
 
 GPT = "gpt-4.1"
 MINI = "openai:gpt-4.1-mini"

@@ -15,8 +15,8 @@ from focusctx.invariants import violations
 from focusctx.pipeline.split import read_history
 from focusctx.session.recall import TOOL
 from focusctx.session.stores.memory import MemoryStore
-from oracles import in_order, same, words
-from session_parts import Draft, cites, moved, session_of
+from helpers.oracles import in_order, same, words
+from helpers.session_parts import Draft, cites, moved, session_of
 from strategies import HISTORIES, SAID, Json, format_of
 
 CONFIG = FocusConfig()

@@ -9,7 +9,7 @@ from focusctx import ConfigError
 from focusctx.invariants import violations
 from focusctx.session import proposal as proposals
 from focusctx.session.session import Session
-from session_parts import Draft, cites, moved, session_of, sized, wait_until
+from helpers.session_parts import Draft, cites, moved, session_of, sized, wait_until
 
 NEAR, OVER = 9, 11
 """Steps after which a history is near a budget of a thousand, and over it."""

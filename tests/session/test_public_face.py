@@ -8,7 +8,7 @@ import pytest
 from focusctx import ConfigError, Focus
 from focusctx.session.session import Session
 from focusctx.session.stores import store_from
-from session_parts import BreakableStore, Draft, cites, session_of, sized, wait_until
+from helpers.session_parts import BreakableStore, Draft, cites, session_of, sized, wait_until
 
 URL = "sqlite:///{}/focus.db"
 

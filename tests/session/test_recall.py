@@ -16,10 +16,10 @@ from focusctx.invariants import violations
 from focusctx.pipeline.split import read_history
 from focusctx.session.recall import TOOL, find, note, pinned_recalls, query_of, ranges, recall_tool
 from focusctx.session.stores.memory import MemoryStore
-from histories import Messages, call
-from sdk_types import closed, sdk_errors
-from session_parts import BreakableStore, Draft, cites, growing, moved, session_of, sized
-from stored import span
+from helpers.histories import Messages, call
+from helpers.sdk_types import closed, sdk_errors
+from helpers.session_parts import BreakableStore, Draft, cites, growing, moved, session_of, sized
+from helpers.stored import span
 from strategies import HISTORIES, format_of, json_values
 
 FORMATS = ("chat_completions", "responses", "anthropic")

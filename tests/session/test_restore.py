@@ -4,7 +4,7 @@ import pytest
 
 from focusctx.session.stores import store_from
 from focusctx.session.stores.memory import MemoryStore
-from session_parts import Draft, cites, growing, moved, session_of, sized
+from helpers.session_parts import Draft, cites, growing, moved, session_of, sized
 
 HISTORY = sized(*[100] * 16)
 

@@ -10,8 +10,8 @@ from focusctx.session.stores import store_from
 from focusctx.session.stores.memory import MemoryStore
 from focusctx.session.stores.retention import DAY, IN_USE, Limits, seconds_of, spelled_size
 from focusctx.session.stores.sqlite import SQLiteStore
-from session_parts import Draft, cites, growing, session_of, sized
-from stored import event, span
+from helpers.session_parts import Draft, cites, growing, session_of, sized
+from helpers.stored import event, span
 
 MB = 1024**2
 

@@ -3,8 +3,8 @@
 import pytest
 
 from focusctx import Focus, MessageError
-from histories import run
-from session_parts import (
+from helpers.histories import run
+from helpers.session_parts import (
     STEPS,
     Draft,
     cites,

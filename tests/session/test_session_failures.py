@@ -7,7 +7,7 @@ import pytest
 from focusctx import Focus
 from focusctx.errors import DraftUnavailable
 from focusctx.session.stores.memory import MemoryStore
-from session_parts import (
+from helpers.session_parts import (
     NOTHING,
     STEPS,
     BreakableStore,

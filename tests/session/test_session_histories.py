@@ -4,8 +4,8 @@ import copy
 import json
 
 from focusctx.session.stores.memory import MemoryStore
-from histories import run
-from session_parts import (
+from helpers.histories import run
+from helpers.session_parts import (
     STEPS,
     BreakableStore,
     Draft,

@@ -14,7 +14,7 @@ import pytest
 from focusctx import Focus, Prompt
 from focusctx.invariants import violations
 from focusctx.session.session import Session
-from histories import Messages, step
+from helpers.histories import Messages, step
 
 pytestmark = [
     pytest.mark.slow,

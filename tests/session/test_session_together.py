@@ -9,7 +9,7 @@ from focusctx import Focus
 from focusctx.session.store import Totals
 from focusctx.session.stores import store_from
 from focusctx.session.stores.memory import MemoryStore
-from session_parts import (
+from helpers.session_parts import (
     NOTHING,
     STEPS,
     Draft,

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from focusctx.drafts import ScriptedDraft
 from focusctx.session.session import Session
 from focusctx.session.store import Spelled
-from histories import Messages, call
-from session_parts import cites, moved, session_of
+from helpers.histories import Messages, call
+from helpers.session_parts import cites, moved, session_of
 
 NOISE = "nothing of note here, only words upon words " * 10
 OMITTED = "[output omitted]"

@@ -13,7 +13,7 @@ import pytest
 from focusctx.errors import StoreError
 from focusctx.session.store import StoredEvent, Totals
 from focusctx.session.stores import store_from
-from stored import event, span
+from helpers.stored import event, span
 
 
 def test_an_empty_store_knows_nothing(store):

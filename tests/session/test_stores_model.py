@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from focusctx.session.store import Spelled, Totals
 from focusctx.session.stores.memory import MemoryStore
-from stored import event, span
-from thorough import examples
+from helpers.stored import event, span
+from helpers.thorough import examples
 
 JSON = st.recursive(
     st.none()

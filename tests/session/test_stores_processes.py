@@ -13,7 +13,7 @@ import pytest
 
 from focusctx.session.store import Archived, StoredEvent, Totals
 from focusctx.session.stores import store_from
-from stored import event, span
+from helpers.stored import event, span
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 

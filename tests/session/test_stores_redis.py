@@ -10,7 +10,7 @@ from focusctx.errors import StoreError
 from focusctx.session.store import Totals
 from focusctx.session.stores import store_from
 from focusctx.session.stores.redis import RedisStore
-from stored import event, free_port, redis_binary, redis_server, span
+from helpers.stored import event, free_port, redis_binary, redis_server, span
 
 
 def ttls(url: str) -> dict[bytes, int]:

@@ -14,7 +14,7 @@ import pytest
 from focusctx.errors import ConfigError, StoreError
 from focusctx.session.stores import sqlite_file, store_from
 from focusctx.session.stores.sqlite import SQLiteStore
-from stored import event, span
+from helpers.stored import event, span
 
 
 def test_a_missing_folder_is_named(tmp_path):

@@ -13,7 +13,7 @@ from focusctx.session import totals as module
 from focusctx.session.store import Totals
 from focusctx.session.stores.memory import MemoryStore
 from focusctx.session.totals import PendingTotals, pending_totals
-from session_parts import BreakableStore, Draft, cites, session_of, sized
+from helpers.session_parts import BreakableStore, Draft, cites, session_of, sized
 
 
 def test_sessions_over_one_store_write_together() -> None:

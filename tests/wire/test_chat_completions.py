@@ -6,7 +6,7 @@ import pytest
 
 from focusctx.wire import Kind, Part, wire_named
 from focusctx.wire.part import MEDIA_TOKENS, PLACEHOLDER
-from histories import call
+from helpers.histories import call
 
 WIRE = wire_named("chat_completions")
 LONG = "a long result that a placeholder is shorter than"

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from answers import SPENT, Scripted
+from bench_helpers.answers import SPENT, Scripted
 from focusctx.errors import ConfigError, DraftError, DraftUnavailable
 from focusctx.types import Usage
 from focusctx_bench.baselines.acon_optimiser import improve, shorten
 from focusctx_bench.baselines.acon_runs import Contrast, Memory, Run, contrasts, run_as_text, successes
-from histories import Messages, run
+from helpers.histories import Messages, run
 
 PAIR = Contrast(Run(run(2)), Run(run(3), (Memory("Completed: nothing.", reply=6),)))
 BETTER = "Sure.\n<guideline>\nKeep ids.\n</guideline>"

@@ -14,7 +14,7 @@ from focusctx.baselines.retrieval import Retrieval
 from focusctx.errors import ConfigError, DraftRefused, DraftUnavailable
 from focusctx.types import Usage
 from focusctx_bench.baselines.embedders.openai_compatible import OpenAICompatibleEmbedder
-from histories import run, step
+from helpers.histories import run, step
 
 TEXTS = ["The cat sat on the mat.", "A kitten rests on a rug.", "Interest rates rose by two per cent."]
 Answer = Callable[[dict[str, Any]], Any]

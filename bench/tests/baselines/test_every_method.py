@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from answers import SPENT, Scripted, every_third_word
+from bench_helpers.answers import SPENT, Scripted, every_third_word
 from focusctx.baselines.clear_tool_uses import ClearToolUses
 from focusctx.baselines.embedders import embedder_from
 from focusctx.baselines.fifo import Fifo

@@ -5,7 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from answers import SPENT, Scripted, every_third_word
+from bench_helpers.answers import SPENT, Scripted, every_third_word
+from bench_helpers.ledger import Ledger, auditor
 from focusctx.baselines.embedders import embedder_from
 from focusctx.baselines.fifo import Fifo
 from focusctx.baselines.focus import FocusMethod
@@ -19,7 +20,6 @@ from focusctx_bench.baselines.acon_runs import contrasts, run_as_text, successes
 from focusctx_bench.baselines.llmlingua import LLMLingua
 from focusctx_bench.baselines.prompting import Prompting
 from focusctx_bench.record import Record
-from ledger import Ledger, auditor
 
 BUDGET = 1500
 

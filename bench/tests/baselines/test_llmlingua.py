@@ -9,7 +9,7 @@ from focusctx.errors import ConfigError
 from focusctx.tokens import Counter
 from focusctx_bench.baselines.llmlingua import LLMLingua, LLMLingua2
 from focusctx_bench.baselines.summary import HEADING
-from histories import run, step
+from helpers.histories import run, step
 
 torch = pytest.importorskip("torch", reason="needs the extra `llmlingua`")
 transformers = pytest.importorskip("transformers", reason="needs the extra `llmlingua`")

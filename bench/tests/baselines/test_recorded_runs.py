@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from answers import Scripted, every_third_word
+from bench_helpers.answers import Scripted, every_third_word
 from focusctx.baselines.embedders import embedder_from
 from focusctx.baselines.fifo import Fifo
 from focusctx.baselines.focus import FocusMethod
@@ -20,7 +20,7 @@ from focusctx.pipeline.split import read_history
 from focusctx_bench.baselines.llmlingua import LLMLingua
 from focusctx_bench.baselines.prompting import Prompting
 from focusctx_bench.sizes import size
-from histories import Messages
+from helpers.histories import Messages
 
 RECORDED = Path(__file__).parents[4] / "shared" / "trajectories"
 FILES = ("swebench_deepseek.jsonl", "swebench_gemini-3-pro.jsonl", "tau2_gpt-4.1_retail.jsonl")

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from answers import every_third_word
+from bench_helpers.answers import every_third_word
 from focusctx.baselines.registry import method_from
 from focusctx.drafts import ScriptedDraft
 from focusctx.errors import ConfigError, MissingExtraError
 from focusctx_bench.baselines import llmlingua
 from focusctx_bench.baselines.registry import ALL, KNOWN, BenchSettings
-from histories import run
+from helpers.histories import run
 
 
 @pytest.fixture

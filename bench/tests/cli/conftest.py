@@ -1,5 +1,5 @@
 """Fixtures for tests of commands."""
 
-from command import focusctx, plain
+from helpers.command import focusctx, plain
 
 __all__ = ["focusctx", "plain"]

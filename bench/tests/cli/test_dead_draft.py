@@ -8,7 +8,7 @@ from focusctx.replay.record import run_records
 from focusctx_bench.folder import BenchFolder
 from focusctx_bench.replay.point_record import point_records
 from focusctx_bench.run import run_bench
-from plan_server import PlanServer
+from helpers.plan_server import PlanServer
 from replay.logs import long_run, write
 
 NOBODY = "openai:some-model@http://127.0.0.1:1/v1"

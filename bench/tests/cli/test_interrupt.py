@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from focusctx_bench.replay.sketches import read_sketches
-from interrupted import ANSWERED, PLAN, Server, busy, has_lines, interrupted, log
+from helpers.interrupted import ANSWERED, PLAN, Server, busy, has_lines, interrupted, log
 
 __all__ = ["busy", "log"]
 

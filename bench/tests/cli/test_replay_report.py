@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-import task as ledger
 from focusctx_bench.replay.agreement.answers import answer_file
-from provider import Provider
+from helpers import task as ledger
+from helpers.provider import Provider
 from replay.logs import long_run, write
 
 

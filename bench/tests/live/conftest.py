@@ -1,5 +1,5 @@
 """Fixtures for tests of live comparisons."""
 
-from command import focusctx
+from helpers.command import focusctx
 
 __all__ = ["focusctx"]

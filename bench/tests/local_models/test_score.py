@@ -7,7 +7,7 @@ import pytest
 from focusctx.errors import DraftRefused
 from focusctx.types import History, Prompt
 from focusctx_bench.local_models.score import TransformersScorer
-from tiny_models import Watched, save
+from helpers.tiny_models import Watched, save
 
 torch = pytest.importorskip("torch", reason="needs the extra `transformers`")
 pytest.importorskip("transformers", reason="needs the extra `transformers`")

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-import task as ledger
+from bench_helpers.ledger import Ledger, Untouched
 from focusctx.errors import ConfigError, ModelError
 from focusctx.invariants import violations
 from focusctx_bench.agent import Agent
 from focusctx_bench.models.registry import model_from
 from focusctx_bench.protocols import ContextTooLong, Model
 from focusctx_bench.record import Record
-from ledger import Ledger, Untouched
-from provider import Provider
+from helpers import task as ledger
+from helpers.provider import Provider
 
 TOOLS = ledger.chat_tools()
 HELLO = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello."}]

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
+from bench_helpers.ledger import Untouched
 from focusctx.baselines.method import Compressed
 from focusctx.types import Message
 from focusctx_bench.agent import Agent
@@ -12,7 +13,6 @@ from focusctx_bench.benchmarks.office import scripted
 from focusctx_bench.benchmarks.office.environment import Office, OfficeTask
 from focusctx_bench.protocols import ToolCall
 from focusctx_bench.record import Record
-from ledger import Untouched
 
 
 @cache

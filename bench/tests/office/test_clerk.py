@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import focusctx_bench.benchmarks.office.clerk as clerk
+from bench_helpers.ledger import Untouched
 from focusctx.baselines.fifo import Fifo
 from focusctx.baselines.masking import Masking
 from focusctx.invariants import violations
@@ -23,7 +24,6 @@ from focusctx_bench.benchmarks.office.clerk import decide
 from focusctx_bench.benchmarks.office.dependencies import dependencies
 from focusctx_bench.benchmarks.office.environment import Office
 from focusctx_bench.protocols import Turn
-from ledger import Untouched
 from office.runs import Dropping, full_run, run, without
 
 RANGES = {"easy": (10, 30), "medium": (22, 48), "hard": (40, 62)}

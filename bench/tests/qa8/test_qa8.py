@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench_helpers.ledger import Untouched
 from drafts.conftest import serve
 from focusctx.baselines.fifo import Fifo
 from focusctx.errors import BenchError
@@ -25,7 +26,6 @@ from focusctx_bench.benchmarks.qa8.search import K1, B, Bm25, SearchServer, term
 from focusctx_bench.metrics import of_task, summarise
 from focusctx_bench.models.scripted import FunctionModel, Say
 from focusctx_bench.protocols import Options, ToolCall
-from ledger import Untouched
 
 SHARED = Path(__file__).parents[4] / "shared" / "qa" / "nq-open-oracle.jsonl.gz"
 

@@ -21,7 +21,7 @@ from focusctx_bench.benchmarks.office.environment import Office
 from focusctx_bench.models.registry import model_from
 from focusctx_bench.record import Record
 from focusctx_bench.relay.server import serving
-from histories import run
+from helpers.histories import run
 
 TOOLS = [{"type": "function", "function": {"name": "look", "description": "Look.", "parameters": {"properties": {}}}}]
 LOOK = json.dumps({"content": "I look.", "tool_calls": [{"name": "look", "arguments": {}}]})

@@ -101,7 +101,7 @@ def test_a_real_model_reads_all_turns_and_answers_many_at_once(tmp_path: Path) -
     pytest.importorskip("torch", reason="needs the extra `transformers`")
     pytest.importorskip("transformers", reason="needs the extra `transformers`")
     from focusctx.drafts import TransformersDraft
-    from tiny_models import save
+    from helpers.tiny_models import save
 
     model = LocalModel(TransformersDraft(save(tmp_path / "tiny", room=1024), device="cpu"), tokens=12)
     runs = [RUN, RUN[:2], [*RUN[:4], {"role": "user", "content": "And #W2?"}]]

@@ -12,14 +12,14 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-import task
 from focusctx import Focus
 from focusctx.drafts import ScriptedDraft
 from focusctx.proxy.app import Proxy
 from focusctx.proxy.serve import serving
 from focusctx.proxy.settings import Settings
 from focusctx.proxy.upstream import Upstream
-from provider import Provider
+from helpers import task
+from helpers.provider import Provider
 
 SKETCHES = [
     "Step: finish the audit | Depends on: [s_2, s_3]\nRescued Spans: [s_1] | Reason: it was the first try",

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-import task
+from helpers import task
 
 expect = pytest.importorskip("playwright.async_api", reason="playwright is not installed").expect
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-import task
-from raw_http import proxy, raw_upstream
+from helpers import task
+from helpers.raw_http import proxy, raw_upstream
 
 expect = pytest.importorskip("playwright.async_api", reason="playwright is not installed").expect
 axe = pytest.importorskip("axe_playwright_python.async_playwright", reason="axe-playwright-python is not installed")

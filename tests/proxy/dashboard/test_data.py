@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import task
 from focusctx.proxy.conversations import Step
 from focusctx.proxy.dashboard.data import requests_of
-from session_parts import Draft, cites, growing, session_of, sized
+from helpers import task
+from helpers.session_parts import Draft, cites, growing, session_of, sized
 
 PAGE_9 = "Page 9 of 30. Balance"
 

@@ -12,10 +12,10 @@ from focusctx.proxy.recall.sse import payload, split, with_payload
 from focusctx.proxy.recall.tool import turn_for
 from focusctx.proxy.recall.turn import Turn
 from focusctx.session.recall import TOOL
+from helpers.thorough import examples
 from proxy.recall.harness import FORMATS, OTHER, RECALL, cut, stream_of, whole_of
 from spoken import Call, Say
 from strategies import json_values
-from thorough import examples
 
 MENTIONS = Call("grep", {"pattern": f'"name": "{TOOL}" "tool_calls" content_block_start response.output_item.added'})
 SAYS = st.builds(

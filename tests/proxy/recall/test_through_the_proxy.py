@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-import sdk_agents
-import task
 from focusctx import Focus
 from focusctx.session.recall import TOOL
-from provider import Call, Provider, Received, Say
-from proxied import every_third_and_the_newest, proxied
+from helpers import sdk_agents, task
+from helpers.provider import Call, Provider, Received, Say
+from helpers.proxied import every_third_and_the_newest, proxied
 
 CALLS = [(call.name, call.arguments) for step in range(1, task.STEPS + 1) for call in task.turn(step).calls]
 RECALL = Call(TOOL, {"query": "s_1"})

@@ -10,6 +10,7 @@ from focusctx.invariants import violations
 from focusctx.proxy.recall import turn as turn_module
 from focusctx.proxy.recall.turn import Part, add_usage, select
 from focusctx.session.recall import TOOL
+from helpers.sdk_types import sdk_errors
 from proxy.recall.harness import (
     FORMATS,
     OTHER,
@@ -22,7 +23,6 @@ from proxy.recall.harness import (
     stream_of,
     whole_of,
 )
-from sdk_types import sdk_errors
 from spoken import Call, Say
 
 LAST = {"chat_completions": "tool_calls", "responses": "completed", "anthropic": "tool_use"}

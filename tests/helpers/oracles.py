@@ -15,7 +15,7 @@ from focusctx.invariants import violations
 from focusctx.pipeline.budget import pinned_spans
 from focusctx.pipeline.companions import companions_of
 from focusctx.types import History
-from sdk_types import sdk_errors
+from helpers.sdk_types import sdk_errors
 from strategies import SAID, UNKNOWN_ITEM
 
 Json = dict[str, Any]

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-import histories
 from focusctx.cli import main
 from focusctx.drafts import ScriptedDraft
+from helpers import histories
 
 PLAN = "Step: finish | Depends on: [s_2]\nRescued Spans: [s_1] | Reason: it failed before"
 """Of five spans: keeps 2, rescues 1; 5 is the newest; 3 and 4 go."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from provider import Received
+from helpers.provider import Received
 from spoken import Call, Say
 
 STEPS = 30

@@ -11,7 +11,7 @@ from focusctx.errors import StoreError
 from focusctx.session.session import Session
 from focusctx.session.stores.memory import MemoryStore
 from focusctx.types import Prompt, Reply, Usage
-from histories import Messages, call
+from helpers.histories import Messages, call
 
 NOTHING = "Step: finish | Depends on: []"
 SYSTEM = {"role": "system", "content": "You help."}

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from provider import Call, Received, Say
+from helpers.provider import Call, Received, Say
 
-INSTALLED = Path(__file__).parents[1] / ".agents"
+INSTALLED = Path(__file__).parents[2] / ".agents"
 STEPS = 32
 FAILING = 7
 TASK = "Run the stock report, step by step."

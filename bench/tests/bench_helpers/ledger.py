@@ -1,14 +1,14 @@
-"""The ledger of `tests/task.py` as a benchmark with one task, and models that do it."""
+"""The ledger of `tests/helpers/task.py` as a benchmark with one task, and models that do it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import task as ledger
 from focusctx.baselines.none import NoCompression as Untouched
 from focusctx.types import Message
 from focusctx_bench.models.scripted import FunctionModel, Say
 from focusctx_bench.protocols import Score, Task, ToolCall
-from provider import Received
+from helpers import task as ledger
+from helpers.provider import Received
 
 __all__ = ["Audit", "Ledger", "Untouched", "auditor", "decide"]
 

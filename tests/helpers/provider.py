@@ -20,8 +20,8 @@ from typing import Any, Self
 from aiohttp import web
 
 from focusctx.invariants import violations
+from helpers.stored_items import StoredItems
 from spoken import Answer, Call, Json, Say, stream, whole
-from stored_items import StoredItems
 
 _FORMATS = {"/chat/completions": "chat_completions", "/responses": "responses", "/messages": "anthropic"}
 _COUNT = "/messages/count_tokens"

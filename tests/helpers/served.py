@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from histories import run
+from helpers.histories import run
 
 CHAT = "/v1/chat/completions"
 _NOT_OURS = ("FOCUSCTX", "OPENAI", "ANTHROPIC", "OTEL")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 """Pages about focusctx and focusctx-bench; those about frameworks are in `docs/integrations`."""
 FRAMEWORK_PAGES = sorted((ROOT / "docs" / "integrations").glob("*.md"))

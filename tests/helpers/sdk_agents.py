@@ -12,7 +12,7 @@ from typing import Any
 import anthropic
 import openai
 
-import task
+from helpers import task
 
 FORMATS = ("chat_completions", "responses", "anthropic")
 SYSTEM = "You are a careful auditor."

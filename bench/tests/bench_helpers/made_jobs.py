@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench_helpers.made import a_record
 from focusctx.jobs.engines import Outcome
 from focusctx.jobs.tally import Meter, Tally
 from focusctx_bench.folder import BenchFolder
@@ -12,7 +13,6 @@ from focusctx_bench.job import Job, TaskItem
 from focusctx_bench.protocols import Options, Task
 from focusctx_bench.record import Record
 from focusctx_bench.run import run_bench
-from made import a_record
 
 METHODS = ("none", "fifo", "masking-5", "focus-d")
 

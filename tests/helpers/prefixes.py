@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from provider import Received
+from helpers.provider import Received
 
 _MARK = re.compile(r',"cache_control":\{[^{}]*\}')
 _LONE_TEXT = re.compile(r'"content":\[\{"type":"text","text":("(?:[^"\\]|\\.)*")\}\]')

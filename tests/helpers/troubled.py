@@ -4,9 +4,9 @@ import json
 from typing import Any
 
 from focusctx import Focus
-from histories import Messages, run
-from raw_http import Raw, exchange
-from session_parts import Draft
+from helpers.histories import Messages, run
+from helpers.raw_http import Raw, exchange
+from helpers.session_parts import Draft
 
 CHAT = "/v1/chat/completions"
 

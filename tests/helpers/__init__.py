@@ -1,0 +1,1 @@
+"""Helpers that the tests of focusctx and of focusctx-bench share: servers, agents, histories, oracles."""
