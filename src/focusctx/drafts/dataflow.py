@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 
+from ..pipeline.calls import calls_of, has_failed, is_reading
 from ..types import History, Span, Unit
 from ..wire import Role, results_by_call
 
@@ -22,6 +23,8 @@ _TOKEN = re.compile(r"[#~./]*\w[\w./@+-]*")
 _ESCAPE = re.compile(r'\\+[nrt"]')  # arguments arrive as JSON text: "\nimport" is not a name
 _CAMEL = re.compile(r"[a-z][A-Z]")
 _LABEL = re.compile(r"s_?\d+", re.IGNORECASE)  # looks like a span's own label
+_PERSON = re.compile(r"\b[A-Z][a-z]+(?:[ -][A-Z][a-z]+)+\b")
+_QUOTED = re.compile(r"""['"`]([^'"`\n]{3,60})['"`]""")
 _NUMBER = re.compile(r"[\d.+-]+")
 _WORD = re.compile(r"[A-Z]?[a-z]{2,}|[A-Z]{3,}")
 _FILE = re.compile(
@@ -32,21 +35,6 @@ _FILE = re.compile(
 _RECORD_START = re.compile(r"""\s*(?:\{\s*["'}]|\[\s*[\[{"'\d\]])""")
 _KEY = re.compile(r'"(\w+)\\*"\s*:')
 _FENCE = re.compile(r"```\w*")
-_FAILURES = {
-    ("returncode",): r"<returncode>\s*-?0*[1-9]",
-    ("exit",): r"\bexit(?:ed)?(?: with)?(?: code| status)?\W{1,3}-?0*[1-9]\d*\b",
-    ("traceback",): r"^Traceback \(most recent call last\)",
-    ("error", "exception"): r"(?-i:^[\w.]*(?:Error|Exception)(?::|$))"
-    r"|\"(?:error|errors|exception)\"\s*:(?!\s*(?:null|false|\"\"|\[\]|\{\}))",
-    (
-        *("error", "failed", "failure", "invalid", "cannot", "unable", "denied", "rejected", "unauthori"),
-        "forbidden",
-    ): r"\A[\s*#>]*(?:error|failed|failure|invalid|cannot|unable|denied|rejected|unauthori[sz]ed|forbidden)\b",
-    ('"success"', '"ok"'): r"\"(?:success|ok)\"\s*:\s*false",
-}
-"""Patterns of failures by words, one of which is in every match: plain words are much faster to search for."""
-_FAILURE = [(words, re.compile(form, re.IGNORECASE | re.MULTILINE)) for words, form in _FAILURES.items()]
-
 _SHORTEST, _LONGEST = 4, 120
 """Fewest and most characters of a fact. Shorter strings are everywhere; longer ones are blobs not typed again."""
 
@@ -71,6 +59,7 @@ _REUSED = 1.4  # times log(actions that used it): a fact used twice is used agai
 _AGE = -0.15  # times log(spans since it last appeared)
 _IN_GOAL = 0.75  # times the share of its words that the user also used
 _RECORD = 1.5  # an id or number in structured data: tools take these as arguments
+_TOPIC = 1.5  # it came back from a call about something the user named, and nothing was done about that yet
 _OPEN = 0.7  # an unused id of a form that actions used: the next member of a set
 _CROWD = -0.7  # times log(neighbours), for files among files: hardly one of a long listing is needed
 
@@ -98,13 +87,14 @@ def read_flow(history: History) -> DataFlow:
     words = _words(_user_words(history))
     pinned = facts_in(_pinned_text(history)) | (steps[-1].facts if steps else frozenset())
     trails = _trails(history.spans, steps)
+    _note_topics(trails, history, steps)
     used_forms = {_form(fact) for step in steps for fact in step.done if kind_of(fact) is not Kind.NAME}
     facts = []
     for text, trail in trails.items():
         if not trail.holders or text in pinned:
             continue
         kind = kind_of(text)
-        odds = trail.odds(kind, history.newest)
+        odds = trail.odds(kind, history.newest) + _TOPIC * bool(trail.topics)
         if kind not in _IDS:  # the letters of an id mean nothing
             odds += _IN_GOAL * _share_in(words, text)
         elif not trail.uses:
@@ -115,8 +105,9 @@ def read_flow(history: History) -> DataFlow:
 
 
 def facts_in(text: str) -> frozenset[str]:
-    """Return the strings in a text that have to be exact: paths, ids, numbers, dotted and joined names."""
-    return frozenset(fact for token in set(_TOKEN.findall(text)) if (fact := _as_fact(token)))
+    """Return the strings in a text that have to be exact: paths, ids, numbers, joined names, names of people."""
+    found = {fact for token in set(_TOKEN.findall(text)) if (fact := _as_fact(token))}
+    return frozenset(found.union(_PERSON.findall(text)))
 
 
 @lru_cache(maxsize=2**16)
@@ -229,6 +220,8 @@ class _Trail:
     crowd: float = math.inf
     """The smallest crowd in which it was seen; finite for facts that the agent did not write."""
     last: int = 0
+    topics: frozenset[str] = frozenset()
+    """Things the user named that it was looked up for."""
 
     def odds(self, kind: Kind, newest: int) -> float:
         odds = _BASE + _WRITTEN * self.by_agent + _REUSED * math.log(max(self.uses, 1))
@@ -262,6 +255,34 @@ def _trails(spans: Sequence[Span], steps: Sequence[_Step]) -> dict[str, _Trail]:
     return trails
 
 
+def _note_topics(trails: Mapping[str, _Trail], history: History, steps: Sequence[_Step]) -> None:
+    """Note for each fact the things that the user named and it was looked up for, while nothing was done about them.
+
+    The user says "gather the answers to 'harvest'", a call asks for `/events/harvest.txt`, and what comes back is
+    needed until something is written that has to do with it.
+    """
+    spoken = _user_words(history)
+    topics = frozenset(_QUOTED.findall(spoken)) | facts_in(spoken)
+    done = {
+        topic: span.index
+        for span in history.spans
+        for call in calls_of(span)
+        if not is_reading(call)
+        for topic in topics
+        if topic in call.text
+    }
+    for span, step in zip(history.spans[:-1], steps, strict=False):
+        outline = history.outlines.of(span) if history.outlines else None
+        texts = {call.id: call.text for call in span.calls}
+        calls = {passage.number: texts.get(passage.call, "") for passage in outline.passages} if outline else {}
+        for number, facts in step.units.items():
+            asked = calls.get(number) or (span.action if len(span.calls) <= 1 else "")
+            named = {topic for topic in topics if topic in asked and done.get(topic, 0) <= span.index}
+            for fact in facts if named else ():
+                if fact in trails:
+                    trails[fact].topics |= named
+
+
 def _superseded(spans: Sequence[Span]) -> frozenset[int]:
     """Return the spans whose exact action was repeated later: the later result is the current one."""
     latest = {_collapsed(span.action): span.index for span in spans}
@@ -289,12 +310,6 @@ def _standing_failures(history: History) -> dict[int, str]:
             if span is not history.spans[-1] and has_failed(result):
                 standing[span.index, text] = tried, aim
     return {index: tried for (index, _), (tried, _) in standing.items()}
-
-
-def has_failed(observation: str) -> bool:
-    """True if a tool's output reports a failure."""
-    lowered = observation.lower()
-    return any(form.search(observation) for words, form in _FAILURE if any(word in lowered for word in words))
 
 
 def _tried(action: str) -> str:

@@ -7,9 +7,24 @@ import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping
 
-from ..drafts.dataflow import has_failed
 from ..types import Call, Span
 from ..wire import results_by_call
+
+_FAILURES = {
+    ("returncode",): r"<returncode>\s*-?0*[1-9]",
+    ("exit",): r"\bexit(?:ed)?(?: with)?(?: code| status)?\W{1,3}-?0*[1-9]\d*\b",
+    ("traceback",): r"^Traceback \(most recent call last\)",
+    ("error", "exception"): r"(?-i:^[\w.]*(?:Error|Exception)(?::|$))"
+    r"|\"(?:error|errors|exception)\"\s*:(?!\s*(?:null|false|\"\"|\[\]|\{\}))",
+    (
+        *("error", "failed", "failure", "invalid", "cannot", "unable", "denied", "rejected", "unauthori"),
+        "forbidden",
+    ): r"\A[\s*#>]*(?:error|failed|failure|invalid|cannot|unable|denied|rejected|unauthori[sz]ed|forbidden)\b",
+    ('"success"', '"ok"'): r"\"(?:success|ok)\"\s*:\s*false",
+}
+"""Patterns of failures by words, one of which is in every match: plain words are much faster to search for."""
+_FAILURE = [(words, re.compile(form, re.IGNORECASE | re.MULTILINE)) for words, form in _FAILURES.items()]
+
 
 _READING = re.compile(
     r"get|list|search|find|read|look|lookup|view|show|check|query|fetch|describe|calculate|compute|think|plan|grep|ls"
@@ -109,3 +124,9 @@ def _is_quiet(command: str) -> bool:
     if name == "git":
         return bool(_QUIET_GIT.fullmatch(next((word for word in rest if not word.startswith("-")), "")))
     return bool(_QUIET_COMMAND.fullmatch(name)) and not (name == "find" and "-delete" in rest)
+
+
+def has_failed(observation: str) -> bool:
+    """True if a tool's output reports a failure."""
+    lowered = observation.lower()
+    return any(form.search(observation) for words, form in _FAILURE if any(word in lowered for word in words))

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 from ..config import FocusConfig
 from ..pipeline.budget import pinned_spans
 from ..pipeline.draft import build_prompt
+from ..pipeline.keep import target_tokens
 from ..pipeline.legal import objection
 from ..pipeline.split import Count
 from ..prices import Price
@@ -33,11 +34,22 @@ if TYPE_CHECKING:
     from .snapshot import Change
 
 Cause: TypeAlias = Literal[
-    "compressed", "followed", "restored", "budget", "growth", "money", "needed", "pinned", "illegal", "draft", "store"
+    "compressed",
+    "followed",
+    "restored",
+    "budget",
+    "growth",
+    "money",
+    "newest",
+    "needed",
+    "pinned",
+    "illegal",
+    "draft",
+    "store",
 ]
 """Why something happened or did not: spans were dropped here, or by another session; some came back; the view is within
-budget, grew too little, or would not pay; every span is needed or none may be dropped; the provider would refuse the
-view; the draft or the store failed."""
+budget, grew too little, or would not pay; the newest results are large and not answered yet; every span is needed or
+none may be dropped; the provider would refuse the view; the draft or the store failed."""
 
 FREE = Price(input=0.0, output=0.0)
 """The price of an unpriced model: nothing is cached, nothing costs, and every event is worth making."""
@@ -45,6 +57,9 @@ BYTES_PER_TOKEN = 3
 """A low estimate, good enough to decide when to ask for sketches."""
 _LATEST = 1.25
 """Multiple of the budget up to which an event that does not pay may still wait."""
+_LARGE = 0.4
+"""Share of the target from which new results are large. They stay whole until the agent has answered them, so an event
+is better made one call later."""
 _LEAST_SAVED = 0.1
 """Share of the view that an event must save: below it the prompt's prefix is worth more."""
 _NEAR_THE_WINDOW = 0.9
@@ -129,6 +144,7 @@ class Economics:
         self._ahead = int((1 - ahead) * config.budget)
         self._needed = growth * config.budget
         self._latest = int(_LATEST * config.budget)
+        self._large = _LARGE * (target_tokens(config) or float("inf"))
         self._only_if_it_pays = only_if_it_pays
 
     # Is an event due?
@@ -152,7 +168,13 @@ class Economics:
             return Judgement(False, "growth", why, verdict)
         if last and last.key == conversation.keys[conversation.settled - 1] and not further:
             return Judgement(False, "growth", "no new step since the last event", verdict)
-        return self._judged(tokens, verdict, self._owed(conversation, tokens, verdict, calls))
+        judged = self._judged(tokens, verdict, self._owed(conversation, tokens, verdict, calls))
+        if judged.due and not further and self._large < conversation.new_tokens and tokens <= self._latest:
+            why = (
+                f"over budget, may wait until {self._latest} tokens: the newest results are large and not answered yet"
+            )
+            return Judgement(False, "newest", why, verdict)
+        return judged
 
     def is_due_soon(self, conversation: Conversation) -> bool:
         """True if an event may be due at the next call, so that its sketches should be asked for now."""

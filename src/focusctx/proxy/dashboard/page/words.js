@@ -56,6 +56,7 @@ const CAUSES = {
   followed: ["Followed a decision made elsewhere", "Would follow a decision made elsewhere"],
   restored: ["Brought steps back", "Would bring steps back"],
   growth: ["Left alone: too little is new"],
+  newest: ["Put off: the newest results are large"],
   money: ["Left alone: it does not pay yet"],
   needed: ["Left alone: every step is needed"],
   pinned: ["Left alone: no step may be dropped"],
