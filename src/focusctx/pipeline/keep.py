@@ -17,7 +17,7 @@ from ..drafts.worth import Worth, take_best
 from ..types import History, Unit
 from .companions import companions_of
 from .deeds import required_units
-from .outline import Outlines, Parts
+from .outline import Outlines, Parts, joint_records
 from .score import Scores
 
 _DONE = 0.03
@@ -26,6 +26,8 @@ _LEAST = 0.0001
 """Needed facts per token below which spare room is left empty: free room is no reason to keep a screenful."""
 _FLOOR = 0.25
 """Share of the rest that stays if what may never go exceeds the target by itself."""
+_LINE_ERROR = 2
+"""Tokens that a line may count for beyond its own when it is put behind a text."""
 _NEARLY_WHOLE = 0.93
 """Share of its tokens from which an excerpt is shown whole: its marks would save too little."""
 
@@ -219,7 +221,7 @@ class _Choice:
         if self.target is None:
             return
         sizes = {index: self._size(index) for index in self._parts}
-        over = sum(sizes.values()) - self._most
+        over = sum(sizes.values()) + self._joint_tokens() - self._most
         for index, number in list(reversed(self._given)):
             if over <= 0:
                 break
@@ -232,6 +234,10 @@ class _Choice:
             size = self._size(index) if index in self._parts else 0
             over -= sizes[index] - size
             sizes[index] = size
+            if not number:  # a step more is told of in a joint record
+                over = (
+                    sum(size for one, size in sizes.items() if one in self._parts) + self._joint_tokens() - self._most
+                )
 
     def tokens(self, kept: Collection[int], sizes: Mapping[int, int]) -> int:
         """Return the tokens of the history with these spans whole and others at these sizes."""
@@ -241,7 +247,7 @@ class _Choice:
     def levels(self) -> tuple[frozenset[int], dict[int, Parts], dict[int, int]]:
         """Return the whole steps, the shortened ones with their passages, and the sizes of these."""
         sizes = {index: self._size(index) for index in self._parts}
-        tokens = self._fixed + sum(sizes.values())
+        tokens = self._fixed + sum(sizes.values()) + self._joint_tokens()
         kept, shortened = set(self._whole), dict[int, Parts]()
         for index, parts in sorted(self._parts.items()):
             span = self._spans[index]
@@ -253,12 +259,21 @@ class _Choice:
                 del sizes[index]
             else:
                 shortened[index] = self._seen.outlines.of(span).record.union(parts)
+        for index, line in joint_records(self._history.spans, kept, shortened, self._seen.outlines.format).items():
+            sizes[index] = self._seen.outlines.tokens(self._spans[index], shortened[index], line)
         return frozenset(kept), shortened, sizes
 
     def excess(self, tokens: int) -> str | None:
         if self.target is None or tokens <= self.target:
             return None
         return f"{tokens:,} tokens are left, above the target of {self.target:,}: the rest may not go"
+
+    def _joint_tokens(self) -> int:
+        """Most tokens of the lines that tell of steps that are gone."""
+        shortened = {index: frozenset[int]() for index in self._parts}
+        outlines = self._seen.outlines
+        lines = joint_records(self._history.spans, self._whole, shortened, outlines.format)
+        return sum(outlines.count(f"\n{line}") + _LINE_ERROR for line in lines.values())
 
     def _add_companions(self) -> None:
         for index, why in companions_of(self._history, self._present()).items():

@@ -7,14 +7,14 @@ ended. Short texts belong to the record. The model's own turn is never altered b
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..types import Message, Span
 from ..wire import Role, Text, Wire, wire_named
 from ..wire.part import MEDIA_TOKENS, join
-from .calls import failed_calls, is_reading
+from .calls import calls_of, failed_calls, is_reading
 from .passages import Passages, cut, uncut
 
 if TYPE_CHECKING:
@@ -103,10 +103,10 @@ class Outlines:
         later._known = {index: known for index, known in self._known.items() if index not in left}
         return later
 
-    def tokens(self, span: Span, parts: Parts) -> int:
-        """Tokens of a step with these passages, exactly."""
+    def tokens(self, span: Span, parts: Parts, ending: str = "") -> int:
+        """Tokens of a step with these passages, exactly; `ending` as for `Shortener`."""
         wire = wire_named(self.format)
-        return sum(message_tokens(message, wire, self.count) for message in shortened(span, wire, parts))
+        return sum(message_tokens(message, wire, self.count) for message in shortened(span, wire, parts, ending))
 
     def _as_left(self, whole: Outline, parts: Parts) -> Outline:
         passages = tuple(passage for passage in whole.passages if passage.number in parts)
@@ -165,9 +165,9 @@ def _record_calls(span: Span, wire: Wire, reads: Collection[str]) -> Parts:
     return stay or frozenset({-1})
 
 
-def shortened(span: Span, wire: Wire, parts: Parts) -> tuple[Message, ...]:
+def shortened(span: Span, wire: Wire, parts: Parts, ending: str = "") -> tuple[Message, ...]:
     """Return the step's messages with only these passages and calls, and what a record shows."""
-    shortener = Shortener(span, wire, parts)
+    shortener = Shortener(span, wire, parts, ending)
     found = (shortener.message(message) for message in span.messages)
     return tuple(message for message in found if message is not None)
 
@@ -175,12 +175,15 @@ def shortened(span: Span, wire: Wire, parts: Parts) -> tuple[Message, ...]:
 class Shortener:
     """Shortens the messages of one step, in order: its passages are numbered through all of them."""
 
-    def __init__(self, span: Span, wire: Wire, parts: Parts) -> None:
+    def __init__(self, span: Span, wire: Wire, parts: Parts, ending: str = "") -> None:
+        """`ending` is a mark to put behind the last result, for steps beside this one that are gone."""
         self._span = span
         self._wire = wire
         self._parts = parts
+        self._ending = ending
         self._before = 0
         self._gone = self._calls_gone() if any(number < 0 for number in parts) else frozenset[str]()
+        self._results = sum(self._is_result(text) for message in span.messages for text in wire.texts(message))
 
     def message(self, message: Message) -> Message | None:
         """Return the message with what is wanted of it; None if that is nothing."""
@@ -202,13 +205,22 @@ class Shortener:
             self._before += cut_text.count
             if text.call in self._gone and text.role is Role.RESULT:
                 gone.add(text.block or 0)
-            elif len(own) < cut_text.count:
+                continue
+            if len(own) < cut_text.count:
                 changed[place] = cut_text.shown(own) + (_NO_MEDIA if text.media else "")
+            self._results -= self._is_result(text)
+            if self._ending and not self._results and self._is_result(text):
+                changed[place] = f"{changed.get(place, text.text)}\n{self._ending}"
+                self._ending = ""
         if changed:
             message = self._wire.with_texts(message, changed)
         if self._gone and message.get("role") == "assistant":
             message = self._wire.without_calls(message, self._gone, self._mark()) or message
         return message, frozenset(gone)
+
+    def _is_result(self, text: Text) -> bool:
+        """True for a result that stays as text."""
+        return text.role is Role.RESULT and not text.media and text.call not in self._gone
 
     def _calls_gone(self) -> frozenset[str]:
         """Return the ids of the calls that go: those that are not named and have no passage that stays."""
@@ -223,11 +235,49 @@ class Shortener:
 
     def _mark(self) -> str:
         """Return the mark for calls that were left out: how many, and of which tools."""
-        names = Counter(call.name for call in self._span.calls if call.id in self._gone)
-        told = ", ".join(name if times == 1 else f"{name} ×{times}" for name, times in names.items())
-        return f"[… {len(self._gone)} more {'call' if len(self._gone) == 1 else 'calls'} left out: {told}]"
+        names = _counted(call.name for call in self._span.calls if call.id in self._gone)
+        return f"[… {len(self._gone)} more {'call' if len(self._gone) == 1 else 'calls'} left out: {names}]"
 
 
+def joint_records(
+    spans: Sequence[Span], kept: Collection[int], shortened: Mapping[int, Parts], format: str
+) -> dict[int, str]:
+    """Return a line for each run of steps that are gone, by the shortened step it is put behind.
+
+    That is the one before the run, else the first one after it; only a step with a result can take the line.
+    """
+    if not shortened:
+        return {}
+    wire = wire_named(format)
+    able = [
+        span.index
+        for span in spans
+        if span.index in shortened
+        and any(text.role is Role.RESULT and not text.media for m in span.messages for text in wire.texts(m))
+    ]
+    gone: dict[int, list[Span]] = {}
+    for span in spans:
+        if span.index not in kept and span.index not in shortened and able:
+            anchor = max((index for index in able if index < span.index), default=able[0])
+            gone.setdefault(anchor, []).append(span)
+    return {anchor: _joint_record(steps, anchor) for anchor, steps in gone.items()}
+
+
+def _joint_record(steps: Sequence[Span], anchor: int) -> str:
+    place = "later" if steps[0].index > anchor else "earlier"
+    names = _counted(call.name for span in steps for call in calls_of(span))
+    told = f": {names}" if names else ""
+    return f"[… {len(steps)} {place} {'step' if len(steps) == 1 else 'steps'} left out{told}]"
+
+
+def _counted(names: Iterable[str]) -> str:
+    """Return names with the times they occur, the most frequent first."""
+    counts = Counter(names).most_common()
+    told = [name if times == 1 else f"{name} ×{times}" for name, times in counts[:_MOST_NAMES]]
+    return ", ".join([*told, "…"] if len(counts) > _MOST_NAMES else told)
+
+
+_MOST_NAMES = 5
 _NO_MEDIA = "[… image or file left out]"
 
 

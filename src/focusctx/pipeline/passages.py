@@ -36,7 +36,7 @@ _NAMING = re.compile(
 )
 """Keys whose values say what an object is and how it is: they stay with whatever is shown of it."""
 _SENTENCE_ENDS = re.compile(r"(?<=[.?!:])\s+(?=\S)|\n+")
-_MARK = re.compile(r"\[… [\d,]+ (?:lines?|characters|more calls?) left out")
+_MARK = re.compile(r"\[… [\d,]+ (?:lines?|characters|more calls?|(?:later|earlier) steps?) left out")
 
 
 @dataclass(frozen=True, slots=True)
