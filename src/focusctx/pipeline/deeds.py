@@ -30,7 +30,10 @@ _RULE = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _RULE_BOOK = re.compile(r"polic(?:y|ies)|rules?\b|guideline|convention|terms|instructions|CONTRIBUTING|AGENTS|CLAUDE")
-_SHORT_SPEECH = 240
+_ASKS = re.compile(
+    r"\?|\b(?:please|to) (?:confirm|reply|choose|say yes)\b|\bdo you (?:want|agree|confirm)\b", re.IGNORECASE
+)
+_SHORT_SPEECH = 160
 """Characters up to which what was said to the user stays whole if the user answered it."""
 _MOST_NEW = 3
 """Most passages of one result that are kept for the ids in them."""
@@ -103,7 +106,7 @@ def _questions(span: Span, outline: Outline) -> dict[Unit, str]:
     """Return what was said to the user before an answer: all of it if it is short, else the asking part."""
     speech = [passage for passage in outline.passages if passage.role is Role.SPEECH]
     if sum(len(passage.text) for passage in speech) > _SHORT_SPEECH:
-        speech = [passage for passage in speech if "?" in passage.text] or speech[-1:]
+        speech = [passage for passage in speech if _ASKS.search(passage.text)]
     why = "the user answered it"
     return {(span.index, 0): why, **{(span.index, passage.number): why for passage in speech}}
 

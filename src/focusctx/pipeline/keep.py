@@ -22,6 +22,8 @@ from .score import Scores
 
 _DONE = 0.03
 """Value of knowing that a step was made at all, in needed facts."""
+_CITED = 4.0
+"""Factor of a passage's value if its step is cited."""
 _LEAST = 0.0001
 """Needed facts per token below which spare room is left empty: free room is no reason to keep a screenful."""
 _FLOOR = 0.25
@@ -106,12 +108,13 @@ def select_parts(
     plain = select(history, scores, pinned, config)
     choice = _Choice(history, seen, pinned, config, reserve)
     choice.require(seen.required)
-    choice.take(scores.cited, config.threshold)
-    choice.take_whole(newer)
+    choice.take(scores.narrow, config.threshold)
     if config.defensive:
         choice.take(scores.rescued, config.threshold)
     if choice.target is not None:
-        choice.fill()
+        choice.fill(scores.cited, config.threshold)
+    choice.take(scores.cited, config.threshold)
+    choice.take_whole(newer)
     choice.trim()
     kept, shortened, sizes = choice.levels()
     tokens = choice.tokens(kept, sizes)
@@ -206,11 +209,19 @@ class _Choice:
                 if unit in self._costs and not self._has(unit) and self._costs[unit] <= self._room:
                     self._add(unit, spans[index])
 
-    def fill(self) -> None:
-        """Fill the room that is left with what the data flow expects the future to need."""
+    def fill(self, shares: Mapping[Unit, float], threshold: float) -> None:
+        """Fill the room with what the data flow expects the future to need, most of it from the steps that are cited.
+
+        A plan that cites a long step whole seldom needs all of it: its passages compete by their value.
+        """
         have = [(index, number) for index, parts in self._parts.items() for number in (0, *parts)]
         best = take_best(
-            self._seen.worth, self._costs, self._room, have=[*have, *self._units_of(self._whole)], least=_LEAST
+            self._seen.worth,
+            self._costs,
+            self._room,
+            have=[*have, *self._units_of(self._whole)],
+            least=_LEAST,
+            favour={unit: _CITED for unit, share in shares.items() if share >= threshold},
         )
         for unit in sorted(best, key=lambda unit: (unit[1] > 0, unit)):
             self._add(unit, "the data flow of the history expects the future to need it")

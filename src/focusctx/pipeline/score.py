@@ -22,6 +22,8 @@ class Scores:
     cited: Mapping[Unit, float]
     """Share of the plans that cite a passage; a cited span counts for all its passages and its record."""
     rescued: Mapping[Unit, float]
+    narrow: Mapping[Unit, float]
+    """Share of the plans that cite a passage by its own id."""
 
 
 def score(sketches: Sequence[Sketch], passages: Mapping[int, Sequence[int]]) -> Scores:
@@ -33,6 +35,7 @@ def score(sketches: Sequence[Sketch], passages: Mapping[int, Sequence[int]]) -> 
         rescue=_shares([plan.rescued for plan in plans]),
         cited=_shares([cited_units(plan, passages) for plan in plans]),
         rescued=_shares([_units(named, passages) for named in rescues]),
+        narrow=_shares([_units([((), step.parts) for step in plan.steps], passages) for plan in plans]),
     )
 
 
