@@ -21,6 +21,8 @@ _SMALL = 120
 _LONGEST = 1200
 """A line or JSON element that is longer is cut inside: at its own elements, else at blanks."""
 _DEEPEST = 8
+_REMEMBERED = 20_000
+"""Characters up to which the passages of a text are remembered."""
 _LEAST = 48
 """Characters from which something is left out: a shorter stretch is as long as its mark."""
 _OUTCOMES = 3
@@ -86,12 +88,20 @@ def is_shortened(text: str) -> bool:
     return _MARK.search(text) is not None
 
 
-@lru_cache(maxsize=4096)
 def cut(text: str, *, speech: bool = False) -> Passages:
     """Cut a text into passages. Of a tool's output, lines that tell how it ended are shown in any case; `speech` is cut
     between sentences."""
     if len(text) <= SHORT:
         return uncut(text, 0)
+    return _cut_again(text, speech) if len(text) > _REMEMBERED else _cut(text, speech)
+
+
+@lru_cache(maxsize=1024)
+def _cut(text: str, speech: bool) -> Passages:
+    return _cut_again(text, speech)
+
+
+def _cut_again(text: str, speech: bool) -> Passages:
     if speech:
         inside: tuple[Piece, ...] = (*_sentences(text),)
     else:
