@@ -59,7 +59,7 @@ _REUSED = 1.4  # times log(actions that used it): a fact used twice is used agai
 _AGE = -0.15  # times log(spans since it last appeared)
 _IN_GOAL = 0.75  # times the share of its words that the user also used
 _RECORD = 1.5  # an id or number in structured data: tools take these as arguments
-_TOPIC = 1.5  # it came back from a call about something the user named, and nothing was done about that yet
+_TOPIC = 0.8  # it came back from a call about something the user named, and nothing was done about that yet
 _OPEN = 0.7  # an unused id of a form that actions used: the next member of a set
 _CROWD = -0.7  # times log(neighbours), for files among files: hardly one of a long listing is needed
 
@@ -261,6 +261,8 @@ def _note_topics(trails: Mapping[str, _Trail], history: History, steps: Sequence
     The user says "gather the answers to 'harvest'", a call asks for `/events/harvest.txt`, and what comes back is
     needed until something is written that has to do with it.
     """
+    if history.outlines is None:  # a whole step holds too much beside it
+        return
     spoken = _user_words(history)
     topics = frozenset(_QUOTED.findall(spoken)) | facts_in(spoken)
     done = {
@@ -272,9 +274,8 @@ def _note_topics(trails: Mapping[str, _Trail], history: History, steps: Sequence
         if topic in call.text
     }
     for span, step in zip(history.spans[:-1], steps, strict=False):
-        outline = history.outlines.of(span) if history.outlines else None
         texts = {call.id: call.text for call in span.calls}
-        calls = {passage.number: texts.get(passage.call, "") for passage in outline.passages} if outline else {}
+        calls = {passage.number: texts.get(passage.call, "") for passage in history.outlines.of(span).passages}
         for number, facts in step.units.items():
             asked = calls.get(number) or (span.action if len(span.calls) <= 1 else "")
             named = {topic for topic in topics if topic in asked and done.get(topic, 0) <= span.index}
