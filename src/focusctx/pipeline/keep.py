@@ -111,10 +111,10 @@ def select_parts(
     choice.take(scores.narrow, config.threshold)
     if config.defensive:
         choice.take(scores.rescued, config.threshold)
+    choice.take_whole(newer)
     if choice.target is not None:
         choice.fill(scores.cited, config.threshold)
     choice.take(scores.cited, config.threshold)
-    choice.take_whole(newer)
     choice.trim()
     kept, shortened, sizes = choice.levels()
     tokens = choice.tokens(kept, sizes)
@@ -162,8 +162,8 @@ class _Choice:
     def __init__(
         self, history: History, seen: Survey, pinned: Mapping[int, str], config: FocusConfig, reserve: int
     ) -> None:
-        target = target_tokens(config)
-        self.target = None if target is None else max(target - reserve, 0)
+        self.target = target_tokens(config)
+        limit = None if self.target is None else max(self.target - reserve, 0)
         self.notes: dict[int, str] = {}
         self._history = history
         self._seen = seen
@@ -175,7 +175,7 @@ class _Choice:
             self._costs[span.index, 0] = outline.record_tokens
             self._costs |= {(span.index, one.number): one.tokens + one.extra for one in outline.passages}
         self._fixed = history.tokens - sum(span.tokens for span in self._spans.values())
-        self._most = self._room = _room(self._fixed, self._costs, self.target, config)
+        self._most = self._room = _room(self._fixed, self._costs, limit, config)
         self._parts: dict[int, set[int]] = {}
         """The chosen steps, with their chosen passages."""
         self._given: dict[Unit, None] = {}
@@ -245,10 +245,8 @@ class _Choice:
             size = self._size(index) if index in self._parts else 0
             over -= sizes[index] - size
             sizes[index] = size
-            if not number:  # a step more is told of in a joint record
-                over = (
-                    sum(size for one, size in sizes.items() if one in self._parts) + self._joint_tokens() - self._most
-                )
+            if not number:  # one more step is told of in a joint record
+                over = sum(sizes.values()) + self._joint_tokens() - self._most
 
     def tokens(self, kept: Collection[int], sizes: Mapping[int, int]) -> int:
         """Return the tokens of the history with these spans whole and others at these sizes."""

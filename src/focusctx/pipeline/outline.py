@@ -15,7 +15,7 @@ from ..types import Message, Span
 from ..wire import Role, Text, Wire, wire_named
 from ..wire.part import MEDIA_TOKENS, join
 from .calls import calls_of, failed_calls, is_reading
-from .passages import Passages, cut, uncut
+from .passages import Passages, cut, is_short, uncut
 
 if TYPE_CHECKING:
     from .split import Count
@@ -131,10 +131,11 @@ def outline(span: Span, format: str, count: Count, reads: Collection[str] = ()) 
     passages: list[Passage] = []
     for message in span.messages:
         for text, cut_text in _cut_texts(message, wire, span):
-            tokens = text.media * MEDIA_TOKENS
+            media = text.media * MEDIA_TOKENS
+            is_free = is_short(text.text) and text.call not in left_out  # the record shows it
             extra = count(left_out[text.call]) if text.call in left_out else 0
             passages += (
-                Passage(len(passages) + 1, words, tokens + count(words), text.role, text.call, extra)
+                Passage(len(passages) + 1, words, 0 if is_free else media + count(words), text.role, text.call, extra)
                 for _, words in cut_text.numbered()
             )
     if not passages and not left_out:
@@ -157,12 +158,21 @@ def _record_calls(span: Span, wire: Wire, reads: Collection[str]) -> Parts:
 
     Empty for all of them: there is only one, or the turn must stay as the model wrote it.
     """
-    if len(span.calls) < 2 or span.reasons or span.waiting or wire.name == "responses":
+    if not _may_lose_calls(span, wire):
         return frozenset()
     failed = failed_calls(span, wire.name)
     calls = enumerate(span.calls, 1)
     stay = frozenset(-number for number, call in calls if call.id in failed or not is_reading(call, reads))
     return stay or frozenset({-1})
+
+
+def _may_lose_calls(span: Span, wire: Wire) -> bool:
+    """True if calls of a step can be left out: it made several in one turn, and the turn need not stay as it is.
+
+    A step of several turns is work that the provider goes on with, such as a program that calls tools.
+    """
+    turns = sum(message.get("role") == "assistant" for message in span.messages)
+    return len(span.calls) > 1 and turns == 1 and not (span.reasons or span.waiting) and wire.name != "responses"
 
 
 def shortened(span: Span, wire: Wire, parts: Parts, ending: str = "") -> tuple[Message, ...]:
@@ -206,7 +216,7 @@ class Shortener:
             if text.call in self._gone and text.role is Role.RESULT:
                 gone.add(text.block or 0)
                 continue
-            if len(own) < cut_text.count:
+            if len(own) < cut_text.count and (text.media or not is_short(text.text)):
                 changed[place] = cut_text.shown(own) + (_NO_MEDIA if text.media else "")
             self._results -= self._is_result(text)
             if self._ending and not self._results and self._is_result(text):
@@ -286,6 +296,8 @@ def _cut_texts(message: Message, wire: Wire, span: Span, *, every: bool = False)
     for text in wire.texts(message):
         if span.reasons and text.role is not Role.RESULT:
             passages = uncut(text.text, 0)
+        elif text.role is Role.RESULT and is_short(text.text) and _may_lose_calls(span, wire):
+            passages = uncut(text.text, 1)  # it may go with its call, so it can be asked for
         elif text.media:  # images go with all of their text, since a shortened result is plain text
             passages = uncut(text.text, 1)
         else:

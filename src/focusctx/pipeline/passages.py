@@ -91,7 +91,7 @@ def is_shortened(text: str) -> bool:
 def cut(text: str, *, speech: bool = False) -> Passages:
     """Cut a text into passages. Of a tool's output, lines that tell how it ended are shown in any case; `speech` is cut
     between sentences."""
-    if len(text) <= SHORT:
+    if is_short(text):
         return uncut(text, 0)
     return _cut_again(text, speech) if len(text) > _REMEMBERED else _cut(text, speech)
 
@@ -109,6 +109,11 @@ def _cut_again(text: str, speech: bool) -> Passages:
     numbers = iter(range(1, len(text) + 1))
     root = Piece(0, len(text), inside=tuple(_numbered(piece, numbers) for piece in inside))
     return Passages(text, root, next(numbers) - 1)
+
+
+def is_short(text: str) -> bool:
+    """True if a text is not worth cutting."""
+    return len(text) <= SHORT
 
 
 def uncut(text: str, count: int) -> Passages:
