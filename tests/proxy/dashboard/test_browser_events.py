@@ -63,7 +63,7 @@ async def test_a_span_that_is_back_already_is_not_restored_again(staging, window
         live.session.restore(5)
         await agent.step()
         await button.click()
-        await expect(page.get_by_text("Not restored: s_5 is not dropped any more.").first).to_be_visible()
+        await expect(page.get_by_text("Not restored: s_5 is not left out any more.").first).to_be_visible()
         # A browser notes every answer of that kind.
         assert [line for line in window.complaints if "409" not in line] == []
         window.complaints.clear()

@@ -3,7 +3,8 @@
 import { el, say } from "./dom.js";
 import { citations } from "./evidence.js";
 import { ask, send } from "./server.js";
-import { spanItem, text } from "./span.js";
+import { spanItem } from "./span.js";
+import { text } from "./text.js";
 import { count, FATES, WOULD } from "./words.js";
 
 export function spanList({ event, id, unreal, about }) {
