@@ -15,7 +15,9 @@ from focusctx.pipeline.split import read_history
 from focusctx.wire import wire_named
 from helpers import histories
 
-ORDERS = json.dumps([{"order_id": f"#W{n}", "items": ["lamp"] * 9, "notes": f"left at door {n} " * 6} for n in range(9)])
+ORDERS = json.dumps(
+    [{"order_id": f"#W{n}", "items": ["lamp"] * 9, "notes": f"left at door {n} " * 6} for n in range(9)]
+)
 LOG = "".join(f"line {number}: all quiet in the eastern wing\n" for number in range(60))
 
 

@@ -92,9 +92,9 @@ class Call(NamedTuple):
 class Conversation:
     """One run of an agent: a tenant, the caller's own id if there is one, and a chain of spans.
 
-    `key` is a short name for logs and dashboards. `archived`, `recall`, `handle_recall`, `restore`, `size`, `events` and
-    `savings` concern this conversation alone and may be used from any thread. Everything else belongs to the session,
-    which lets one call at a time use a conversation. Between two changes the view only gets longer.
+    `key` is a short name for logs and dashboards. `archived`, `recall`, `handle_recall`, `restore`, `size`, `events`
+    and `savings` concern this conversation alone and may be used from any thread. Everything else belongs to the
+    session, which lets one call at a time use a conversation. Between two changes the view only gets longer.
     """
 
     def __init__(

@@ -52,7 +52,7 @@ def _asset(name: str, package: str = __package__) -> str:
 
 def _contents(entries: Sequence[Entry]) -> Markup:
     """Make a table of links to the conversations on the page."""
-    names = ("conversation", "tokens before", "after", "saved", "spans kept", "dropped")
+    names = ("conversation", "tokens before", "after", "saved", "steps kept", "shortened", "dropped")
     rows = [
         tag(
             "tr",
@@ -78,6 +78,7 @@ def _row(result: Result) -> tuple[str, ...]:
         f"{result.tokens_after:,}",
         percent(saved(result)),
         str(len(result.kept)),
+        str(len(result.shortened)),
         str(len(result.dropped)),
     )
 
