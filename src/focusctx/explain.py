@@ -35,12 +35,13 @@ def summary(result: Result) -> str:
         return f"nothing dropped, {result.tokens_before} tokens: {why}"
     saved = 1 - result.tokens_after / result.tokens_before if result.tokens_before else 0.0
     target = f", target {result.target}" if result.target is not None else ""
+    rescued = sum(index in result.kept for index in result.rescued)
     records = sum(not parts for parts in result.shortened.values())
     parts = f"{len(result.shortened) - records} as excerpts, {records} as records, " if result.shortened else ""
     regrets = f"; {len(result.regrets)} looked up again after a cut" if result.regrets else ""
     return (
         f"{result.tokens_before} → {result.tokens_after} tokens ({saved:.0%} saved{target}): "
-        f"{len(result.kept)} spans kept ({len(result.rescued)} rescued, {len(result.pinned)} pinned), "
+        f"{len(result.kept)} kept whole ({rescued} rescued, {len(result.pinned)} pinned), "
         f"{parts}{len(result.dropped)} dropped{regrets}"
     )
 

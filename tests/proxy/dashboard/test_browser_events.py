@@ -75,7 +75,7 @@ async def test_filters_and_the_bar_lead_to_spans(staging, window):
         page = await window.opened(stage, event=5)
         await page.get_by_role("button", name="dropped (2)").click()
         await expect(page.locator("li.span:visible")).to_have_count(2)
-        await expect(page.get_by_text("2 of 8 spans")).to_be_visible()
+        await expect(page.get_by_text("2 of 8 steps")).to_be_visible()
         await page.locator(".bar").first.locator(".segment", has_text="s_2").click()
         await expect(page.get_by_role("heading", name="s_2", exact=True)).to_be_focused()
         await expect(page.locator("li.span:visible")).to_have_count(8)

@@ -40,12 +40,13 @@ def _notices(result: Result) -> Markup | None:
 def _tiles(result: Result) -> Markup:
     spans = len(result.kept) + len(result.shortened) + len(result.dropped)
     records = sum(not parts for parts in result.shortened.values())
+    rescued = sum(index in result.kept for index in result.rescued)
     excerpts, gone = len(result.shortened) - records, len(result.dropped)
     tiles = [
         ("tokens before", f"{result.tokens_before:,}", "of history"),
         ("tokens after", f"{result.tokens_after:,}", _aim(result)),
         ("saved", percent(saved(result)), "of the tokens"),
-        ("steps kept whole", str(len(result.kept)), f"{len(result.rescued)} rescued, {len(result.pinned)} pinned"),
+        ("steps kept whole", str(len(result.kept)), f"{rescued} rescued, {len(result.pinned)} pinned"),
     ]
     if excerpts:
         tiles.append(("steps shown in part", str(excerpts), f"of {spans}"))

@@ -9,6 +9,9 @@ from .headline import percent
 from .markup import Markup, tag
 
 
+_WHOLE = -1
+
+
 def sketches(result: Result, key: str) -> Markup | None:
     if not result.sketches:
         return None
@@ -56,5 +59,5 @@ def _sketch(sketch: Sketch, number: int, key: str) -> Markup:
 
 def _names(cited: Iterable[tuple[Iterable[int], Iterable[Unit]]]) -> str:
     """Name the spans and passages cited, in order."""
-    units = {unit for spans, parts in cited for unit in (*((index, 0) for index in spans), *parts)}
-    return ", ".join(f"s_{index}.{part}" if part else f"s_{index}" for index, part in sorted(units)) or "nothing"
+    units = {unit for spans, parts in cited for unit in (*((index, _WHOLE) for index in spans), *parts)}
+    return ", ".join(f"s_{i}" if part == _WHOLE else f"s_{i}.{part}" for i, part in sorted(units)) or "nothing"

@@ -110,7 +110,7 @@ def _why(decision: Decision, sketches: Sequence[Sketch]) -> Markup:
             who = f"{verb} sketch{'es' if len(by) > 1 else ''} {numbers(by)}{which}"
             reasons.append(tag("li", tag("b", who), ": ", tag("q", text) if text else "no reason given"))
     if decision.note:
-        reasons.append(tag("li", f"{decision.note[0].upper()}{decision.note[1:]}."))
+        reasons.append(tag("li", tag("b", "reason"), f": {decision.note}."))
     reasons = reasons or [tag("li", "No sketch needs it.")]
     if back := what_brings_back(decision):
         reasons.append(tag("li", tag("b", "would have kept it whole"), f": {back}."))

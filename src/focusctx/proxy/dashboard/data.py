@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
+from ...explain import what_brings_back
 from ...pipeline.excerpt import Block, blocks_of, parts_shown
 from ...prices import price_of
 from ...session.events import SessionEvent
@@ -241,6 +242,7 @@ def _span(span: Span, decision: Decision | None, left: int) -> Json:
         "utility": decision.utility if decision else None,
         "pinned": decision.pinned if decision else None,
         "note": decision.note if decision else None,
+        "back": what_brings_back(decision) if decision else None,
     }
 
 

@@ -74,7 +74,8 @@ export function citations(sketches) {
           const lines = said[kind].get(span);
           if (!lines.has(words)) lines.set(words, { by: new Set(), passages: new Set() });
           lines.get(words).by.add(place + 1);
-          if (label.includes(".")) lines.get(words).passages.add(Number(label.split(".")[1]));
+          const part = Number(label.split(".")[1] ?? 0);
+          if (part) lines.get(words).passages.add(part);
         }
       }
     }

@@ -6,6 +6,8 @@ import { restoring } from "./span.js";
 import { texts } from "./text.js";
 import { count, extent, many, shortened, WOULD } from "./words.js";
 
+const UNASKED = "no sketch needs it";
+
 export function leftOutNow(id, about) {
   const path = `sessions/${id}/left-out`;
   const would = about.dry_run ? "would be " : "";
@@ -94,7 +96,7 @@ function stepItem(step, { id, about, path, ask: again }) {
     badge.className = `badge ${now.fate}`;
     say(badge, (about.dry_run && WOULD[now.fate]) || now.fate);
     say(tokens, extent(now));
-    say(reason, now.reason);
+    say(reason, now.reason === UNASKED ? now.reason : `sketches said: ${now.reason}`);
     hit.hidden = !now.hit;
     if (now.hit) hit.replaceChildren(...found(now.hit));
     const state = `${now.fate} ${now.left}`;
@@ -116,5 +118,5 @@ function stepItem(step, { id, about, path, ask: again }) {
 
 const found = ({ before, words, after, passage, seen }) => [
   passage && el("b", {}, `${passage}${seen ? ", which the agent sees" : ""}: `),
-  el("q", {}, el("bdi", {}, before, el("mark", {}, words), after)),
+  el("q", {}, el("bdi", {}, before, el("mark", {}, words), after.trimEnd())),
 ].filter(Boolean);

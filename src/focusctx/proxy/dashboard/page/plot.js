@@ -53,7 +53,7 @@ export function plot({ steps, log, budget, target, width, href }) {
   );
   for (const [tokens, words] of [
     [budget, "budget"],
-    [target, "target after an event"],
+    [target, "target"],
   ]) {
     if (tokens === null || tokens > 1.3 * tall || (words !== "budget" && budget > 1.3 * tall)) continue;
     drawing.append(

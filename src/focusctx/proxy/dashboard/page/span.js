@@ -69,8 +69,10 @@ function reasons(span, said) {
       found.push(el("li", {}, el("b", {}, who), ": ", words ? el("q", {}, el("bdi", {}, words)) : "no reason given"));
     }
   }
-  if (span.note) found.push(el("li", {}, `${span.note[0].toUpperCase()}${span.note.slice(1)}.`));
-  return el("ul", { class: "why" }, found.length ? found : el("li", {}, "No sketch needs it."));
+  if (span.note) found.push(el("li", {}, el("b", {}, "reason"), `: ${span.note}.`));
+  if (!found.length) found.push(el("li", {}, "No sketch needs it."));
+  if (span.back) found.push(el("li", {}, el("b", {}, "would have kept it whole"), `: ${span.back}.`));
+  return el("ul", { class: "why" }, found);
 }
 
 export function restoring(label, about, restore) {

@@ -40,7 +40,7 @@ export function spanList({ event, id, unreal, about }) {
     node.scrollIntoView({ block: "center" });
     node.querySelector("h3").focus({ preventScroll: true });
   };
-  const node = el("section", {}, el("h2", {}, "Spans"), filter.node, list);
+  const node = el("section", {}, el("h2", {}, "Steps"), filter.node, list);
   return { node, goTo, update };
 }
 
@@ -58,7 +58,7 @@ function controls(spans, unreal, list) {
   function choose(chosen) {
     for (const [fate, pressed] of buttons) pressed.setAttribute("aria-pressed", String(fate === chosen));
     for (const item of list.children) item.hidden = chosen !== "" && item.dataset.fate !== chosen;
-    say(shown, chosen ? `${fates[chosen].length} of ${spans.length} spans` : "");
+    say(shown, chosen ? `${fates[chosen].length} of ${spans.length} steps` : "");
   }
 
   const node = el(
