@@ -8,7 +8,6 @@ from ...types import Result, Sketch, Unit
 from .headline import percent
 from .markup import Markup, tag
 
-
 _WHOLE = -1
 
 

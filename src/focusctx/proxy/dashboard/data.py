@@ -195,7 +195,8 @@ def span_texts(result: Result, index: int) -> list[Json] | None:
     if history is None or span is None:
         return None
     decision = next((decision for decision in result.decisions if decision.index == index), None)
-    return as_blocks(blocks_of(span, history.format, decision and parts_shown(history, decision)))
+    parts = parts_shown(history, decision) if decision else None
+    return as_blocks(blocks_of(span, history.format, parts))
 
 
 def as_blocks(blocks: Iterable[Block]) -> list[Json]:
