@@ -87,7 +87,7 @@ def _event(entry: Entry, number: int, several: bool) -> Markup:
     key = f"c{number}"
     return tag(
         "section",
-        tag("h2", entry.name) if several else None,
+        tag("h2", entry.name) if several else tag("h2", "The event", class_="unseen"),
         headline(entry.result, entry.setup),
         picture(entry.result, key),
         spans(entry.result, key),
