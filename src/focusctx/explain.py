@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from .types import Decision, Result
+from .types import Decision, Result, Span
+
+_DID = 90
+"""Characters that are shown of what a step did."""
 
 
 def explain(result: Result) -> str:
-    """Say which spans were kept, dropped, rescued or pinned, by which sketch and why."""
+    """Say what each step did, what became of it and why, and what would bring back what is gone."""
+    did = {span.index: _what(span) for span in result.history.spans} if result.history else {}
     lines = [summary(result)]
     lines += [f"warning: {warning}" for warning in result.warnings]
-    lines += [_decision(decision, len(result.sketches)) for decision in result.decisions]
-    if result.certificate is not None:
-        certificate = result.certificate
+    for decision in result.decisions:
+        lines += _decision(decision, did.get(decision.index, ""), len(result.sketches))
+    if result.compressed and any(decision.fate in _SHORTER for decision in result.decisions):
         lines.append(
-            f"certificate: {certificate.set_utility:.0%} of {certificate.rollouts} sketches cite a dropped span: "
-            f"decision loss ≤ {certificate.bound:.2f} at {certificate.confidence:.0%} confidence, if:"
+            'to bring a step back: restore("s_7") in a session, the button on the proxy\'s dashboard, or the tool '
+            "recall_step for the agent; to keep more: a larger target"
         )
-        lines += [f"  - {assumption}" for assumption in certificate.assumptions]
+    if result.certificate is not None:
+        lines.append(_theory(result))
     return "\n".join(lines)
 
 
@@ -29,12 +34,15 @@ def summary(result: Result) -> str:
         why = "every step is needed" if result.sketches else "within budget" if within else result.warnings[-1]
         return f"nothing dropped, {result.tokens_before} tokens: {why}"
     saved = 1 - result.tokens_after / result.tokens_before if result.tokens_before else 0.0
+    target = f", target {result.target}" if result.target is not None else ""
+    rescued = sum(index in result.kept for index in result.rescued)
     records = sum(not parts for parts in result.shortened.values())
     parts = f"{len(result.shortened) - records} as excerpts, {records} as records, " if result.shortened else ""
+    regrets = f"; {len(result.regrets)} looked up again after a cut" if result.regrets else ""
     return (
-        f"{result.tokens_before} → {result.tokens_after} tokens ({saved:.0%} saved): "
-        f"{len(result.kept)} spans kept ({len(result.rescued)} rescued, {len(result.pinned)} pinned), "
-        f"{parts}{len(result.dropped)} dropped"
+        f"{result.tokens_before} → {result.tokens_after} tokens ({saved:.0%} saved{target}): "
+        f"{len(result.kept)} kept whole ({rescued} rescued, {len(result.pinned)} pinned), "
+        f"{parts}{len(result.dropped)} dropped{regrets}"
     )
 
 
@@ -49,10 +57,47 @@ def evidence(decision: Decision, sketches: int) -> str:
     return "; ".join(found) or "no sketch needs it"
 
 
-def _decision(decision: Decision, sketches: int) -> str:
-    size = f"{decision.tokens:>6} tokens"
+_SHORTER = ("excerpt", "record", "dropped")
+
+
+def what_brings_back(decision: Decision) -> str | None:
+    """Say what would have kept a step whole; None for one that is."""
+    if decision.fate not in _SHORTER:
+        return None
+    label = f"s_{decision.index}"
+    if not decision.cited_by and not decision.rescued_by:
+        return f"a sketch that cites {label}, or a pin rule"
+    if decision.fate == "dropped" and decision.note is None:
+        return f"more sketches that cite {label}, or a lower threshold"
+    return (
+        f"a larger target, or a sketch that cites all of {label}" if decision.fate != "dropped" else "a larger target"
+    )
+
+
+def _decision(decision: Decision, did: str, sketches: int) -> list[str]:
+    size = f"{decision.tokens} tokens"
     if decision.fate in ("excerpt", "record"):
-        size = f"{decision.left:>6} of {decision.tokens} tokens"
-    why = evidence(decision, sketches)
-    line = f"s_{decision.index:<4} {decision.fate:<8} utility {decision.utility:.2f}  {size}  {why}"
-    return "\n".join([line, *(f"       - {reason}" for reason in decision.reasons)])
+        size = f"{decision.left} of {decision.tokens} tokens"
+    lines = [f"s_{decision.index:<4} {decision.fate:<8} {size:>19}  {did}".rstrip()]
+    lines.append(f"       why: {evidence(decision, sketches)}")
+    lines += [f"       - {reason}" for reason in decision.reasons]
+    if decision.fate == "excerpt":
+        lines.append(f"       shown: {', '.join(f's_{decision.index}.{number}' for number in decision.parts)}")
+    if back := what_brings_back(decision):
+        lines.append(f"       comes back with: {back}")
+    return lines
+
+
+def _theory(result: Result) -> str:
+    found = result.certificate
+    assert found is not None
+    return (
+        f"certificate: {found.set_utility:.0%} of {found.rollouts} sketches cite what was left out, so decision loss ≤ "
+        f"{found.bound:.2f} at {found.confidence:.0%} confidence under {len(found.assumptions)} assumptions: see "
+        "docs/theory.md"
+    )
+
+
+def _what(span: Span) -> str:
+    words = " ".join((span.action or span.thought or span.observation)[: 4 * _DID].split())
+    return words if len(words) <= _DID else f"{words[: _DID - 1]}…"

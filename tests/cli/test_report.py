@@ -43,7 +43,9 @@ class Reader(HTMLParser):
 
 
 def event(replies, messages=None, **settings):
-    focus = Focus(ScriptedDraft(replies), budget=settings.pop("budget", 0), **settings)
+    """Compress by whole steps, unless `levels` are wanted."""
+    given = {"budget": 0, "levels": False, "target": None, **settings}
+    focus = Focus(ScriptedDraft(replies), **given)
     return Entry("run.json", focus.compress(messages or histories.run(5)), setup_of(focus))
 
 
@@ -130,9 +132,9 @@ def test_markup_is_made_only_by_tags():
     [
         (lambda: event(["gibberish"]), "Not compressed: "),
         (lambda: event([PLAN], budget=99_999), "Nothing was due: the history fits the budget of 99,999."),
-        (lambda: event(["Step: all | Depends on: [s_1-s_5]"]), "every span is needed"),
+        (lambda: event(["Step: all | Depends on: [s_1-s_5]"]), "every step is needed"),
         (lambda: event([PLAN], histories.run(1)), "Warning: over budget, but no span may be dropped"),
-        (lambda: event(["Step: x | Depends on: [s_1, s_77]"]), "cites what is no span: s_77"),
+        (lambda: event(["Step: x | Depends on: [s_1, s_77]"]), "cites steps that do not exist: s_77"),
         (lambda: event([PLAN], defensive=False), "optimistic (FOCUS-O)"),
     ],
 )
@@ -141,26 +143,55 @@ def test_what_happened_is_said_first(entry, said):
     assert said in text
 
 
-def test_skeletons_have_their_places_in_the_picture():
-    longer = histories.step(3, "long " * 200), histories.step(4, "long " * 40)
-    entry = event([PLAN], [*histories.run(2), *longer[0], *longer[1], *histories.step(5)], dropped="skeleton")
-    result = entry.result
-    assert result.skeletons == (3, 4)
+LOG = "".join(f"line {number}: all quiet in the eastern wing\n" for number in range(40))
+
+
+def with_levels(**settings):
+    """An event that leaves an excerpt, a record and a dropped step."""
+    book = [*histories.step(3, LOG)]
+    book[0] = {**book[0], "tool_calls": [histories.call(3, name="book_room", arguments='{"room": 7}')]}
+    messages = [*histories.run(1), *histories.step(2, LOG), *book, *histories.step(4, LOG), *histories.step(5)]
+    plan = "Step: read on | Depends on: [s_2.3]"
+    return event([plan], messages, **{"levels": True, "target": 120, **settings})
+
+
+def test_excerpts_and_records_have_their_places_in_the_picture():
+    entry = with_levels()
+    fates = [decision.fate for decision in entry.result.decisions]
+    assert {"excerpt", "record", "dropped"} <= set(fates)
     before, after = _bars(page([entry]))
-    assert (
-        [name for name, _, _ in before] == [name for name, _, _ in after] == ["the", "s_1", "s_2", "s_3", "s_4", "s_5"]
-    )
-    assert sum(tokens for _, _, tokens in before) == result.tokens_before
-    assert sum(tokens for _, _, tokens in after) == result.tokens_after
-    assert [fate for _, fate, _ in after[3:5]] == ["skeleton"] * 2
-    assert after[3][2] == after[4][2] < before[4][2] < before[3][2], "of both the same is left"
+    assert [fate for _, fate, _ in before[1:]] == fates
+    assert [fate for _, fate, _ in after[1:]] == [fate for fate in fates if fate != "dropped"]
+    assert sum(tokens for _, _, tokens in before) == entry.result.tokens_before
+    assert sum(tokens for _, _, tokens in after) == entry.result.tokens_after
 
 
-def test_skeletons_of_whoever_counted_otherwise_still_come_to_the_whole():
-    messages = [*histories.run(2), *histories.step(3, "long " * 200), *histories.step(4)]
-    entry = event([PLAN], messages, dropped="skeleton", tokens=len)
+def test_whoever_counts_otherwise_sees_sizes_that_add_up():
+    entry = with_levels(tokens=len, target=1200)
+    assert entry.result.shortened
     _, after = _bars(page([entry]))
     assert sum(tokens for _, _, tokens in after) == entry.result.tokens_after
+
+
+def test_what_was_left_out_is_behind_marks_that_need_no_script():
+    text = page([with_levels()])
+    reader = Reader(text)
+    assert reader.open == []
+    assert "as the agent sees it" in text
+    gaps = [found for name, found in reader.elements if name == "details" and found.get("class") == "gap"]
+    assert gaps
+    assert all("open" not in found for found in gaps)
+    shown = "".join(reader.texts)
+    assert "lines left out]" in shown
+    for line in LOG.splitlines():
+        assert shown.count(line) >= 3, "every step's original is there"
+    assert "needed by sketches 1-3 (s_2.3): read on" in shown
+    assert "cites s_2.3" in shown
+    assert "steps shown in part" in shown
+    assert "steps left as a record" in shown
+    assert "target120 tokens" in shown
+    assert "book_room changed something" in shown.lower()
+    assert "would have kept it whole: " in shown
 
 
 def test_dropped_spans_are_gone_from_the_second_bar():
@@ -192,7 +223,7 @@ def test_a_page_of_spans_without_messages():
     from focusctx import History, Span
 
     spans = tuple(Span(index, thought=f"idea {index}", observation="seen") for index in (1, 2, 3))
-    focus = Focus(ScriptedDraft(["Step: x | Depends on: [s_1]"]), budget=0)
+    focus = Focus(ScriptedDraft(["Step: x | Depends on: [s_1]"]), budget=0, target=None)
     result = focus.compress(History(goal="g", spans=spans))
     assert json.loads(result.to_json())["dropped"] == [2]
     assert "idea 2" in page([Entry("spans", result)])

@@ -62,7 +62,7 @@ def test_the_call_that_acts_on_it_works_nothing_out_again(made: list[int]) -> No
 def test_what_is_stored_is_what_was_there_then() -> None:
     session = waiting()
     session.view(HISTORY)
-    originals = {span.index: list(span.messages) for span in session.conversations[0]._archived()}
+    originals = {span.index: list(span.messages) for span in session.conversations[0].archived()}
     assert originals == {index: HISTORY[2 * index : 2 * index + 2] for index in (1, 3, 4, 5, 6, 7, 8)}
 
 

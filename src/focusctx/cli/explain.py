@@ -1,4 +1,4 @@
-"""`focusctx explain`: why each span was kept or dropped, as text or as a page."""
+"""`focusctx explain`: why each step was kept, shortened or dropped, as text or as a page."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from .parsers import Commands
 
 _DESCRIPTION = f"""\
-Explain which spans of a trace are kept, dropped, rescued or pinned, by which
-sketch and why.
+Explain what each step of a trace did, whether it stays whole, as an excerpt, as a
+record or not at all, why, and what would bring it back.
 
 {TRACES}
 The output of `focusctx compress --json` is accepted too, and shown without
@@ -29,7 +29,7 @@ def add_to(commands: Commands) -> None:
     parser = parser_for(
         commands,
         "explain",
-        "explain why each span was kept or dropped, as text or as an HTML page",
+        "explain why each step was kept, shortened or dropped, as text or as an HTML page",
         _DESCRIPTION,
         DRAFTS,
     )

@@ -64,6 +64,7 @@ class Setup:
 
     draft: str
     budget: int
+    target: int | None
     rollouts: int
     threshold: float
     defensive: bool
@@ -143,5 +144,8 @@ def focus_from(arguments: argparse.Namespace) -> Focus:
 
 
 def setup_of(focus: Focus) -> Setup:
+    from ..pipeline.keep import target_tokens
+
     config = focus.config
-    return Setup(focus.draft.name, config.budget, config.rollouts, config.threshold, config.defensive)
+    target = target_tokens(config)
+    return Setup(focus.draft.name, config.budget, target, config.rollouts, config.threshold, config.defensive)

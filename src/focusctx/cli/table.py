@@ -18,7 +18,7 @@ _COLOURS = {
     "kept": "green",
     "rescued": "yellow",
     "pinned": "cyan",
-    "excerpt": "cyan",
+    "excerpt": "blue",
     "record": "magenta",
     "dropped": "red",
 }
@@ -106,12 +106,19 @@ def _table(result: Result, width: int) -> Table:
     return table
 
 
+def _size(decision: Decision) -> str:
+    """Return a span's tokens, and how many of them an excerpt or a record leaves."""
+    if decision.fate in ("excerpt", "record"):
+        return f"{decision.left}/{decision.tokens}"
+    return str(decision.tokens)
+
+
 def _rows(result: Result) -> list[tuple[str, ...]]:
     did = {span.index: what(span) for span in result.history.spans} if result.history else {}
     return [
         (
             f"s_{decision.index}",
-            str(decision.tokens),
+            _size(decision),
             f"{decision.utility:.2f}",
             decision.fate,
             numbers(decision.cited_by) or "-",

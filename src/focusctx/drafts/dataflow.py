@@ -305,9 +305,10 @@ def _standing_failures(history: History) -> dict[int, str]:
         for text, result in attempts or [(span.action, span.observation)]:
             tried = _tried(text)
             aim = facts_in(_ESCAPE.sub(" ", text)) - {tried, *_KEY.findall(text)}
-            for earlier, (what, wanted) in list(standing.items()):
-                if what == tried and earlier[0] != span.index and _same_aim(wanted, aim):
-                    del standing[earlier]
+            for (index, before), (what, wanted) in list(standing.items()):
+                is_retry = _same_aim(wanted, aim) if wanted else _collapsed(before) == _collapsed(text)
+                if what == tried and index != span.index and is_retry:
+                    del standing[index, before]
             if span is not history.spans[-1] and has_failed(result):
                 standing[span.index, text] = tried, aim
     return {index: tried for (index, _), (tried, _) in standing.items()}
@@ -320,5 +321,5 @@ def _tried(action: str) -> str:
 
 
 def _same_aim(earlier: frozenset[str], later: frozenset[str]) -> bool:
-    """True if a later call of the same tool is about the same things; a call that names nothing is a plain retry."""
+    """True if a later call of the same tool is about the same things."""
     return 2 * len(earlier & later) >= len(earlier)

@@ -130,7 +130,7 @@ def outline(span: Span, format: str, count: Count, reads: Collection[str] = ()) 
     left_out = {call.id: call.text for number, call in enumerate(span.calls, 1) if stays and -number not in stays}
     passages: list[Passage] = []
     for message in span.messages:
-        for text, cut_text in _cut_texts(message, wire, span):
+        for text, cut_text in cut_texts(message, wire, span):
             media = text.media * MEDIA_TOKENS
             is_free = is_short(text.text) and text.call not in left_out  # the record shows it
             extra = count(left_out[text.call]) if text.call in left_out else 0
@@ -192,7 +192,8 @@ class Shortener:
         self._parts = parts
         self._ending = ending
         self._before = 0
-        self._gone = self._calls_gone() if any(number < 0 for number in parts) else frozenset[str]()
+        self.gone = self._calls_gone() if any(number < 0 for number in parts) else frozenset[str]()
+        """The ids of the calls that are left out."""
         self._results = sum(self._is_result(text) for message in span.messages for text in wire.texts(message))
 
     def message(self, message: Message) -> Message | None:
@@ -208,33 +209,33 @@ class Shortener:
         """Shorten the message, or only these of its content blocks; return it with the numbers of blocks that go."""
         changed: dict[int, str] = {}
         gone: set[int] = set()
-        for place, (text, cut_text) in enumerate(_cut_texts(message, self._wire, self._span, every=True)):
+        for place, (text, cut_text) in enumerate(cut_texts(message, self._wire, self._span, every=True)):
             if blocks is not None and text.block is not None and text.block not in blocks:
                 continue
             own = [number for number in range(1, cut_text.count + 1) if self._before + number in self._parts]
             self._before += cut_text.count
-            if text.call in self._gone and text.role is Role.RESULT:
+            if text.call in self.gone and text.role is Role.RESULT:
                 gone.add(text.block or 0)
                 continue
             if len(own) < cut_text.count and (text.media or not is_short(text.text)):
-                changed[place] = cut_text.shown(own) + (_NO_MEDIA if text.media else "")
+                changed[place] = cut_text.shown(own) + (NO_MEDIA if text.media else "")
             self._results -= self._is_result(text)
             if self._ending and not self._results and self._is_result(text):
                 changed[place] = f"{changed.get(place, text.text)}\n{self._ending}"
                 self._ending = ""
         if changed:
             message = self._wire.with_texts(message, changed)
-        if self._gone and message.get("role") == "assistant":
-            message = self._wire.without_calls(message, self._gone, self._mark()) or message
+        if self.gone and message.get("role") == "assistant":
+            message = self._wire.without_calls(message, self.gone, self.mark()) or message
         return message, frozenset(gone)
 
     def _is_result(self, text: Text) -> bool:
         """True for a result that stays as text."""
-        return text.role is Role.RESULT and not text.media and text.call not in self._gone
+        return text.role is Role.RESULT and not text.media and text.call not in self.gone
 
     def _calls_gone(self) -> frozenset[str]:
         """Return the ids of the calls that go: those that are not named and have no passage that stays."""
-        passages = (one for message in self._span.messages for one in _cut_texts(message, self._wire, self._span))
+        passages = (one for message in self._span.messages for one in cut_texts(message, self._wire, self._span))
         needed, number = set(), 0
         for text, cut_text in passages:
             if any(number + own in self._parts for own in range(1, cut_text.count + 1)):
@@ -243,10 +244,10 @@ class Shortener:
         calls = enumerate(self._span.calls, 1)
         return frozenset(call.id for place, call in calls if -place not in self._parts and call.id not in needed)
 
-    def _mark(self) -> str:
+    def mark(self) -> str:
         """Return the mark for calls that were left out: how many, and of which tools."""
-        names = _counted(call.name for call in self._span.calls if call.id in self._gone)
-        return f"[… {len(self._gone)} more {'call' if len(self._gone) == 1 else 'calls'} left out: {names}]"
+        names = _counted(call.name for call in self._span.calls if call.id in self.gone)
+        return f"[… {len(self.gone)} more {'call' if len(self.gone) == 1 else 'calls'} left out: {names}]"
 
 
 def joint_records(
@@ -288,10 +289,10 @@ def _counted(names: Iterable[str]) -> str:
 
 
 _MOST_NAMES = 5
-_NO_MEDIA = "[… image or file left out]"
+NO_MEDIA = "[… image or file left out]"
 
 
-def _cut_texts(message: Message, wire: Wire, span: Span, *, every: bool = False) -> Iterator[tuple[Text, Passages]]:
+def cut_texts(message: Message, wire: Wire, span: Span, *, every: bool = False) -> Iterator[tuple[Text, Passages]]:
     """Yield the texts of a message with their passages: those that can be shown in part, or `every` one."""
     for text in wire.texts(message):
         if span.reasons and text.role is not Role.RESULT:

@@ -70,17 +70,21 @@ class Passages:
 
     def shown(self, numbers: Collection[int]) -> str:
         """Return the text with only these passages, and what always stays, with marks for the rest."""
+        return "".join(mark or words for words, mark in self.stretches(numbers))
+
+    def stretches(self, numbers: Collection[int]) -> Iterator[tuple[str, str]]:
+        """Cut the whole text into what is shown and what is left out: each stretch, with the mark shown in its place
+        if it is left out."""
         if len(numbers) >= self.count:
-            return self.text
-        found: list[str] = []
+            yield self.text, ""
+            return
         place = 0
         for start, end in (*_stays(self.root, frozenset(numbers), shown=True), (len(self.text), len(self.text))):
             if start > place:
                 is_short = start - place < _LEAST
-                found.append(self.text[place:start] if is_short else _mark(self.text, place, start))
-            found.append(self.text[start:end])
+                yield self.text[place:start], "" if is_short else _mark(self.text, place, start)
+            yield self.text[start:end], ""
             place = end
-        return "".join(found)
 
 
 def is_shortened(text: str) -> bool:

@@ -305,11 +305,11 @@ class LiveConversation:
         return self.conversation.handle_recall(query, restore=True)
 
     async def restore(self, span: int) -> str | None:
-        """Restore a dropped span for the rest of the conversation, or return why not. May raise `StoreError`."""
+        """Restore a step for the rest of the conversation, or return why not. May raise `StoreError`."""
         if span in self.restored:
             return f"s_{span} is restored already"
         if self.conversation is None or not await asyncio.to_thread(self.conversation.restore, span):
-            return f"s_{span} is not dropped any more"
+            return f"s_{span} is not left out any more"
         self.restored[span] = time.time()
         return None
 

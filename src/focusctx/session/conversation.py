@@ -92,9 +92,9 @@ class Call(NamedTuple):
 class Conversation:
     """One run of an agent: a tenant, the caller's own id if there is one, and a chain of spans.
 
-    `key` is a short name for logs and dashboards. `recall`, `handle_recall`, `restore`, `size`, `events` and `savings`
-    concern this conversation alone and may be used from any thread. Everything else belongs to the session, which lets
-    one call at a time use a conversation. Between two changes the view only gets longer.
+    `key` is a short name for logs and dashboards. `archived`, `recall`, `handle_recall`, `restore`, `size`, `events`
+    and `savings` concern this conversation alone and may be used from any thread. Everything else belongs to the
+    session, which lets one call at a time use a conversation. Between two changes the view only gets longer.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class Conversation:
 
     def recall(self, query: str | int) -> list[Archived]:
         """Return the dropped span with that id (`s_7`) or number, verbatim, or those in which the words occur."""
-        return self._found(str(query), self._archived())
+        return self._found(str(query), self.archived())
 
     def handle_recall(self, arguments: str | Mapping[str, Any], *, restore: bool = False) -> str:
         """Answer a call of the recall tool; put the text into the history as its result.
@@ -168,7 +168,7 @@ class Conversation:
         """
         query = query_of(arguments)
         try:
-            archived = self._archived()
+            archived = self.archived()
             found = self._found(query, archived)
             for span in found if restore else ():
                 self.restore(span.index)
@@ -192,7 +192,7 @@ class Conversation:
     def __repr__(self) -> str:
         return f"<Conversation {self.key}, {self.reader.newest} steps>"
 
-    def _archived(self) -> list[Archived]:
+    def archived(self) -> list[Archived]:
         """Return the originals of all spans left out of the view, in their order."""
         dropped = self.dropped
         if not dropped:

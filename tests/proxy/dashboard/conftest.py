@@ -96,10 +96,11 @@ def staging(provider: Provider) -> Staging:
 
     @asynccontextmanager
     async def staged(
-        *, sketches: list[str] | None = None, budget: int = 2500, fill: float = 0.0, **given: Any
+        *, sketches: list[str] | None = None, budget: int = 2500, levels: bool = False, **given: Any
     ) -> AsyncIterator[Stage]:
         settings = Settings(**{"upstreams": (Upstream("local", provider.url),), "port": 0, "store": "memory", **given})
-        focus = Focus(ScriptedDraft(sketches or SKETCHES), budget=budget, fill=fill)
+        target = 0.5 if levels else None
+        focus = Focus(ScriptedDraft(sketches or SKETCHES), budget=budget, levels=levels, target=target)
         async with serving(focus, settings) as (proxy, url), aiohttp.ClientSession() as http:
             yield Stage(proxy, url, provider, http)
 

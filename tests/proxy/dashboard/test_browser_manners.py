@@ -13,8 +13,6 @@ axe = pytest.importorskip("axe_playwright_python.async_playwright", reason="axe-
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
 
-PAGE_5 = "Page 5 of 30. Balance"
-
 
 async def test_a_keyboard_is_enough(staging, window):
     async with staging() as stage:
@@ -48,12 +46,12 @@ async def test_a_keyboard_is_enough(staging, window):
         await page.keyboard.press("Space")
         await tab_to("thought")
         await page.keyboard.press("Enter")
-        await tab_to("observation of s_5")
-        await tab_to("restore s_5")
+        await tab_to("observation of s_6")
+        await tab_to("restore s_6")
         await page.keyboard.press("Enter")
         await expect(page.locator(".note:focus")).to_contain_text("goes up again")
         await agent.step()
-        assert PAGE_5 in stage.went_up
+        assert "Page 6 of 30. Balance" in stage.went_up
 
 
 EVIL = (
@@ -141,20 +139,26 @@ async def check_accessibility(page: Any) -> None:
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 360)])
 async def test_every_view_is_readable_and_accessible(staging, window, scheme, width):
-    async with staging() as stage:
+    async with staging(levels=True) as stage:
         agent = stage.agent(model="gpt-4.1-with-a-name-that-is-longer-than-most-names-of-models-are")
         await agent.step(12)
-        page = await window.opened(stage, event=5)
+        page = await window.opened(stage, event=4)
         await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
         await page.set_viewport_size({"width": width, "height": 800})
-        await page.get_by_role("button", name="restore s_6").click()
-        await page.locator("li.span summary").first.click()
-        await expect(page.get_by_role("group", name="observation of s_1")).to_be_visible()
+        await page.get_by_role("button", name="restore s_4").click()
+        span = page.locator("li.span").filter(has=page.get_by_role("heading", name="s_2", exact=True))
+        await span.locator("summary").first.click()
+        await expect(page.get_by_role("group", name="observation of s_2")).to_be_visible()
+        await span.locator(".gap summary").first.click()
         lightness = await page.evaluate("parseInt(getComputedStyle(document.body).backgroundColor.match(/\\d+/)[0])")
         assert (lightness < 60) == (scheme == "dark")
         assert await page.evaluate("getComputedStyle(document.documentElement).scrollBehavior") == "auto"
-        for expected in ("Event 2: compressed", agent.model, "Sessions"):
+        for expected in ("Event 1: compressed", agent.model, "Sessions"):
             await expect(window.heading(expected)).to_be_visible()
+            if expected == agent.model:
+                await page.get_by_text("show them").click()
+                await page.get_by_role("searchbox").fill("Balance")
+                await expect(page.locator("mark").first).to_be_visible()
             assert await page.evaluate("document.documentElement.scrollWidth") <= width
             await check_accessibility(page)
             up = page.get_by_role("navigation", name="You are here").get_by_role("link").last

@@ -44,6 +44,7 @@ async def test_the_list_says_what_each_session_saves_and_no_word_of_what_was_sai
         "dry_run": False,
         "draft": "scripted",
         "budget": 2500,
+        "target": None,
         "rule": stage.proxy.settings.rule,
         "base_urls": {"OPENAI_BASE_URL": "/v1", "ANTHROPIC_BASE_URL": ""},
         "token": None,
@@ -106,7 +107,7 @@ async def test_a_session_that_is_over_budget_says_what_it_waits_for(staging):
 
 async def test_entries_lead_to_those_before_and_after_them(staging):
     async with staging() as stage:
-        await stage.agent().step(12)
+        await stage.agent().step(20)
         session = await only_session(stage)
         log = (await got(stage, f"sessions/{session}"))["log"]
         assert len(log) > 2
@@ -117,44 +118,79 @@ async def test_entries_lead_to_those_before_and_after_them(staging):
             assert {name: event[name] for name in names[place]} == names[place]
 
 
+async def events_with_levels(stage: Any, steps: int = 20) -> list[Any]:
+    await stage.agent().step(steps)
+    session = await only_session(stage)
+    log = (await got(stage, f"sessions/{session}"))["log"]
+    happened = [entry["number"] for entry in log if entry["happened"]]
+    return [await got(stage, f"sessions/{session}/events/{number}") for number in happened]
+
+
 async def test_an_event_tells_what_is_left_of_each_span(staging):
-    async with staging(fill=0.7) as stage:
-        await stage.agent().step(20)
-        session = await only_session(stage)
-        log = (await got(stage, f"sessions/{session}"))["log"]
-        happened = [entry["number"] for entry in log if entry["happened"]]
-        events = [await got(stage, f"sessions/{session}/events/{number}") for number in happened]
+    async with staging(levels=True) as stage:
+        events = await events_with_levels(stage)
     spans = [span for event in events for span in event["result"]["spans"]]
-    assert {span["fate"] for span in spans} >= {"kept", "skeleton", "dropped"}
+    assert {span["fate"] for span in spans} >= {"kept", "excerpt", "record", "dropped"}
     for span in spans:
         match span["fate"], span["note"]:
             case "dropped", _:
                 assert span["left"] == 0
-            case "skeleton", "the future may need what it did":
+            case "excerpt" | "record", "what an earlier event left of it":
+                assert span["left"] == span["tokens"]
+            case "excerpt", _:
                 assert 0 < span["left"] < span["tokens"]
-            case _:  # a skeleton of before stays what it was
+                assert span["parts"]
+            case "record", _:
+                assert 0 < span["left"] <= span["tokens"]
+                assert not span["parts"]
+            case _:
                 assert span["left"] == span["tokens"]
     for event in events:
         left = sum(span["left"] for span in event["result"]["spans"])
-        assert event["result"]["frame"] + left == event["after"]
+        assert event["result"]["frame"] + left == event["after"] <= event["target"] == 1250
+        assert sum(event["fates"].values()) == event["spans"]
+        assert not event["restored"], "what stayed did not come back"
 
 
-async def test_an_event_tells_why_a_span_stays_that_no_sketch_asked_for(staging):
-    async with staging(fill=0.7) as stage:
-        await stage.agent().step(20)
-        session = await only_session(stage)
-        log = (await got(stage, f"sessions/{session}"))["log"]
-        events = [await got(stage, f"sessions/{session}/events/{entry['number']}") for entry in log]
-        spans = [span for event in events if event["result"] for span in event["result"]["spans"]]
-        notes = {(span["fate"], span["note"]) for span in spans if span["note"]}
-        assert notes
-        assert notes <= {
-            ("skeleton", "the future may need what it did"),
-            ("skeleton", "what an earlier event left of it"),
-            ("skeleton", "what an earlier event left of it"),
-            ("kept", "the future may need what it shows"),
-        }
-        assert not any(event["restored"] for event in events), "what stayed did not come back"
+async def test_the_text_of_an_excerpt_has_the_marks_that_the_agent_sees(staging):
+    async with staging(levels=True) as stage:
+        events = await events_with_levels(stage, 12)
+        path = f"sessions/{await only_session(stage)}/events/{events[-1]['number']}"
+        excerpts = [span["index"] for span in events[-1]["result"]["spans"] if span["fate"] == "excerpt"]
+        assert excerpts
+        sent = json.loads(stage.went_up)["messages"]
+        for index in excerpts:
+            blocks = {block["name"]: block["stretches"] for block in await got(stage, f"{path}/spans/{index}")}
+            whole = "".join(words for words, _ in blocks["observation"])
+            seen = "".join(mark or words for words, mark in blocks["observation"])
+            assert any(message["content"] == seen for message in sent)
+            if index % 5:  # every fifth step makes several calls
+                assert whole == task.run_tool("read_page", {"page": index})
+
+
+async def test_an_event_above_its_target_says_so(staging):
+    async with staging(levels=True) as stage:
+        agent = stage.agent()
+        agent.history[1]["content"] += " Mind the valves." * 400
+        await agent.step(12)
+        event = await got(stage, await path_of(stage, "compressed"))
+        assert event["after"] > event["target"] == 1250
+        assert any("above the target of 1,250" in warning for warning in event["result"]["warnings"])
+
+
+async def test_a_session_counts_what_was_looked_up_again(staging):
+    async with staging(levels=True) as stage:
+        agent = stage.agent()
+        await agent.step(12)
+        assert (await got(stage, f"sessions/{await only_session(stage)}"))["regrets"] == 0
+        (live,) = stage.proxy.conversations
+        cut = min(live.conversation.left_out.spans)
+        call = agent.history[2 * cut]
+        assert json.loads(call["tool_calls"][0]["function"]["arguments"]) == {"page": cut}
+        agent.history += [call, agent.history[2 * cut + 1]]
+        await agent.step(14)
+        # The agent goes on from the page that it read again, and so reads more pages twice.
+        assert (await got(stage, f"sessions/{await only_session(stage)}"))["regrets"] >= 1
 
 
 async def test_an_event_tells_each_spans_fate_and_who_asked_for_it(staging):
@@ -167,9 +203,9 @@ async def test_an_event_tells_each_spans_fate_and_who_asked_for_it(staging):
         assert [fates[index] for index in (1, 2, 3, 4)] == ["rescued", "kept", "kept", "dropped"]
         assert fates[event["span"]] == "pinned"
         assert result["spans"][1]["utility"] == pytest.approx(2 / 3)
-        assert result["spans"][-1]["pinned"] == "newest span"
-        assert result["sketches"][0]["steps"] == [["finish the audit", [2, 3]]]
-        assert result["sketches"][0]["rescues"] == [["it was the first try", [1]]]
+        assert result["spans"][-1]["pinned"] == "newer than the sketches"
+        assert result["sketches"][0]["steps"] == [["finish the audit", ["2", "3"]]]
+        assert result["sketches"][0]["rescues"] == [["it was the first try", ["1"]]]
         assert result["certificate"]["rollouts"] == 3
         assert result["turns"] == [{"after": 0, "text": task.TASK, "length": len(task.TASK)}]
         assert result["frame"] + sum(span["tokens"] for span in result["spans"]) == event["before"]
@@ -177,9 +213,9 @@ async def test_an_event_tells_each_spans_fate_and_who_asked_for_it(staging):
         assert "back" not in event
         assert event["restored"] == {}
         assert "counted by" not in json.dumps(event), "what the tools said is not among it"
-        span = await got(stage, f"{path}/spans/4")
-        assert span["action"] == 'read_page({"page": 4})'
-        assert span["observation"] == task.run_tool("read_page", {"page": 4})
+        blocks = {block["name"]: block["stretches"] for block in await got(stage, f"{path}/spans/4")}
+        assert blocks["action"] == [['read_page({"page": 4})', ""]]
+        assert blocks["observation"] == [[task.run_tool("read_page", {"page": 4}), ""]]
 
 
 async def test_long_words_of_the_user_come_when_they_are_asked_for(staging):

@@ -74,7 +74,7 @@ async def test_it_cannot_be_restored_twice_nor_what_was_never_dropped(staging):
         assert "already" in (await asked(stage, path, 409, {"span": 5}))["error"]["message"]
         for span in (2, 0, -1, 999):
             told = await asked(stage, path, 409, {"span": span})
-            assert told["error"]["message"] == f"focusctx: s_{span} is not dropped any more"
+            assert told["error"]["message"] == f"focusctx: s_{span} is not left out any more"
         await agent.step()
         await asked(stage, path, 409, {"span": 5})
 

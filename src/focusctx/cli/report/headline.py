@@ -24,7 +24,7 @@ def _verdict(result: Result, setup: Setup | None) -> Markup | None:
     if result.compressed or result.failure is not None or (result.warnings and not result.sketches):
         return None  # the notices already say it
     if result.sketches:
-        return tag("p", "Compression was due, and every span is needed: nothing was dropped.", class_="verdict")
+        return tag("p", "Compression was due, and every step is needed: nothing was left out.", class_="verdict")
     limit = f" of {setup.budget:,}" if setup else ""
     return tag("p", f"Nothing was due: the history fits the budget{limit}.", class_="verdict")
 
@@ -40,20 +40,25 @@ def _notices(result: Result) -> Markup | None:
 def _tiles(result: Result) -> Markup:
     spans = len(result.kept) + len(result.shortened) + len(result.dropped)
     records = sum(not parts for parts in result.shortened.values())
+    rescued = sum(index in result.kept for index in result.rescued)
     excerpts, gone = len(result.shortened) - records, len(result.dropped)
     tiles = [
         ("tokens before", f"{result.tokens_before:,}", "of history"),
-        ("tokens after", f"{result.tokens_after:,}", "of history"),
+        ("tokens after", f"{result.tokens_after:,}", _aim(result)),
         ("saved", percent(saved(result)), "of the tokens"),
-        ("spans kept", str(len(result.kept)), f"{len(result.rescued)} rescued, {len(result.pinned)} pinned"),
+        ("steps kept whole", str(len(result.kept)), f"{rescued} rescued, {len(result.pinned)} pinned"),
     ]
     if excerpts:
-        tiles.append(("spans shown in part", str(excerpts), f"of {spans}"))
+        tiles.append(("steps shown in part", str(excerpts), f"of {spans}"))
     if records:
-        tiles.append(("spans left as a record", str(records), f"of {spans}"))
+        tiles.append(("steps left as a record", str(records), f"of {spans}"))
     if gone or not result.shortened:
-        tiles.append(("spans dropped", str(gone), f"of {spans}"))
+        tiles.append(("steps dropped", str(gone), f"of {spans}"))
     return tag("dl", *(_tile(*tile) for tile in tiles), class_="tiles")
+
+
+def _aim(result: Result) -> str:
+    return "of history" if result.target is None else f"target {result.target:,}"
 
 
 def _tile(name: str, number: str, note: str) -> Markup:
@@ -67,6 +72,8 @@ def _facts(result: Result, setup: Setup | None) -> Markup:
     if result.history is not None:
         facts.append(("format", result.history.format))
     facts.append(("took", f"{result.latency:.2f} s"))
+    if result.regrets:
+        facts.append(("looked up again after a cut", ", ".join(f"s_{index}" for index in result.regrets)))
     if result.usage.requests:
         facts.append(("draft's use", _usage(result.usage)))
     return tag("dl", *(tag("div", tag("dt", name), tag("dd", value)) for name, value in facts), class_="facts")
@@ -78,6 +85,7 @@ def _setup(setup: Setup) -> list[tuple[str, str]]:
         ("rollouts N", str(setup.rollouts)),
         ("threshold τ", f"{setup.threshold:g}"),
         ("budget δ", f"{setup.budget:,} tokens"),
+        ("target", "none" if setup.target is None else f"{setup.target:,} tokens"),
         ("mode", "defensive (FOCUS-D)" if setup.defensive else "optimistic (FOCUS-O)"),
     ]
 

@@ -12,7 +12,8 @@ for (const bar of document.querySelectorAll(".controls")) {
     if (!button) return;
     if (button.dataset.open) {
       for (const span of spans) {
-        if (!span.hidden) span.querySelector("details").open = button.dataset.open === "open";
+        if (span.hidden) continue;
+        for (const folded of span.querySelectorAll("details")) folded.open = button.dataset.open === "open";
       }
       return;
     }
@@ -20,7 +21,7 @@ for (const bar of document.querySelectorAll(".controls")) {
     for (const other of filters) other.setAttribute("aria-pressed", String(other === button));
     for (const span of spans) span.hidden = fate !== "" && span.dataset.fate !== fate;
     for (const turn of turns) turn.hidden = fate !== "";
-    count.textContent = fate ? spans.filter((span) => !span.hidden).length + " of " + spans.length + " spans" : "";
+    count.textContent = fate ? spans.filter((span) => !span.hidden).length + " of " + spans.length + " steps" : "";
   });
 }
 // A link from the picture must find its span even when a filter hides it.

@@ -52,7 +52,7 @@ def _asset(name: str, package: str = __package__) -> str:
 
 def _contents(entries: Sequence[Entry]) -> Markup:
     """Make a table of links to the conversations on the page."""
-    names = ("conversation", "tokens before", "after", "saved", "spans kept", "dropped")
+    names = ("conversation", "tokens before", "after", "saved", "steps kept", "shortened", "dropped")
     rows = [
         tag(
             "tr",
@@ -78,6 +78,7 @@ def _row(result: Result) -> tuple[str, ...]:
         f"{result.tokens_after:,}",
         percent(saved(result)),
         str(len(result.kept)),
+        str(len(result.shortened)),
         str(len(result.dropped)),
     )
 
@@ -86,7 +87,7 @@ def _event(entry: Entry, number: int, several: bool) -> Markup:
     key = f"c{number}"
     return tag(
         "section",
-        tag("h2", entry.name) if several else None,
+        tag("h2", entry.name) if several else tag("h2", "The event", class_="unseen"),
         headline(entry.result, entry.setup),
         picture(entry.result, key),
         spans(entry.result, key),

@@ -9,12 +9,12 @@ from ...types import Result
 from .markup import Markup, tag
 
 FATES = {
-    "kept": "plans cite it, or there was room",
-    "rescued": "for the risk of losing it",
-    "pinned": "whatever the sketches say",
+    "kept": "whole: plans cite it, or there was room",
+    "rescued": "whole, for the risk of losing it",
+    "pinned": "whole, whatever the sketches say",
     "excerpt": "its action and the passages that matter",
     "record": "what was done and how it ended",
-    "dropped": "too few plans need it",
+    "dropped": "nothing of it",
 }
 _LABELLED = 0.035
 """Smallest share of the bar at which a segment has room for its name."""
@@ -40,7 +40,7 @@ def picture(result: Result, key: str) -> Markup | None:
     after = [segment._replace(tokens=left.get(segment.name, segment.tokens)) for segment in before]
     return tag(
         "figure",
-        tag("figcaption", "The spans in order, each as wide as its tokens"),
+        tag("figcaption", "The steps in order, each as wide as its tokens"),
         _bar("before", before, result.tokens_before, result.tokens_before),
         _bar("after", after, result.tokens_after, result.tokens_before),
         _legend(before),

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from ...types import Result, Sketch
+from collections.abc import Iterable
+
+from ...types import Result, Sketch, Unit
 from .headline import percent
 from .markup import Markup, tag
+
+_WHOLE = -1
 
 
 def sketches(result: Result, key: str) -> Markup | None:
@@ -21,9 +25,9 @@ def certificate(result: Result) -> Markup | None:
         return None
     upper = min(1.0, found.set_utility + found.radius)
     words = (
-        f"{percent(found.set_utility)} of {found.rollouts} sketches cite any of the dropped spans. At "
+        f"{percent(found.set_utility)} of {found.rollouts} sketches cite anything that was left out. At "
         f"{percent(found.confidence)} confidence the true share is at most {percent(upper)} (radius "
-        f"{found.radius:.2f} for {found.rollouts} sketches), so the drop changes the agent's decision by at most "
+        f"{found.radius:.2f} for {found.rollouts} sketches), so leaving it out changes the agent's decision by at most "
         f"{found.bound:.2f}, where the most it could change is {found.m_max:g}. More rollouts make the radius smaller."
     )
     return tag(
@@ -38,9 +42,10 @@ def certificate(result: Result) -> Markup | None:
 
 def _sketch(sketch: Sketch, number: int, key: str) -> Markup:
     steps = "1 step" if len(sketch.steps) == 1 else f"{len(sketch.steps)} steps"
-    about = f"Sketch {number}: {steps}, cites {_names(sketch.cited)}"
-    if sketch.rescued:
-        about += f", rescues {_names(sketch.rescued)}"
+    cited = _names((step.cites, step.parts) for step in sketch.steps)
+    about = f"Sketch {number}: {steps}, cites {cited}"
+    if sketch.rescues:
+        about += f", rescues {_names((rescue.spans, rescue.parts) for rescue in sketch.rescues)}"
     if sketch.problem is not None:
         about = f"Sketch {number} does not vote: {sketch.problem}"
     return tag(
@@ -51,5 +56,7 @@ def _sketch(sketch: Sketch, number: int, key: str) -> Markup:
     )
 
 
-def _names(indices: frozenset[int]) -> str:
-    return ", ".join(f"s_{index}" for index in sorted(indices)) or "nothing"
+def _names(cited: Iterable[tuple[Iterable[int], Iterable[Unit]]]) -> str:
+    """Name the spans and passages cited, in order."""
+    units = {unit for spans, parts in cited for unit in (*((index, _WHOLE) for index in spans), *parts)}
+    return ", ".join(f"s_{i}" if part == _WHOLE else f"s_{i}.{part}" for i, part in sorted(units)) or "nothing"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
-from ...types import Decision, Result, Sketch, Span, UserTurn
+from ...explain import what_brings_back
+from ...pipeline.excerpt import Block, blocks_of, parts_shown
+from ...types import Decision, Result, Sketch, Span, Unit, UserTurn
 from ..table import numbers, what
 from .markup import Markup, tag, together
 from .picture import FATES
@@ -23,7 +26,7 @@ def spans(result: Result, key: str) -> Markup | None:
         items += _turns(history.user_turns, span.index)
     return tag(
         "section",
-        tag("h3", "Spans"),
+        tag("h3", "Steps"),
         _controls(decided, key),
         tag("ol", *items, class_="spans", id=f"{key}-spans"),
     )
@@ -69,15 +72,21 @@ def _span(span: Span, decision: Decision | None, result: Result, key: str) -> Ma
             tag("span", word, class_=f"badge {word}"),
             tag("code", what(span), class_="what"),
             _utility(decision) if decision else None,
-            tag("span", f"{span.tokens:,} tokens", class_="tokens"),
+            tag("span", _size(span, decision), class_="tokens"),
             class_="head",
         ),
         _why(decision, result.sketches) if decision else None,
-        _texts(span),
+        _texts(span, decision, result),
         class_=f"span {word}",
         id=anchor,
         data_fate=word,
     )
+
+
+def _size(span: Span, decision: Decision | None) -> str:
+    if decision and decision.fate in ("excerpt", "record"):
+        return f"{decision.left:,} of {span.tokens:,} tokens"
+    return f"{span.tokens:,} tokens"
 
 
 def _utility(decision: Decision) -> Markup:
@@ -94,30 +103,42 @@ def _utility(decision: Decision) -> Markup:
 def _why(decision: Decision, sketches: Sequence[Sketch]) -> Markup:
     reasons = [tag("li", f"Pinned: {decision.pinned}.")] if decision.pinned else []
     for verb, said in (("needed by", _steps(decision, sketches)), ("rescued by", _rescues(decision, sketches))):
-        for text, by in said.items():
-            who = f"{verb} sketch{'es' if len(by) > 1 else ''} {numbers(sorted(by))}"
+        for text, units in said.items():
+            by = sorted({number for number, _ in units})
+            passages = sorted({part for _, (_, part) in units if part})
+            which = f" ({', '.join(f's_{decision.index}.{part}' for part in passages)})" if passages else ""
+            who = f"{verb} sketch{'es' if len(by) > 1 else ''} {numbers(by)}{which}"
             reasons.append(tag("li", tag("b", who), ": ", tag("q", text) if text else "no reason given"))
     if decision.note:
-        reasons.append(tag("li", f"{decision.note[0].upper()}{decision.note[1:]}."))
-    return tag("ul", *(reasons or [tag("li", "No sketch needs it.")]), class_="why")
+        reasons.append(tag("li", tag("b", "reason"), f": {decision.note}."))
+    reasons = reasons or [tag("li", "No sketch needs it.")]
+    if back := what_brings_back(decision):
+        reasons.append(tag("li", tag("b", "would have kept it whole"), f": {back}."))
+    return tag("ul", *reasons, class_="why")
 
 
-def _steps(decision: Decision, sketches: Sequence[Sketch]) -> dict[str, set[int]]:
-    """Return the steps that cite the span, each with the sketches that use these words."""
-    said: dict[str, set[int]] = {}
-    for number, sketch in _plans(sketches):
-        for step in sketch.steps:
-            if decision.index in step.cites:
-                said.setdefault(step.text, set()).add(number)
-    return said
+_Said: TypeAlias = dict[str, set[tuple[int, Unit]]]
+"""Lines about a span, each with the sketches that wrote it and what they cite; part 0 is the whole span."""
 
 
-def _rescues(decision: Decision, sketches: Sequence[Sketch]) -> dict[str, set[int]]:
-    said: dict[str, set[int]] = {}
-    for number, sketch in _plans(sketches):
-        for rescue in sketch.rescues:
-            if decision.index in rescue.spans:
-                said.setdefault(rescue.reason, set()).add(number)
+def _steps(decision: Decision, sketches: Sequence[Sketch]) -> _Said:
+    return _said(
+        decision, ((n, step.text, step.cites, step.parts) for n, plan in _plans(sketches) for step in plan.steps)
+    )
+
+
+def _rescues(decision: Decision, sketches: Sequence[Sketch]) -> _Said:
+    return _said(
+        decision, ((n, one.reason, one.spans, one.parts) for n, plan in _plans(sketches) for one in plan.rescues)
+    )
+
+
+def _said(decision: Decision, lines: Iterable[tuple[int, str, Sequence[int], Sequence[Unit]]]) -> _Said:
+    said: _Said = {}
+    for number, text, spans, parts in lines:
+        for unit in (*((index, 0) for index in spans), *parts):
+            if unit[0] == decision.index:
+                said.setdefault(text, set()).add((number, unit))
     return said
 
 
@@ -125,13 +146,33 @@ def _plans(sketches: Sequence[Sketch]) -> Iterator[tuple[int, Sketch]]:
     return ((number, sketch) for number, sketch in enumerate(sketches, 1) if sketch.problem is None)
 
 
-def _texts(span: Span) -> Markup:
-    """Make the folded box with the span's full text."""
+def _texts(span: Span, decision: Decision | None, result: Result) -> Markup:
+    """Make the folded box with the span's full text; what was left out is behind its marks."""
+    history = result.history
+    assert history is not None
+    parts = parts_shown(history, decision) if decision else None
     named = (("thought", span.thought), ("action", span.action), ("observation", span.observation))
-    present = [(name, text) for name, text in named if text]
-    about = ", ".join(f"{name} ({len(text):,})" for name, text in present) or "no text"
-    shown = [together(tag("h5", name), _text(text, f"{name} of {span.label}")) for name, text in present]
-    return tag("details", tag("summary", about, " characters" if present else None), *shown)
+    about = ", ".join(f"{name} ({len(text):,})" for name, text in named if text)
+    words = f"{about} characters" if about else "no text"
+    shown = [_block(block, span.label) for block in blocks_of(span, history.format, parts)]
+    return tag("details", tag("summary", words if parts is None else f"as the agent sees it: {words}"), *shown)
+
+
+def _block(block: Block, label: str) -> Markup:
+    name = f"{block.name} of {label}"
+    if not any(stretch.mark for stretch in block.stretches):
+        return together(tag("h5", block.name), _text("".join(text for text, _ in block.stretches), name))
+    shown = [_gap(text, mark) if mark else tag("span", text) for text, mark in block.stretches]
+    box = tag("div", *shown, class_="excerpted", tabindex="0", role="region", aria_label=name)
+    return together(tag("h5", block.name), box)
+
+
+def _gap(text: str, mark: str) -> Markup:
+    """Make a mark that opens, with the blanks that the agent sees around it."""
+    name = mark.strip()
+    before, _, after = mark.partition(name)
+    folded = tag("details", tag("summary", name), tag("div", text), class_="gap")
+    return together(tag("span", before) if before else None, folded, tag("span", after) if after else None)
 
 
 def _text(text: str, name: str) -> Markup:

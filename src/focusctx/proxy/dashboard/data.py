@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
+from ...explain import what_brings_back
+from ...pipeline.excerpt import Block, blocks_of, parts_shown
 from ...prices import price_of
 from ...session.events import SessionEvent
 from ...types import Decision, Result, Sketch, Span, Unit, UserTurn
@@ -66,11 +68,22 @@ def whole_session(live: LiveConversation) -> Json:
         },
         "steps": [[step.time, step.full, step.sent, round(step.added, 4), step.exact] for step in steps],
         "steps_limit": live.steps.maxlen,
+        "regrets": len({span for event in events if event.result for span in event.result.regrets}),
+        "left_out": _left_out(live),
         "log": [
             {**name, **_entry(event, live, place)}
             for name, event, place in zip(_names(events), events, requests_of(steps, events), strict=True)
         ],
     }
+
+
+def _left_out(live: LiveConversation) -> Json:
+    """Count the steps that the current view leaves out or shortens."""
+    if live.conversation is None:
+        return {"excerpt": 0, "record": 0, "dropped": 0}
+    now = live.conversation.left_out
+    excerpts = sum(any(number > 0 for number in parts) for parts in now.shown.values())
+    return {"excerpt": excerpts, "record": len(now.shown) - excerpts, "dropped": len(now.gone)}
 
 
 def whole_event(live: LiveConversation, number: int) -> Json | None:
@@ -129,7 +142,9 @@ def _entry(event: SessionEvent, live: LiveConversation, place: int | None) -> Js
         "request": None if place is None else place + 1,
         "time": None if place is None else live.steps[place].time,
         "spans": len(result.decisions) if result else 0,
-        "dropped": len(result.dropped) if result else 0,
+        "fates": Counter(decision.fate for decision in result.decisions) if result else {},
+        "target": result.target if result else None,
+        "regrets": len(result.regrets) if result else 0,
     }
 
 
@@ -173,8 +188,20 @@ def _first_try(steps: Sequence[Step], place: int) -> int:
     return place
 
 
-def texts_of(span: Span) -> Json:
-    return {"thought": span.thought, "action": span.action, "observation": span.observation}
+def span_texts(result: Result, index: int) -> list[Json] | None:
+    """Return the texts of a span as an event shows it; None if the event has no such span."""
+    history = result.history
+    span = next((span for span in history.spans if span.index == index), None) if history else None
+    if history is None or span is None:
+        return None
+    decision = next((decision for decision in result.decisions if decision.index == index), None)
+    parts = parts_shown(history, decision) if decision else None
+    return as_blocks(blocks_of(span, history.format, parts))
+
+
+def as_blocks(blocks: Iterable[Block]) -> list[Json]:
+    """Describe texts: each stretch of words, with the mark that the agent sees in its place, or ""."""
+    return [{"name": block.name, "stretches": [[one.text, one.mark] for one in block.stretches]} for block in blocks]
 
 
 def evidence_of(result: Result, left: Mapping[int, int]) -> Json:
@@ -209,14 +236,26 @@ def _span(span: Span, decision: Decision | None, left: int) -> Json:
         "index": span.index,
         "tokens": span.tokens,
         "left": left,
-        "what": _first_words(span.action or span.thought or span.observation),
-        "lengths": {name: len(text) for name, text in texts_of(span).items() if text},
+        "what": what_it_did(span),
+        "lengths": lengths_of(span),
         "fate": decision.fate if decision else "kept",
         "parts": decision.parts if decision else (),
         "utility": decision.utility if decision else None,
         "pinned": decision.pinned if decision else None,
         "note": decision.note if decision else None,
+        "back": what_brings_back(decision) if decision else None,
     }
+
+
+def what_it_did(span: Span) -> str:
+    """Return the beginning of a step's action, or of its words if it took none."""
+    return _first_words(span.action or span.thought or span.observation)
+
+
+def lengths_of(span: Span) -> Json:
+    """Return the number of characters of each text of a step."""
+    texts = {"thought": span.thought, "action": span.action, "observation": span.observation}
+    return {name: len(text) for name, text in texts.items() if text}
 
 
 def _turn(turn: UserTurn) -> Json:

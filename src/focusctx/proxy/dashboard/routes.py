@@ -1,7 +1,8 @@
-"""The routes under `/ui`: the page, its data, and its one action, which restores a span."""
+"""The routes under `/ui`: the page, its data, and its one action, which restores a step."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeAlias
@@ -11,12 +12,14 @@ from aiohttp import web
 
 from ... import __version__
 from ...errors import StoreError
-from ...types import History
+from ...pipeline.keep import target_tokens
+from ...types import History, Result
 from ..access import COOKIE, HEADER, Refusal, is_foreign
 from ..conversations import LiveConversation
 from ..upstream import base_urls
 from . import responses
-from .data import Json, about_session, texts_of, whole_event, whole_session
+from .data import Json, about_session, span_texts, whole_event, whole_session
+from .left_out import LeftOutStep, found_steps, left_out_steps, step_texts
 from .updates import Updates
 
 if TYPE_CHECKING:
@@ -48,6 +51,8 @@ def add_dashboard(app: web.Application, proxy: Proxy) -> None:
     add("GET", _EVENT, admin(dashboard.event))
     add("GET", _EVENT + r"/spans/{span:\d{1,9}}", admin(dashboard.span))
     add("GET", _EVENT + r"/turns/{turn:\d{1,9}}", admin(dashboard.turn))
+    add("GET", _SESSION + "/left-out", admin(dashboard.left_out))
+    add("GET", _SESSION + r"/left-out/{span:\d{1,9}}", admin(dashboard.left_out_span))
     add("POST", _SESSION + "/restore", admin(dashboard.restore))
     add("*", "/ui{rest:(/.*)?}", admin(_nothing))
 
@@ -70,6 +75,7 @@ class _Dashboard:
             "dry_run": proxy.settings.dry_run,
             "draft": proxy.focus.draft.name,
             "budget": proxy.focus.config.budget,
+            "target": target_tokens(proxy.focus.config),
             "rule": proxy.settings.rule,
             "base_urls": base_urls(proxy.settings.upstreams),
             "token": HEADER if proxy.settings.token else None,
@@ -149,10 +155,30 @@ class _Dashboard:
 
     async def span(self, request: web.Request) -> web.Response:
         wanted = int(request.match_info["span"])
-        span = next((span for span in self._history(request).spans if span.index == wanted), None)
-        if span is None:
+        texts = await asyncio.to_thread(span_texts, self._result(request), wanted)
+        if texts is None:
             raise _Refused(404, f"the event has no span s_{wanted}")
-        return responses.data(texts_of(span))
+        return responses.data(texts)
+
+    async def left_out(self, request: web.Request) -> web.Response:
+        live = self._live(request)
+        steps, missing = await self._left_out(live)
+        found = await asyncio.to_thread(found_steps, steps, request.query.get("query", ""))
+        return responses.data({"steps": found, "total": len(steps), "missing": missing, "restored": live.restored})
+
+    async def left_out_span(self, request: web.Request) -> web.Response:
+        wanted = int(request.match_info["span"])
+        steps, _ = await self._left_out(self._live(request))
+        step = next((step for step in steps if step.span.index == wanted), None)
+        if step is None:
+            raise _Refused(404, f"s_{wanted} is not left out, or its original is not in the store any more")
+        return responses.data(await asyncio.to_thread(step_texts, step))
+
+    async def _left_out(self, live: LiveConversation) -> tuple[list[LeftOutStep], list[int]]:
+        try:
+            return await asyncio.to_thread(left_out_steps, live)
+        except StoreError as error:
+            raise _Refused(503, f"the store could not be read, try again later: {error}") from error
 
     async def turn(self, request: web.Request) -> web.Response:
         wanted, turns = int(request.match_info["turn"]), self._history(request).user_turns
@@ -186,13 +212,18 @@ class _Dashboard:
             raise _Refused(404, "this session is not in memory any more: go back to the list of sessions")
         return live
 
-    def _history(self, request: web.Request) -> History:
+    def _result(self, request: web.Request) -> Result:
         events = self._live(request).events
         number = int(request.match_info["event"])
         result = events[number - 1].result if 1 <= number <= len(events) else None
         if result is None or result.history is None:
             raise _Refused(404, f"event {number} has no history")
-        return result.history
+        return result
+
+    def _history(self, request: web.Request) -> History:
+        history = self._result(request).history
+        assert history is not None
+        return history
 
     def _line(self, live: LiveConversation) -> Json:
         return {**about_session(live), "restored": live.restored}

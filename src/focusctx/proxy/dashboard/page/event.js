@@ -99,42 +99,40 @@ function notices(result) {
 }
 
 function tiles(event, unreal) {
-  const fates = Object.groupBy(event.result.spans, (span) => span.fate);
+  const { spans, target } = event.result;
+  const fates = Object.groupBy(spans, (span) => span.fate);
   const number = (fate) => fates[fate]?.length ?? 0;
   const would = unreal ? "that would be " : "";
-  const [skeletons, gone] = [number("skeleton"), number("dropped")];
-  const all = event.result.spans.length;
-  const drawn = figures("tiles", [
-    "tokens before",
-    "tokens after",
-    "saved",
-    "spans kept",
-    ...(skeletons ? [`spans ${would}left as skeletons`] : []),
-    ...(gone || !skeletons ? [`spans ${would}dropped`] : []),
-  ]);
+  const shorter = [
+    ["excerpt", `steps ${would}shown in part`],
+    ["record", `steps ${would}left as a record`],
+    ["dropped", `steps ${would}dropped`],
+  ].filter(([fate], place, all) => number(fate) || (place === 2 && all.every(([other]) => !number(other))));
+  const whole = number("kept") + number("rescued") + number("pinned");
+  const drawn = figures("tiles", ["tokens before", "tokens after", "saved", "steps kept whole", ...shorter.map(([, name]) => name)]);
   drawn.set([
     [count(event.before), "of history"],
-    [count(event.after), "of history"],
+    [count(event.after), target === null ? "of history" : `target ${count(target)}`],
     [percent(saved(event.before, event.after)), "of the tokens"],
-    [count(all - skeletons - gone), `${number("rescued")} rescued, ${number("pinned")} pinned`],
-    ...(skeletons ? [[count(skeletons), `of ${count(all)}`]] : []),
-    ...(gone || !skeletons ? [[count(gone), `of ${count(all)}`]] : []),
+    [count(whole), `${number("rescued")} rescued, ${number("pinned")} pinned`],
+    ...shorter.map(([fate]) => [count(number(fate)), `of ${count(spans.length)}`]),
   ]);
   return drawn.node;
 }
 
 function facts(event) {
-  const { sketches, latency, usage } = event.result;
+  const { sketches, latency, usage, regrets } = event.result;
   const usable = sketches.filter((sketch) => sketch.problem === null).length;
   const cost = usage.cost === null ? "price not known" : money(usage.cost);
   const tokens = usage.input || usage.output ? `, ${count(usage.input)} tokens in, ${count(usage.output)} out` : "";
   const counted = tokens || usage.cost === null ? `${tokens}, ${cost}` : "";
-  const drawn = figures("facts", ["newest span", "usable sketches", "took", "draft's use"]);
+  const drawn = figures("facts", ["newest step", "usable sketches", "took", "draft's use", "looked up again"]);
   drawn.set([
     [`s_${event.span}`],
     [sketches.length ? `${usable} of ${sketches.length}` : "none asked for"],
     [`${latency.toFixed(2)} s`],
     [usage.requests ? many(usage.requests, "request") + counted : null],
+    [regrets.length ? regrets.map((span) => `s_${span}`).join(", ") : null],
   ]);
   return drawn.node;
 }

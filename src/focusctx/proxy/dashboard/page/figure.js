@@ -25,7 +25,9 @@ export function figure(session, about, href) {
   const draw = () => {
     const width = Math.max(Math.floor(canvas.clientWidth), 260);
     if (now.steps.length)
-      canvas.replaceChildren(plot({ steps: now.steps, log: now.log, budget: about.budget, width, href }));
+      canvas.replaceChildren(
+        plot({ steps: now.steps, log: now.log, budget: about.budget, target: about.target, width, href }),
+      );
   };
   const fill = () => {
     if (!table.open) return;

@@ -39,7 +39,9 @@ function onNews(news) {
 
 function introduce(about) {
   place("logout").hidden = !about.login;
-  say(place("about"), `focusctx ${about.version}, draft ${about.draft}, budget ${count(about.budget)} tokens; ${about.rule}.`);
+  const target = about.target === null ? "" : `, target after an event ${count(about.target)}`;
+  const sizes = `budget ${count(about.budget)} tokens${target}`;
+  say(place("about"), `focusctx ${about.version}, draft ${about.draft}, ${sizes}; ${about.rule}.`);
   document.querySelector(".dry-run")?.remove();
   if (about.dry_run) {
     const words = "Requests are forwarded unchanged. This page shows what would have been left out, and saved.";

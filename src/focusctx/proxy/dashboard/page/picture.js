@@ -21,7 +21,7 @@ export function picture(event, unreal, goTo) {
   return el(
     "figure",
     { class: "picture" },
-    el("figcaption", {}, "The spans in order, each as wide as its tokens"),
+    el("figcaption", {}, "The steps in order, each as wide as its tokens"),
     bar("before", before, whole, whole, goTo),
     bar(unreal ? "after, if it were done" : "after", after, total, whole, goTo),
     el(

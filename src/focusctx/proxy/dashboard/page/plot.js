@@ -17,7 +17,7 @@ function ticks(most, wanted, smallest) {
 }
 
 // For the eye and the mouse only; the caption and the table beside it say the same in words.
-export function plot({ steps, log, budget, width, href }) {
+export function plot({ steps, log, budget, target, width, href }) {
   const tall = Math.max(...steps.map((step) => step[1]), 1);
   const shown = budget <= 1.3 * tall ? Math.max(budget, tall) : tall;
   const inner = width - EDGE.left - EDGE.right;
@@ -51,10 +51,14 @@ export function plot({ steps, log, budget, width, href }) {
     svg("path", { class: "full", d: line(1) }),
     svg("path", { class: "sent", d: line(2) }),
   );
-  if (budget <= 1.3 * tall) {
+  for (const [tokens, words] of [
+    [budget, "budget"],
+    [target, "target"],
+  ]) {
+    if (tokens === null || tokens > 1.3 * tall || (words !== "budget" && budget > 1.3 * tall)) continue;
     drawing.append(
-      svg("line", { class: "budget", x1: EDGE.left, x2: width - EDGE.right, y1: y(budget), y2: y(budget) }),
-      text({ class: "axis", x: EDGE.left + 4, y: y(budget) - 4 }, "budget"),
+      svg("line", { class: "budget", x1: EDGE.left, x2: width - EDGE.right, y1: y(tokens), y2: y(tokens) }),
+      text({ class: "axis", x: EDGE.left + 4, y: y(tokens) - 4 }, words),
     );
   }
   let free = -Infinity;

@@ -2,8 +2,9 @@
 
 import { el, figures, Keyed, say } from "./dom.js";
 import { figure } from "./figure.js";
+import { leftOutNow } from "./leftout.js";
 import { ask, atMostEvery } from "./server.js";
-import { count, many, moment, money, name, percent, saved, since, size } from "./words.js";
+import { count, many, moment, money, name, percent, saved, shortened, since, size } from "./words.js";
 
 export function sessionView(main, { state, id, title }) {
   let built = null;
@@ -46,7 +47,7 @@ function problem(main, error) {
 function build(main, session, about, title) {
   const would = about.dry_run ? "would be " : "";
   const href = (number) => `#/sessions/${session.id}/events/${number}`;
-  const tiles = figures("tiles", ["whole history", `${would}sent`, `${would}saved`, `net ${would}saved`, "events"]);
+  const tiles = figures("tiles", ["whole history", `${would}sent`, `${would}saved`, `net ${would}saved`, "events", "regrets"]);
   const facts = figures("facts", [
     "upstream",
     "format",
@@ -64,13 +65,17 @@ function build(main, session, about, title) {
   const log = new Keyed(events, (event) => entry(event, about, href));
   const summary = el("p");
   const before = el("p", {}, "What was left out was decided before the proxy was started, or by another one.");
+  const over = el("p", { class: "notice" });
+  const leftOut = leftOutNow(session.id, about);
 
   main.append(
     title(session.model || "(no model named)", ["sessions", "#/"]),
     el("p", { class: "brand under" }, `session ${session.id}, last active `, active),
+    over,
     tiles.node,
     facts.node,
     picture.node,
+    leftOut.node,
     el("section", {}, el("h2", {}, "Events"), summary, before, events),
   );
 
@@ -86,7 +91,12 @@ function build(main, session, about, title) {
       [percent(saved(now.full, now.sent)), "of the tokens"],
       [known ? money(now.net) : "unknown", known ? "drafts and re-reads paid" : lacks],
       [count(now.events), `in ${many(now.requests, "request")}`],
+      [count(now.regrets), "look-ups made again after their result was cut"],
     ]);
+    const words = aboveTarget(now.log);
+    over.hidden = !words;
+    say(over, words);
+    leftOut.update(now);
     facts.set([
       [now.upstream],
       [now.format],
@@ -113,6 +123,14 @@ function build(main, session, about, title) {
   return { update, leave: picture.leave };
 }
 
+// Why the last event could not come back to the target; "" if it did.
+function aboveTarget(log) {
+  const last = log.filter((event) => event.cause === "compressed").at(-1);
+  if (!last || last.target === null || last.after <= last.target) return "";
+  const sizes = `${count(last.after)} tokens, above the target of ${count(last.target)}`;
+  return `The last event left ${sizes}: what remained may not be left out.`;
+}
+
 function added(steps) {
   const times = steps.map((step) => step[3]).sort((one, other) => one - other);
   return times.length ? `${(1000 * times[times.length >> 1]).toFixed(1)} ms (median)` : null;
@@ -129,8 +147,9 @@ function entry(event, about, href) {
   const update = (now) => {
     node.className = now.happened ? "happened" : "left";
     say(link, name(now, about.dry_run));
-    const dropped = now.dropped ? `, ${now.dropped} of ${many(now.spans, "span")} ${would}dropped` : "";
-    say(words, now.happened ? size(now.before, now.after) + dropped : `${count(now.after)} tokens`);
+    const shorter = shortened(now.fates, would);
+    const levels = shorter ? `; of ${many(now.spans, "step")} ${shorter}` : "";
+    say(words, now.happened ? size(now.before, now.after) + levels : `${count(now.after)} tokens`);
     say(why, `${now.why}${now.repeated > 1 ? `, for ${now.repeated} requests in a row` : ""}`);
     if (now.request && when.dataset.request !== String(now.request)) {
       when.dataset.request = now.request;

@@ -2,14 +2,12 @@
 
 import { el, say, tell } from "./dom.js";
 import { ask } from "./server.js";
-import { count, numbers, WOULD } from "./words.js";
-
-// Long texts scroll in a box of their own, which the keyboard must be able to reach.
-export const text = (words, name) => el("pre", { tabindex: "0", role: "group", "aria-label": name }, words);
+import { texts } from "./text.js";
+import { extent, numbers, SHORTER, WOULD } from "./words.js";
 
 export function spanItem({ span, said, unreal, about, path, restore }) {
   const label = `s_${span.index}`;
-  const lost = span.fate === "dropped" || span.fate === "skeleton";
+  const lost = SHORTER.includes(span.fate);
   const head = el(
     "div",
     { class: "head" },
@@ -17,7 +15,7 @@ export function spanItem({ span, said, unreal, about, path, restore }) {
     el("span", { class: `badge ${span.fate}` }, (unreal && WOULD[span.fate]) || span.fate),
     el("code", { class: "what" }, el("bdi", {}, span.what)),
     span.utility !== null && utility(span.utility),
-    el("span", { class: "tokens" }, `${count(span.tokens)} tokens`),
+    el("span", { class: "tokens" }, extent(span)),
   );
   const back = lost && restore ? restoring(label, about, () => restore(span.index)) : null;
   const node = el(
@@ -25,7 +23,12 @@ export function spanItem({ span, said, unreal, about, path, restore }) {
     { class: `span ${span.fate}`, "data-fate": span.fate },
     head,
     reasons(span, said),
-    texts(span, label, path),
+    texts({
+      lengths: span.lengths,
+      label,
+      shortened: span.fate === "excerpt" || span.fate === "record",
+      load: () => ask(`${path}/spans/${span.index}`),
+    }),
     back?.node,
   );
   const restored = (inEffect) => {
@@ -60,42 +63,19 @@ function reasons(span, said) {
     ["needed by", "steps"],
     ["rescued by", "rescues"],
   ]) {
-    for (const [words, by] of said[kind].get(span.index) ?? []) {
-      const who = `${verb} ${by.size > 1 ? "sketches" : "sketch"} ${numbers(by)}`;
+    for (const [words, { by, passages }] of said[kind].get(span.index) ?? []) {
+      const which = passages.size ? ` (${[...passages].map((one) => `s_${span.index}.${one}`).join(", ")})` : "";
+      const who = `${verb} ${by.size > 1 ? "sketches" : "sketch"} ${numbers(by)}${which}`;
       found.push(el("li", {}, el("b", {}, who), ": ", words ? el("q", {}, el("bdi", {}, words)) : "no reason given"));
     }
   }
-  if (span.note) found.push(el("li", {}, `${span.note[0].toUpperCase()}${span.note.slice(1)}.`));
-  return el("ul", { class: "why" }, found.length ? found : el("li", {}, "No sketch needs it."));
+  if (span.note) found.push(el("li", {}, el("b", {}, "reason"), `: ${span.note}.`));
+  if (!found.length) found.push(el("li", {}, "No sketch needs it."));
+  if (span.back) found.push(el("li", {}, el("b", {}, "would have kept it whole"), `: ${span.back}.`));
+  return el("ul", { class: "why" }, found);
 }
 
-// The original, word for word: asked for when somebody opens it.
-function texts(span, label, path) {
-  const parts = Object.entries(span.lengths).map(([name, length]) => `${name} (${count(length)})`);
-  const box = el("div");
-  let loaded = false;
-  const load = async (toggled) => {
-    if (!toggled.target.open || loaded) return;
-    say(box, "loading …");
-    try {
-      const found = await ask(`${path}/spans/${span.index}`);
-      box.replaceChildren(
-        ...Object.keys(span.lengths).flatMap((name) => [el("h4", {}, name), text(found[name], `${name} of ${label}`)]),
-      );
-      loaded = true;
-    } catch (error) {
-      say(box, `${error.message}.`);
-    }
-  };
-  return el(
-    "details",
-    { toggle: load },
-    el("summary", {}, parts.length ? `${parts.join(", ")} characters` : "no text"),
-    box,
-  );
-}
-
-function restoring(label, about, restore) {
+export function restoring(label, about, restore) {
   const note = el("p", { class: "note", tabindex: "-1" });
   const button = el("button", { type: "button", class: "restore", "aria-label": `restore ${label}` }, "restore");
   const would = about.dry_run ? "would go" : "goes";

@@ -3,7 +3,8 @@
 import { el, say } from "./dom.js";
 import { citations } from "./evidence.js";
 import { ask, send } from "./server.js";
-import { spanItem, text } from "./span.js";
+import { spanItem } from "./span.js";
+import { text } from "./text.js";
 import { count, FATES, WOULD } from "./words.js";
 
 export function spanList({ event, id, unreal, about }) {
@@ -39,7 +40,7 @@ export function spanList({ event, id, unreal, about }) {
     node.scrollIntoView({ block: "center" });
     node.querySelector("h3").focus({ preventScroll: true });
   };
-  const node = el("section", {}, el("h2", {}, "Spans"), filter.node, list);
+  const node = el("section", {}, el("h2", {}, "Steps"), filter.node, list);
   return { node, goTo, update };
 }
 
@@ -57,7 +58,7 @@ function controls(spans, unreal, list) {
   function choose(chosen) {
     for (const [fate, pressed] of buttons) pressed.setAttribute("aria-pressed", String(fate === chosen));
     for (const item of list.children) item.hidden = chosen !== "" && item.dataset.fate !== chosen;
-    say(shown, chosen ? `${fates[chosen].length} of ${spans.length} spans` : "");
+    say(shown, chosen ? `${fates[chosen].length} of ${spans.length} steps` : "");
   }
 
   const node = el(

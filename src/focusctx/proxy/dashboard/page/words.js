@@ -77,12 +77,31 @@ export function name({ ordinal, cause }, dryRun) {
 }
 
 export const FATES = {
-  kept: "plans cite it, or there was room",
-  rescued: "for the risk of losing it",
-  pinned: "whatever the sketches say",
-  skeleton: "without its observation",
-  dropped: "too few plans need it",
+  kept: "whole: plans cite it, or there was room",
+  rescued: "whole, for the risk of losing it",
+  pinned: "whole, whatever the sketches say",
+  excerpt: "its action and the passages that matter",
+  record: "what was done and how it ended",
+  dropped: "nothing of it",
 };
 
 // What is said of a span's fate where nothing was really left out.
-export const WOULD = { skeleton: "would be a skeleton", dropped: "would be dropped" };
+export const WOULD = { excerpt: "would be an excerpt", record: "would be a record", dropped: "would be dropped" };
+
+// Not whole any more: these can be brought back.
+export const SHORTER = ["excerpt", "record", "dropped"];
+
+// "2 as excerpts, 3 as records, 1 dropped", without what there is none of.
+export function shortened(fates, would = "") {
+  const [excerpts, records, gone] = SHORTER.map((fate) => fates[fate] ?? 0);
+  const found = [
+    excerpts && `${count(excerpts)} ${would}shown as ${excerpts === 1 ? "an excerpt" : "excerpts"}`,
+    records && `${count(records)} ${would}left as ${records === 1 ? "a record" : "records"}`,
+    gone && `${count(gone)} ${would}dropped`,
+  ];
+  return found.filter(Boolean).join(", ");
+}
+
+// 1,234 tokens, or what is left of them.
+export const extent = ({ tokens, left, fate }) =>
+  fate === "excerpt" || fate === "record" ? `${count(left)} of ${count(tokens)} tokens` : `${count(tokens)} tokens`;
