@@ -32,7 +32,7 @@ def obedient(prompt: Prompt) -> str:
 
 
 def test_prompt_asks_for_the_steps_that_list_members() -> None:
-    result = Focus(obedient, tokens=len, budget=10, fill=0).compress(history())
+    result = Focus(obedient, tokens=len, budget=10, levels=False, target=None).compress(history())
     assert result.kept == (2, 3, 4, 5)
     assert "Lea Marsh" in json.dumps(list(result.messages))
 
