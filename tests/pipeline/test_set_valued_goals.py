@@ -27,7 +27,7 @@ def history() -> Messages:
 
 def obedient(prompt: Prompt) -> str:
     """Plan like a model that cites the lists of members only when it is asked to."""
-    asked = "acts on each member of a set, name every past step that lists members" in " ".join(prompt.system.split())
+    asked = "acts on each member of a set, name every passage that lists members" in " ".join(prompt.system.split())
     return f"Step: befriend each contact on Venmo | Depends on: [{'s_2, s_3, s_4' if asked else 's_4'}]"
 
 
