@@ -22,7 +22,7 @@ def test_the_sketches_keep_what_the_rest_of_the_task_needs(focusctx):
     fates = {row.split()[0]: row for row in out.splitlines() if row.startswith("s_")}
     assert code == 0
     for span in ("s_8", "s_9", "s_12", "s_16", "s_19"):  # both pages of contacts, member ids, venue, the mail
-        assert "kept" in fates[span]
+        assert "kept" in fates[span] or "excerpt" in fates[span]
     for span in ("s_2", "s_11", "s_17"):  # failures not to repeat
         assert "rescued" in fates[span]
     for span in ("s_5", "s_6"):  # noise

@@ -43,7 +43,7 @@ class Reader(HTMLParser):
 
 
 def event(replies, messages=None, **settings):
-    focus = Focus(ScriptedDraft(replies), budget=settings.pop("budget", 0), **settings)
+    focus = Focus(ScriptedDraft(replies), **{"budget": 0, "target": None, **settings})
     return Entry("run.json", focus.compress(messages or histories.run(5)), setup_of(focus))
 
 
@@ -141,26 +141,20 @@ def test_what_happened_is_said_first(entry, said):
     assert said in text
 
 
-def test_skeletons_have_their_places_in_the_picture():
-    longer = histories.step(3, "long " * 200), histories.step(4, "long " * 40)
-    entry = event([PLAN], [*histories.run(2), *longer[0], *longer[1], *histories.step(5)], dropped="skeleton")
+def test_records_and_excerpts_have_their_places_in_the_picture():
+    longer = histories.step(3, "long line\n" * 200), histories.step(4, "long line\n" * 100)
+    plan = f"{PLAN}\nStep: more | Depends on: [s_3.0, s_4.2]"
+    entry = event([plan], [*histories.run(2), *longer[0], *longer[1], *histories.step(5)])
     result = entry.result
-    assert result.skeletons == (3, 4)
+    assert result.shortened == {3: (), 4: (2,)}
     before, after = _bars(page([entry]))
     assert (
         [name for name, _, _ in before] == [name for name, _, _ in after] == ["the", "s_1", "s_2", "s_3", "s_4", "s_5"]
     )
     assert sum(tokens for _, _, tokens in before) == result.tokens_before
     assert sum(tokens for _, _, tokens in after) == result.tokens_after
-    assert [fate for _, fate, _ in after[3:5]] == ["skeleton"] * 2
-    assert after[3][2] == after[4][2] < before[4][2] < before[3][2], "of both the same is left"
-
-
-def test_skeletons_of_whoever_counted_otherwise_still_come_to_the_whole():
-    messages = [*histories.run(2), *histories.step(3, "long " * 200), *histories.step(4)]
-    entry = event([PLAN], messages, dropped="skeleton", tokens=len)
-    _, after = _bars(page([entry]))
-    assert sum(tokens for _, _, tokens in after) == entry.result.tokens_after
+    assert [fate for _, fate, _ in after[3:5]] == ["record", "excerpt"]
+    assert after[3][2] < after[4][2] < before[4][2] < before[3][2]
 
 
 def test_dropped_spans_are_gone_from_the_second_bar():
@@ -192,7 +186,7 @@ def test_a_page_of_spans_without_messages():
     from focusctx import History, Span
 
     spans = tuple(Span(index, thought=f"idea {index}", observation="seen") for index in (1, 2, 3))
-    focus = Focus(ScriptedDraft(["Step: x | Depends on: [s_1]"]), budget=0)
+    focus = Focus(ScriptedDraft(["Step: x | Depends on: [s_1]"]), budget=0, target=None)
     result = focus.compress(History(goal="g", spans=spans))
     assert json.loads(result.to_json())["dropped"] == [2]
     assert "idea 2" in page([Entry("spans", result)])

@@ -17,7 +17,7 @@ def printed(width, monkeypatch, spans=120):
     cited = ", ".join(f"s_{index}" for index in range(90, spans))
     plan = f"Step: go on with a very long piece of work that no window can show | Depends on: [{cited}]"
     stream = io.StringIO()
-    result = Focus(ScriptedDraft([plan] * 12), budget=0, rollouts=12).compress(histories.run(spans))
+    result = Focus(ScriptedDraft([plan] * 12), budget=0, target=None, rollouts=12).compress(histories.run(spans))
     print_events(console_on(stream), [("run", result)], 0)
     return stream.getvalue().splitlines()
 

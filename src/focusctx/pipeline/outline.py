@@ -155,9 +155,11 @@ def outline(span: Span, format: str, count: Count, reads: Collection[str] = ()) 
 def _record_calls(span: Span, wire: Wire, reads: Collection[str]) -> Parts:
     """Return the calls that a record of the step shows: those that changed something or failed, else the first one.
 
-    Empty for all of them: there is only one, or the turn must stay as the model wrote it.
+    Empty for all of them: there is only one, or the turn must stay as the model wrote it. A step of several turns is
+    work that the provider goes on with, such as a program that calls tools.
     """
-    if len(span.calls) < 2 or span.reasons or span.waiting or wire.name == "responses":
+    turns = sum(message.get("role") == "assistant" for message in span.messages)
+    if len(span.calls) < 2 or turns > 1 or span.reasons or span.waiting or wire.name == "responses":
         return frozenset()
     failed = failed_calls(span, wire.name)
     calls = enumerate(span.calls, 1)
