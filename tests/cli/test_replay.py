@@ -55,7 +55,7 @@ def test_the_same_command_goes_on_and_more_can_be_added(focusctx, log, tmp_path,
     assert code == 0
     assert path.read_text().startswith(first)
     assert "0/3 tasks" in err
-    assert focusctx(*command, "--methods", "focus", "--set", "levels=False", "threshold=0.9")[0] == 0
+    assert focusctx(*command, "--methods", "focus", "--set", "levels=false", "threshold=0.9")[0] == 0
     code, out, err = focusctx(*command, "--methods", "none", "focus")
     assert "3/3 tasks" in err
     assert out.count("\nFOCUS (threshold") == 2

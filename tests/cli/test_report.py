@@ -132,7 +132,7 @@ def test_markup_is_made_only_by_tags():
         (lambda: event([PLAN], budget=99_999), "Nothing was due: the history fits the budget of 99,999."),
         (lambda: event(["Step: all | Depends on: [s_1-s_5]"]), "every span is needed"),
         (lambda: event([PLAN], histories.run(1)), "Warning: over budget, but no span may be dropped"),
-        (lambda: event(["Step: x | Depends on: [s_1, s_77]"]), "cites what is no span: s_77"),
+        (lambda: event(["Step: x | Depends on: [s_1, s_77]"]), "cites steps that do not exist: s_77"),
         (lambda: event([PLAN], defensive=False), "optimistic (FOCUS-O)"),
     ],
 )
