@@ -126,10 +126,14 @@ def test_recorded_sketches_are_plans_about_the_spans_we_find() -> None:
 
 def test_recorded_sketches_compress_their_histories() -> None:
     for event, messages in events():
-        paper = Focus(ScriptedDraft(event["replies"]), config=FocusConfig.paper(budget=0, tokens=len)).compress(messages)
+        paper = Focus(ScriptedDraft(event["replies"]), config=FocusConfig.paper(budget=0, tokens=len)).compress(
+            messages
+        )
         check_removed(messages, paper.messages)
         size = paper.tokens_before
-        result = Focus(ScriptedDraft(event["replies"]), budget=size - 1, target=size // 2, tokens=len).compress(messages)
+        result = Focus(ScriptedDraft(event["replies"]), budget=size - 1, target=size // 2, tokens=len).compress(
+            messages
+        )
         check_verbatim(messages, result.messages)
         assert result.tokens_after <= size // 2 or any("above the target" in warning for warning in result.warnings)
         for made in (paper, result):

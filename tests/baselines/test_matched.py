@@ -87,7 +87,9 @@ def test_usage_is_that_of_the_draft_and_a_dead_draft_is_no_result() -> None:
 
 @pytest.mark.parametrize("name", ["focus", "random", "newest", "retrieval-matched"])
 def test_every_setting_of_focus_can_be_given(name: str) -> None:
-    settings = MethodSettings(draft="offline", embedder="words", method_options={"target": 0.2, "growth": 0.5, "seed": 1})
+    settings = MethodSettings(
+        draft="offline", embedder="words", method_options={"target": 0.2, "growth": 0.5, "seed": 1}
+    )
     assert method_from(name, settings)().name == name
     with pytest.raises(ConfigError, match="unknown setting 'tarte'"):
         method_from(name, MethodSettings(draft="offline", embedder="words", method_options={"tarte": 1}))

@@ -87,9 +87,12 @@ def sources(original: Sequence[Json], rebuilt: Sequence[Json]) -> list[Json]:
     return found
 
 
-MARK = re.compile(
-    r"\n?\[… (?:[\d,]+ (?:lines?|characters) left out|[\d,]+ more calls? left out: [^\]]*|image or file left out)\] ?\n?"
+_LEFT_OUT = (
+    r"[\d,]+ (?:lines?|characters) left out",
+    r"[\d,]+ more calls? left out: [^\]]*",
+    r"image or file left out",
 )
+MARK = re.compile(rf"\n?\[… (?:{'|'.join(_LEFT_OUT)})\] ?\n?")
 
 
 def is_less_of(before: object, after: object) -> bool:

@@ -14,7 +14,16 @@ def call(name: str, **arguments: object) -> Call:
 
 @pytest.mark.parametrize(
     "name",
-    ["get_order", "search_direct_flight", "list-files", "readFile", "mcp__github__get_issue", "HTTPGet", "find", "think"],
+    [
+        "get_order",
+        "search_direct_flight",
+        "list-files",
+        "readFile",
+        "mcp__github__get_issue",
+        "HTTPGet",
+        "find",
+        "think",
+    ],
 )
 def test_names_that_read(name: str) -> None:
     assert is_reading(call(name))
@@ -40,9 +49,10 @@ def test_the_user_knows_better() -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        "ls -la /tmp", "cat a.py | head -20", "ls | xargs -n 1 wc -l", "find . -exec grep x {} +", "env A=1", "cd src && git status", "git -P log --oneline -3",
-        "git diff HEAD~1", "sed -n 1,20p a.py", "find . -name '*.py'", "python -m pytest tests 2>&1 | tail -3",
-        "ls > /dev/null", "ls 2>/dev/null", "FOO=1 python run.py", "/usr/bin/env", "# only a comment", "pytest -x; echo done",
+        "ls -la /tmp", "cat a.py | head -20", "ls | xargs -n 1 wc -l", "find . -exec grep x {} +", "env A=1",
+        "cd src && git status", "git -P log --oneline -3", "git diff HEAD~1", "sed -n 1,20p a.py",
+        "find . -name '*.py'", "python -m pytest tests 2>&1 | tail -3", "ls > /dev/null", "ls 2>/dev/null",
+        "FOO=1 python run.py", "/usr/bin/env", "# only a comment", "pytest -x; echo done",
     ],
 )  # fmt: skip
 def test_commands_that_only_show(command: str) -> None:
@@ -52,10 +62,11 @@ def test_commands_that_only_show(command: str) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        "rm -rf build", "sed -i s/a/b/ a.py", "sed --in-place=.bak s/a/b/ a.py", "echo hi > a.txt", "echo hi >> a.txt",
-        "cat <<'EOF' > a.py\nx\nEOF", "python - <<'E'\nprint(1)\nE", "git commit -m x", "git checkout a.py", "git",
-        "ls && rm a", "cat a | tee b", "find . -delete", "find . -name x -exec rm {} \\;", "ls | xargs -I {} rm {}", "env A=1 rm a", "pip install x", "curl -X POST http://h", "git -C x push",
-        "cd src; make install", "ls\nmv a b",
+        "rm -rf build", "sed -i s/a/b/ a.py", "sed --in-place=.bak s/a/b/ a.py", "echo hi > a.txt",
+        "echo hi >> a.txt", "cat <<'EOF' > a.py\nx\nEOF", "python - <<'E'\nprint(1)\nE", "git commit -m x",
+        "git checkout a.py", "git", "ls && rm a", "cat a | tee b", "find . -delete",
+        "find . -name x -exec rm {} \\;", "ls | xargs -I {} rm {}", "env A=1 rm a", "pip install x",
+        "curl -X POST http://h", "git -C x push", "cd src; make install", "ls\nmv a b",
     ],
 )  # fmt: skip
 def test_commands_that_change_something(command: str) -> None:

@@ -24,6 +24,17 @@ def test_utility_is_the_share_of_sketches_that_cite() -> None:
     assert scores.rescue == {4: 1 / 3}
 
 
+def test_a_span_counts_for_its_passages_and_a_passage_for_its_record() -> None:
+    first = Sketch("", (Step("a", (1,), ((2, 3),)),))
+    second = Sketch("", (Step("b", (), ((2, 3), (2, 1))), Step("c", (), ((1, 2),))))
+    scores = score([first, second], {1: [1, 2], 2: [1, 2, 3]})
+    assert scores.utility == {1: 1.0, 2: 1.0}
+    assert scores.cited == {(1, 0): 1.0, (1, 1): 0.5, (1, 2): 1.0, (2, 0): 1.0, (2, 1): 0.5, (2, 3): 1.0}
+    rescues = [Sketch("", (), (Rescue((), "risk", ((2, 1),)),)), Sketch("", (Step("a", ()),))]
+    assert score(rescues, {2: [1, 2]}).rescued == {(2, 0): 0.5, (2, 1): 0.5}
+    assert score(rescues, {2: [1, 2]}).rescue == {2: 0.5}
+
+
 def test_sketches_that_are_no_plan_do_not_vote() -> None:
     assert score([sketch(1), sketch(2, problem="nonsense")], {}).utility == {1: 1.0}
 

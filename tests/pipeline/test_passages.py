@@ -2,6 +2,7 @@
 
 import json
 import re
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,12 @@ from helpers.oracles import is_cut_of
 
 LOG = "".join(f"{number:3} handled request {number} in {number * 7 % 90} ms\n" for number in range(120))
 ORDERS = [
-    {"order_id": f"W{1000 + n}", "items": [f"item {n}.{k}" for k in range(9)], "note": "left at the door " * 6, "x": None}
+    {
+        "order_id": f"W{1000 + n}",
+        "items": [f"item {n}.{k}" for k in range(9)],
+        "note": "left at the door " * 6,
+        "x": None,
+    }
     for n in range(12)
 ]
 SPEECH = "I looked at all of it. The first plan costs more than the second one! " * 6 + "Shall I book it?"
@@ -23,7 +29,9 @@ values = st.recursive(
     max_leaves=60,
 )
 texts = st.one_of(
-    st.lists(st.sampled_from(["", "a", "  indented line", "Error: no such file", "word " * 60, "x" * 1500])).map("\n".join),
+    st.lists(st.sampled_from(["", "a", "  indented line", "Error: no such file", "word " * 60, "x" * 1500])).map(
+        "\n".join
+    ),
     st.builds(lambda value, indent: json.dumps(value, indent=indent), values, st.sampled_from([None, 2])),
     st.text(),
     st.text(alphabet='{}[]",: \n', max_size=400),
@@ -40,7 +48,7 @@ def test_passages_cover_the_text_in_order_and_are_numbered_from_one(text: str, s
     found = cut(text, speech=speech)
     pieces = leaves(found.root)
     assert "".join(text[piece.start : piece.end] for piece in pieces) == text
-    assert all(before.end == after.start for before, after in zip(pieces, pieces[1:], strict=False))
+    assert all(before.end == after.start for before, after in pairwise(pieces))
     assert [number for number, _ in found.numbered()] == list(range(1, found.count + 1))
     assert all(found.of(number) == words for number, words in found.numbered())
 
@@ -102,7 +110,9 @@ def test_an_object_that_fits_a_passage_is_never_torn_apart() -> None:
 
 
 def test_an_id_stays_with_what_is_shown_of_its_object() -> None:
-    big = [{"order_id": f"W{n}", "status": "open", **{f"field {k}": f"{n}.{k} " * 30 for k in range(6)}} for n in range(4)]
+    big = [
+        {"order_id": f"W{n}", "status": "open", **{f"field {k}": f"{n}.{k} " * 30 for k in range(6)}} for n in range(4)
+    ]
     found = cut(json.dumps(big))
     number = next(number for number, words in found.numbered() if words.startswith('"field 3": "2.3'))
     shown = found.shown({number})
