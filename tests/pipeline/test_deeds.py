@@ -74,9 +74,7 @@ def test_an_id_that_a_write_made_stays_and_one_that_was_known_does_not() -> None
 
 
 PHRASE = "Your recovery phrase is apple banana cherry, and after that come " + "more words of that kind, " * 5
-WARNING = (
-    "It will not be shown again, so save it in a place that is safe enough for you and for everybody else here too"
-)
+WARNING = "It will not be shown again, so save it in a place that is safe enough, " + "and tell nobody about it, " * 3
 
 
 def test_what_is_shown_once_stays_with_the_line_before_it() -> None:
