@@ -184,13 +184,13 @@ def test_the_papers_setting_asks_for_nothing_else() -> None:
 def test_the_certificate_is_about_the_passages_that_were_left_out() -> None:
     found = history()
     config = FocusConfig(budget=10, target=None, threshold=0.5)
-    plans = [plan((2, 1), 4), plan((2, 1), (3, 2)), plan((2, 1), 4)]
+    plans = [plan((2, 1), 4), plan((2, 1), (2, 2)), plan((2, 1), 4)]
     reading = drafted(found, config, *plans)
     selection = decide(found, reading, {6: NEWEST}, config)
     result = report([], found, reading, selection, config=config, started=0.0)
     assert result.shortened == {2: (1,)}
     assert result.certificate is not None
-    assert result.certificate.set_utility == pytest.approx(1 / 3), "one sketch of three cites s_3.2, which is gone"
+    assert result.certificate.set_utility == pytest.approx(1 / 3), "one sketch of three cites s_2.2, which is gone"
     lax = replace(config, threshold=0.3)
     selection = decide(found, reading, {6: NEWEST}, lax)
     result = report([], found, reading, selection, config=lax, started=0.0)
