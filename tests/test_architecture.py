@@ -27,7 +27,8 @@ LAYERS = [
     {"cli", "__main__"},
 ]
 """Lowest first. A part may import from its own layer and from those below. Methods that only lead the way up
-(`Result.explain`, `Focus.session`) import when they are called."""
+(`Result.explain`, `Focus.session`) import when they are called. Names for type checkers only are not imported."""
+LEADING_UP = {("types", "explain"), ("types", "serialise"), ("compressor", "session")}
 
 HEAVY = {
     "aiohttp",
@@ -54,10 +55,15 @@ def layer_of(part: str) -> int:
 
 
 def imported_parts(path: Path) -> set[str]:
-    """The top-level parts of focusctx that a file imports at any place."""
+    """Return the top-level parts of focusctx that a file imports at any place where a program comes by."""
     package = list(path.relative_to(ROOT.parent).with_suffix("").parts)[:-1]
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    nodes = [*ast.walk(ast.parse(path.read_text()))]
+    checks = [node for node in nodes if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    for_checkers = {inner for check in checks for part in check.body for inner in ast.walk(part)}
+    for node in nodes:
+        if node in for_checkers:
+            continue
         if isinstance(node, ast.ImportFrom):
             base = package[: len(package) - node.level + 1] if node.level else []
             names = [*base, *(node.module or "").split(".")] if node.module else base
@@ -74,7 +80,7 @@ def test_imports_point_down(path: Path) -> None:
     if part == "__init__":
         return
     for other in imported_parts(path) - {part}:
-        lazily = (part, other) in {("types", "explain"), ("types", "serialise"), ("compressor", "session")}
+        lazily = (part, other) in LEADING_UP
         assert lazily or layer_of(other) <= layer_of(part), f"{part} imports {other}, which stands above it"
 
 

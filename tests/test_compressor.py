@@ -17,7 +17,7 @@ EMPTY = "Step: finish | Depends on: []"
 
 
 def focus(*replies: Any, **settings: Any) -> Focus:
-    return Focus(ScriptedDraft(replies or [PLAN]), **{"budget": 10, "tokens": len, **settings})
+    return Focus(ScriptedDraft(replies or [PLAN]), **{"budget": 10, "target": None, "tokens": len, **settings})
 
 
 def test_under_budget_the_same_list_comes_back_and_nobody_is_asked() -> None:
@@ -44,7 +44,7 @@ def test_cited_rescued_and_pinned_spans_stay_word_for_word() -> None:
 
 def test_optimistic_ignores_rescues() -> None:
     draft = ScriptedDraft([PLAN])
-    result = Focus(draft, tokens=len, budget=10, fill=0, defensive=False).compress(run(6))
+    result = Focus(draft, tokens=len, budget=10, target=None, defensive=False).compress(run(6))
     assert result.kept == (2, 6)
     assert "Rescued" not in draft.prompts[0].system, "nobody is asked for rescues that would not count"
 
@@ -82,15 +82,37 @@ def test_same_inputs_and_replies_give_the_same_output() -> None:
     assert first.decisions == second.decisions
 
 
-def test_a_skeleton_keeps_thought_and_action() -> None:
+def test_a_record_keeps_the_call_and_an_excerpt_the_passages_that_are_cited() -> None:
     messages = run(4)
-    messages[3]["content"] = "a long observation that nobody needs any more"
-    result = focus(EMPTY, dropped="skeleton").compress(messages)
+    messages[3]["content"] = "".join(f"line {number} of a long observation\n" for number in range(100))
+    messages[5]["content"] = messages[3]["content"].replace("observation", "list")
+    result = focus("Step: finish | Depends on: [s_1.0, s_2.3]").compress(messages)
+    assert (result.kept, result.dropped, result.shortened) == ((4,), (3,), {1: (), 2: (3,)})
+    assert [decision.fate for decision in result.decisions] == ["record", "excerpt", "dropped", "pinned"]
+    assert result.history is not None
+    assert result.history.outlines is not None
     assert result.messages[2] is messages[2]
-    assert result.messages[3] == {"role": "tool", "tool_call_id": "call_1", "content": "[output omitted]"}
-    assert result.decisions[0].fate == "skeleton"
+    assert result.messages[3] == {**messages[3], "content": "line 0 of a long observation\n[… 99 lines left out]\n"}
+    assert result.messages[4] is messages[4]
+    assert result.messages[5]["content"].startswith("line 0 of a long list\n[… ")
+    passage = result.history.outlines.of(result.history.spans[1]).text_of(3)
+    assert len(passage.splitlines()) > 5
+    assert f"left out]\n{passage}[… " in result.messages[5]["content"]
     assert result.tokens_after < result.tokens_before
-    assert result.messages[5] is messages[5] or result.messages[5]["content"] == "result 2"  # shorter than the mark
+    assert result.decisions[1].parts == (3,)
+    assert result.decisions[0].left < result.decisions[1].left < result.decisions[1].tokens
+
+
+def test_what_is_left_is_at_most_the_target_or_the_result_says_why_not() -> None:
+    messages = [message for number in range(1, 9) for message in step(number, f"line {number} of a log\n" * 40)]
+    messages = [*run(0), *messages]
+    result = focus("Step: finish | Depends on: [s_1-s_8]", budget=5000, target=0.6).compress(messages)
+    assert (result.target, result.warnings) == (3000, ())
+    assert 2500 < result.tokens_after <= 3000
+    assert focus(budget=5000, target=2000).compress(messages).tokens_after <= 2000
+    small = focus(budget=500, target=0.5).compress(messages)
+    assert small.tokens_after > 250
+    assert any("above the target of 250" in warning for warning in small.warnings)
 
 
 def test_the_result_explains_itself() -> None:
@@ -133,8 +155,6 @@ def test_an_agent_without_a_chat_format_gives_spans() -> None:
     assert result.messages == []
     with pytest.raises(MessageError, match="index 2 after 3"):
         focus().compress(History("win", (Span(3), Span(2))))
-    with pytest.raises(ConfigError, match="skeleton"):
-        focus(dropped="skeleton").compress(history)
 
 
 def test_the_goal_can_be_given() -> None:
@@ -153,7 +173,7 @@ def test_any_function_can_be_the_draft() -> None:
         return PLAN
 
     for draft in (plan, slow_plan):
-        assert Focus(draft, budget=10).compress(run(6)).kept == (2, 3, 6)
+        assert Focus(draft, budget=10, target=None).compress(run(6)).kept == (2, 3, 6)
 
 
 class TestFailingOpen:
@@ -207,7 +227,7 @@ class TestFailingOpen:
                 await asyncio.sleep(5)
             return PLAN
 
-        result = Focus(third_hangs, budget=10, deadline=0.5).compress(run(6))
+        result = Focus(third_hangs, budget=10, target=None, deadline=0.5).compress(run(6))
         assert result.kept == (2, 3, 6)
         assert result.certificate is not None
         assert result.certificate.rollouts == 2

@@ -13,8 +13,8 @@ from focusctx.config import Settings
 def test_the_papers_settings() -> None:
     paper = FocusConfig.paper()
     assert (paper.rollouts, paper.threshold, paper.temperature, paper.budget) == (3, 0.3, 0.7, 4096)
-    assert (paper.tokens, paper.dropped, paper.defensive) == ("cl100k_base", "remove", True)
-    assert (paper.fill, paper.limit) == (0, None)
+    assert (paper.tokens, paper.prompt, paper.defensive) == ("cl100k_base", "paper", True)
+    assert (paper.levels, paper.target) == (False, None)
     assert FocusConfig.paper(budget=2048).budget == 2048
 
 
@@ -26,8 +26,8 @@ def test_the_keyword_arguments_of_focus_are_the_knobs() -> None:
     ("name", "value"),
     [
         ("budget", -1), ("rollouts", 0), ("threshold", 0), ("threshold", 1.1), ("temperature", -0.1),
-        ("fill", 1.5), ("fill", -0.1), ("limit", 0),
-        ("dropped", "melt"), ("observations", "maybe"), ("deadline", 0), ("confidence", 1), ("m_max", 0),
+        ("target", 0), ("target", -0.1), ("levels", 2), ("prompt", "melt"),
+        ("observations", "maybe"), ("deadline", 0), ("confidence", 1), ("m_max", 0),
         ("draft_window", 3), ("sketch_tokens", 0), ("breaker_failures", 0), ("breaker_pause", -1),
         ("pin", 3), ("pin", "s_3"), ("observations", 3), ("observations", None), ("tokens", 3), ("tokens", None),
     ],
@@ -37,22 +37,18 @@ def test_a_wrong_value_is_named(name: str, value: object) -> None:
         FocusConfig(**{name: value})
 
 
-def test_skeletons_of_everything_and_a_hard_limit_exclude_each_other() -> None:
-    with pytest.raises(ConfigError, match="limit must be None beside dropped='skeleton'"):
-        FocusConfig(limit=1000, dropped="skeleton")
-
-
 @pytest.mark.parametrize(
     ("name", "value", "kind"),
     [
         ("budget", "4096", "a whole number"),
         ("budget", 4096.5, "a whole number"),
         ("rollouts", 2.5, "a whole number"),
-        ("limit", "3", "a whole number or None"),
+        ("target", "3", "a number or None"),
         ("seed", "x", "a whole number"),
         ("seed", None, "a whole number"),
         ("threshold", "0.3", "a number"),
-        ("fill", "x", "a number"),
+        ("target", inf, "a finite number or None"),
+        ("levels", "no", "True or False"),
         ("budget", True, "a whole number"),
         ("seed", False, "a whole number"),
         ("threshold", True, "a number"),
@@ -64,8 +60,8 @@ def test_skeletons_of_everything_and_a_hard_limit_exclude_each_other() -> None:
         ("defensive", "no", "True or False"),
         ("defensive", 0, "True or False"),
         ("defensive", None, "True or False"),
-        ("dropped", True, "'remove' or 'skeleton'"),
-        ("dropped", ["remove"], "'remove' or 'skeleton'"),
+        ("prompt", True, "'focusctx' or 'paper'"),
+        ("prompt", ["paper"], "'focusctx' or 'paper'"),
         ("observations", "maybe", "'auto' or 'never' or 'always' or a function"),
         ("pin", "s_3", "a function or None"),
         ("tokens", 3, "a text or a function"),

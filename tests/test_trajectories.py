@@ -15,10 +15,11 @@ from focusctx.invariants import violations
 from focusctx.pipeline.budget import pinned_spans
 from focusctx.pipeline.cite import read_sketch
 from focusctx.pipeline.companions import companions_of
+from focusctx.pipeline.outline import Parts
 from focusctx.pipeline.rebuild import rebuild
 from focusctx.pipeline.split import read_history
-from focusctx.types import History
-from helpers.oracles import check_removed, in_order, official, same
+from focusctx.types import History, Span
+from helpers.oracles import check_removed, check_verbatim, in_order, official, same
 from helpers.sdk_types import sdk_errors
 
 SHARED = Path(__file__).parents[2] / "shared"
@@ -53,7 +54,7 @@ def as_sent(messages: list[Message]) -> list[Message]:
 def some_spans(history: History, chance: random.Random) -> frozenset[int]:
     share = chance.random()
     chosen = {span.index for span in history.spans if chance.random() < share} | pinned_spans(history, None).keys()
-    return frozenset(chosen | companions_of(history, chosen, FocusConfig()).keys())
+    return frozenset(chosen | companions_of(history, chosen).keys())
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -72,18 +73,23 @@ def test_every_run_splits_and_joins_and_any_of_its_spans_may_go(file: str) -> No
 
 def check_subset(history: History, messages: list[Message], kept: frozenset[int]) -> None:
     fixed = [message for message, owner in zip(messages, history.owners, strict=True) if owner == 0]
-    removed, skeleton = rebuild(history, kept), rebuild(history, kept, range(1, history.newest + 1))
-    for rebuilt in (removed, skeleton):
+    removed = rebuild(history, kept)
+    records = rebuild(history, kept, {span.index: record(history, span) for span in history.spans})
+    for rebuilt in (removed, records):
         assert violations(rebuilt, history.format) == []
         assert in_order(fixed, rebuilt), "the user's words and the frame survive"
     check_removed(messages, removed)
-    assert len(skeleton) == len(messages)
+    check_verbatim(messages, records)
     # What stayed the same object was found legal above, in the run itself.
-    new = [after for before, after in zip(messages, skeleton, strict=True) if after is not before]
-    assert all(message["role"] in ("tool", "user") for message in new)
-    assert sdk_errors(as_sent(new), history.format) == []
+    known = {id(message) for message in messages}
+    assert sdk_errors(as_sent([message for message in records if id(message) not in known]), history.format) == []
     read_again = read_history(removed, FocusConfig(), len, format=history.format)
     assert read_again.tokens == history.tokens - sum(span.tokens for span in history.spans if span.index not in kept)
+
+
+def record(history: History, span: Span) -> Parts:
+    assert history.outlines is not None
+    return history.outlines.of(span).record
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -120,10 +126,19 @@ def test_recorded_sketches_are_plans_about_the_spans_we_find() -> None:
 
 def test_recorded_sketches_compress_their_histories() -> None:
     for event, messages in events():
-        result = Focus(ScriptedDraft(event["replies"]), budget=0, tokens=len).compress(messages)
-        assert result.failure is None
-        assert result.compressed
-        assert result.tokens_after < result.tokens_before
-        assert violations(result.messages, "chat_completions") == []
-        assert sdk_errors(as_sent(list(result.messages)), "chat_completions") == []
-        check_removed(messages, result.messages)
+        paper = Focus(ScriptedDraft(event["replies"]), config=FocusConfig.paper(budget=0, tokens=len)).compress(
+            messages
+        )
+        check_removed(messages, paper.messages)
+        size = paper.tokens_before
+        result = Focus(ScriptedDraft(event["replies"]), budget=size - 1, target=size // 2, tokens=len).compress(
+            messages
+        )
+        check_verbatim(messages, result.messages)
+        assert result.tokens_after <= size // 2 or any("above the target" in warning for warning in result.warnings)
+        for made in (paper, result):
+            assert made.failure is None
+            assert made.compressed
+            assert made.tokens_after < made.tokens_before
+            assert violations(made.messages, "chat_completions") == []
+            assert sdk_errors(as_sent(list(made.messages)), "chat_completions") == []

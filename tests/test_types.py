@@ -12,7 +12,7 @@ LONG = [*run(0), *(message for number in range(1, 301) for message in step(numbe
 
 
 def compressed(messages: list[Message]) -> Result:
-    return Focus(lambda prompt: cites(2, 7), budget=1000, fill=0).compress(messages)
+    return Focus(lambda prompt: cites(2, 7), budget=1000, levels=False, target=None).compress(messages)
 
 
 @pytest.fixture(scope="module")

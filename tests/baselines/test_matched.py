@@ -39,7 +39,7 @@ def follow(method: Method, histories: list[Messages]) -> list[Compressed]:
 
 
 def focus() -> DefaultFocus:
-    return DefaultFocus(ScriptedDraft([KEEP_EARLY]), BUDGET, {"ahead": 1.0, "fill": 0.0})
+    return DefaultFocus(ScriptedDraft([KEEP_EARLY]), BUDGET, {"ahead": 1.0, "levels": False, "target": None})
 
 
 def size(messages: list[Message]) -> int:
@@ -87,12 +87,14 @@ def test_usage_is_that_of_the_draft_and_a_dead_draft_is_no_result() -> None:
 
 @pytest.mark.parametrize("name", ["focus", "random", "newest", "retrieval-matched"])
 def test_every_setting_of_focus_can_be_given(name: str) -> None:
-    settings = MethodSettings(draft="offline", embedder="words", method_options={"fill": 0.2, "growth": 0.5, "seed": 1})
+    settings = MethodSettings(
+        draft="offline", embedder="words", method_options={"target": 0.2, "growth": 0.5, "seed": 1}
+    )
     assert method_from(name, settings)().name == name
     with pytest.raises(ConfigError, match="unknown setting 'tarte'"):
         method_from(name, MethodSettings(draft="offline", embedder="words", method_options={"tarte": 1}))
-    with pytest.raises(ConfigError, match="fill must be"):
-        method_from(name, MethodSettings(draft="offline", embedder="words", method_options={"fill": "much"}))
+    with pytest.raises(ConfigError, match="target must be"):
+        method_from(name, MethodSettings(draft="offline", embedder="words", method_options={"target": "much"}))
 
 
 def test_focus_by_default_is_what_a_session_does() -> None:

@@ -55,12 +55,12 @@ def test_the_same_command_goes_on_and_more_can_be_added(focusctx, log, tmp_path,
     assert code == 0
     assert path.read_text().startswith(first)
     assert "0/3 tasks" in err
-    assert focusctx(*command, "--methods", "focus", "--set", "dropped=skeleton", "threshold=0.9")[0] == 0
+    assert focusctx(*command, "--methods", "focus", "--set", "levels=false", "threshold=0.9")[0] == 0
     code, out, err = focusctx(*command, "--methods", "none", "focus")
     assert "3/3 tasks" in err
     assert out.count("\nFOCUS (threshold") == 2
     settings = [record.settings for record in run_records(path.parent) if record.method == "focus"]
-    assert [(one["threshold"], one["dropped"]) for one in settings] == 3 * [(0.3, "remove")] + 3 * [(0.9, "skeleton")]
+    assert [(one["threshold"], one["levels"]) for one in settings] == 3 * [(0.3, True)] + 3 * [(0.9, False)]
 
 
 def test_the_budget_that_was_chosen_is_said(focusctx, log, tmp_path):

@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from focusctx import Focus
+from focusctx import Focus, FocusConfig
 from focusctx.drafts import OfflineDraft
 from focusctx.drafts.dataflow import Kind, facts_in, kind_of, read_flow
 from focusctx.pipeline.cite import read_sketch
+from focusctx.pipeline.split import read_history
 from focusctx.types import History, Prompt, Span, UserTurn
 
 ROOT = Path(__file__).parents[2]
@@ -338,3 +339,44 @@ def test_more_of_what_the_future_uses_survives_than_in_the_newest_spans(name, mo
     found = [one for run in runs for one in offline_recall.outcomes(json.loads(run)["messages"], budget, seeds=1)]
     assert sum(one.ours for one in found) > sum(one.newest for one in found)
     assert sum(one.newest_share - one.share for one in found) >= 0
+
+
+NOISE = "\n".join(f"{number:3} talk of this and that, and of nothing else" for number in range(60))
+
+
+def divided(*outputs):
+    """A history of calls with long results, which are cut into passages."""
+    messages = [{"role": "user", "content": "Refund what is due."}]
+    for number, (name, arguments, output) in enumerate(outputs, 1):
+        call = {"id": f"c{number}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+        messages += [
+            {"role": "assistant", "content": "", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": f"c{number}", "content": output},
+        ]
+    return read_history(messages, FocusConfig(), len)
+
+
+async def test_it_cites_the_passage_that_holds_the_fact():
+    wanted = f"{NOISE}\n the refund goes to account_5512907 of the shop\n{NOISE}"
+    past = divided(
+        ("get_account", {"user": "ann"}, wanted),
+        *[("get_page", {"page": number}, NOISE) for number in range(6)],
+        ("get_balance", {"of": "account_5512907"}, NOISE),
+        ("get_page", {"page": 99}, NOISE),
+    )
+    numbers = {span.index: len(past.outlines.of(span).passages) for span in past.spans}
+    sketches = [read_sketch(text, numbers) for text in await replies(past, n=8)]
+    assert all(sketch.problem is None and not sketch.unknown for sketch in sketches)
+    passage = next(one.number for one in past.outlines.of(past.spans[0]).passages if "account_5512907" in one.text)
+    holders = {unit for fact in read_flow(past).facts if fact.text == "account_5512907" for unit in fact.holders}
+    assert holders == {(1, passage), (8, 0)}, "a call is in the record of its step"
+    cited = {unit for sketch in sketches for step in sketch.steps for unit in step.parts}
+    assert cited & holders
+    assert {index for sketch in sketches for step in sketch.steps for index in step.cites} == {past.newest}
+
+
+async def test_a_standing_failure_is_rescued_as_a_record():
+    trace = "Traceback (most recent call last)\n" + NOISE + "\nKeyError: 'ledger_7731'"
+    past = divided(("run_report", {"of": "ledger_7731"}, trace), *[("get_page", {"page": n}, NOISE) for n in range(5)])
+    rescues = [line for text in await replies(past) for line in text.splitlines() if line.startswith("Rescued")]
+    assert rescues == ["Rescued Spans: [s_1.0] | Reason: run_report failed here and would be tried again"] * 3

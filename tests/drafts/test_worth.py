@@ -1,51 +1,62 @@
-"""Taking the best offers: spans, and skeletons under the span's number with a minus sign."""
+"""The value of passages and records, and the best of them that fit."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from focusctx.drafts.dataflow import DataFlow, Fact, Kind
-from focusctx.drafts.worth import Worth, take_best
+from focusctx.drafts.worth import FAILURE_CHANCE, Worth, take_best
+from focusctx.types import Unit
 
 
-def fact(text: str, chance: float, *holders: int, written: tuple[int, ...] = ()) -> Fact:
-    return Fact(text, Kind.NAME, chance, holders, written)
+def fact(text: str, chance: float, *holders: Unit) -> Fact:
+    return Fact(text, Kind.NAME, chance, holders)
 
 
-def test_a_fact_that_two_spans_hold_counts_once() -> None:
-    worth = Worth(DataFlow((fact("a", 0.5, 1, 2), fact("b", 0.25, 2)), {}))
-    assert worth.of([1]) == 0.5
-    assert worth.of([1, 2]) == worth.of([2]) == 0.75
+def test_a_fact_that_two_units_hold_counts_once() -> None:
+    worth = Worth(DataFlow((fact("a", 0.5, (1, 0), (2, 3)), fact("b", 0.25, (2, 3))), {}))
+    assert worth.of([(1, 0)]) == 0.5
+    assert worth.of([(1, 0), (2, 3)]) == worth.of([(2, 3)]) == 0.75
+    assert worth.added_by([(2, 3)], worth.held_by([(1, 0)])) == 0.25
 
 
-def test_a_skeleton_is_worth_what_the_agent_wrote() -> None:
-    flow = DataFlow((fact("a", 0.5, 1, written=(1,)), fact("b", 0.25, 1)), {1: "look"})
-    worth = Worth(flow, skeletons=[1])
-    assert worth.of([-1]) == 0.5
-    assert worth.of([1]) == 0.75 + 0.3  # the failure, too
+def test_a_failure_is_worth_something_in_its_record() -> None:
+    worth = Worth(DataFlow((fact("a", 0.5, (1, 1)),), {1: "look"}), bonus={(2, 0): 0.1})
+    assert worth.of([(1, 0)]) == FAILURE_CHANCE
+    assert worth.of([(1, 0), (1, 1), (2, 0)]) == FAILURE_CHANCE + 0.5 + 0.1
 
 
-def test_a_skeleton_makes_way_for_the_whole_span_which_then_costs_the_difference() -> None:
-    worth = Worth(DataFlow((fact("a", 0.5, 1, written=(1,)), fact("b", 0.4, 1)), {}), skeletons=[1])
-    assert take_best(worth, {1: 100, -1: 20}, 99) == {-1}
-    assert take_best(worth, {1: 100, -1: 20}, 100) == {1}
+def test_a_passage_brings_its_record_along_and_pays_for_it() -> None:
+    worth = Worth(DataFlow((fact("a", 0.5, (1, 2)),), {}))
+    costs = {(1, 0): 10, (1, 1): 20, (1, 2): 20}
+    assert take_best(worth, costs, 30) == {(1, 0), (1, 2)}
+    assert take_best(worth, costs, 29) == set()
+    assert take_best(worth, costs, 20, have=[(1, 0)]) == {(1, 2)}
 
 
-facts = st.lists(st.tuples(st.floats(0.01, 1), st.frozensets(st.integers(1, 6), min_size=1)), max_size=12)
+def test_what_is_worth_too_little_per_token_is_left() -> None:
+    worth = Worth(DataFlow((fact("a", 0.5, (1, 0)),), {}))
+    assert take_best(worth, {(1, 0): 100}, 1000, least=0.005) == {(1, 0)}
+    assert take_best(worth, {(1, 0): 100}, 1000, least=0.0051) == set()
 
 
-@given(facts, st.lists(st.tuples(st.integers(1, 50), st.integers(1, 50)), min_size=6, max_size=6), st.integers(0, 150))
+units = st.tuples(st.integers(1, 4), st.integers(0, 2))
+facts = st.lists(st.tuples(st.floats(0.01, 1), st.frozensets(units, min_size=1)), max_size=12)
+every_unit = [(index, number) for index in range(1, 5) for number in range(3)]
+
+
+@given(facts, st.lists(st.integers(1, 50), min_size=12, max_size=12), st.integers(0, 250), st.frozensets(units))
 def test_nothing_of_use_that_would_still_fit_is_left(
-    found: list[tuple[float, frozenset[int]]], sizes: list[tuple[int, int]], room: int
+    found: list[tuple[float, frozenset[Unit]]], sizes: list[int], room: int, have: frozenset[Unit]
 ) -> None:
-    flow = DataFlow(tuple(fact(str(n), c, *sorted(h), written=(max(h),)) for n, (c, h) in enumerate(found)), {})
-    costs = {index: outline + more for index, (outline, more) in enumerate(sizes, 1)}
-    costs |= {-index: outline for index, (outline, _) in enumerate(sizes, 1)}
-    worth = Worth(flow, skeletons=range(1, 7))
-    taken = take_best(worth, costs, room)
-    spent = sum(costs[offer] for offer in taken)
+    worth = Worth(DataFlow(tuple(fact(str(n), c, *sorted(h)) for n, (c, h) in enumerate(found)), {}))
+    costs = dict(zip(every_unit, sizes, strict=True))
+    have |= {(index, 0) for index, _ in have}
+    taken = take_best(worth, costs, room, have=have)
+    spent = sum(costs[unit] for unit in taken)
+    held = worth.held_by(taken | have)
     assert spent <= room
-    assert not any(-offer in taken for offer in taken)
-    held = worth.held_by(taken)
-    for offer in costs.keys() - taken - {-offer for offer in taken if offer > 0}:
-        paid = costs[-offer] if -offer in taken else 0
-        assert worth.alone(offer, held) == 0 or costs[offer] - paid > room - spent
+    assert taken.isdisjoint(have)
+    assert all((index, 0) in taken | have for index, _ in taken), "no passage without its record"
+    for unit in costs.keys() - taken - have:
+        bundle = {unit, (unit[0], 0)} - taken - have
+        assert worth.added_by(bundle, held) == 0 or sum(costs[one] for one in bundle) > room - spent

@@ -4,13 +4,14 @@ The checks compare the rebuilt list with the original by the identity of its par
 """
 
 import itertools
+import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from hypothesis import strategies as st
 
-from focusctx.config import FocusConfig
 from focusctx.invariants import violations
 from focusctx.pipeline.budget import pinned_spans
 from focusctx.pipeline.companions import companions_of
@@ -25,7 +26,7 @@ def kept_spans(history: History, data: st.DataObject) -> frozenset[int]:
     """Any choice of spans, with those that may not be dropped and those they rest on."""
     chosen = data.draw(st.frozensets(st.sampled_from(range(1, history.newest + 1)))) if history.spans else frozenset()
     chosen |= pinned_spans(history, None).keys()
-    return chosen | companions_of(history, chosen, FocusConfig()).keys()
+    return chosen | companions_of(history, chosen).keys()
 
 
 def check(original: Sequence[Json], rebuilt: Sequence[Json], format: str) -> None:
@@ -37,9 +38,10 @@ def check(original: Sequence[Json], rebuilt: Sequence[Json], format: str) -> Non
     assert same(frame(rebuilt), frame(original)), "system messages and unknown items survive"
     assert same(reasoning(rebuilt), [part for part in reasoning(original) if part_in(part, reasoning(rebuilt))])
     assert open_calls(rebuilt) == open_calls(original), "a call loses its result only together with it"
+    present = sources(original, rebuilt)
     for binding in (reasoning_pairs, reference_pairs, joint_work):
         for unit in binding(original):
-            left = [part_in(part, rebuilt) for part in unit]
+            left = [part_in(part, present) for part in unit]
             assert all(left) or not any(left), f"torn apart: {unit}"
     if format == "anthropic":
         assert results_come_first(rebuilt) or not results_come_first(original)
@@ -55,21 +57,85 @@ def check_removed(original: Sequence[Json], rebuilt: Sequence[Json]) -> None:
     )
 
 
-def check_skeleton(original: Sequence[Json], rebuilt: Sequence[Json]) -> None:
-    """The list is as long as it was and all the model made is still in it; only results may have changed."""
-    assert len(rebuilt) == len(original)
-    for before, after in zip(original, rebuilt, strict=True):
-        assert after is before or is_result(before)
-        assert before.keys() <= after.keys()
+def check_verbatim(original: Sequence[Json], rebuilt: Sequence[Json]) -> None:
+    """Every message is one that came in, or a copy with less of its text; a turn with hidden reasoning is not copied.
+
+    `sources` fails if some text is not made of stretches of the original, in order.
+    """
+    for before, after in zip(sources(original, rebuilt), rebuilt, strict=True):
+        if after is not before:
+            assert is_result(before) or is_turn(before), f"not to be altered: {before}"
+            assert not reasoning([before]) or before.get("role") == "user", "the model's turn beside its reasoning"
+            assert not (is_turn(before) and before.get("reasoning_content")), "the model's turn beside its reasoning"
 
 
-def check_mixed(original: Sequence[Json], rebuilt: Sequence[Json]) -> None:
-    """Each message is one that came in, or a copy of a result without some of its text."""
-    kept = {id(message) for message in original}
-    kept |= {id(block) for message in original for block in blocks(message)}
-    for message in rebuilt:
-        for part in parts(message, id(message) in kept):
-            assert id(part) in kept or is_result(message)
+def is_turn(message: Json) -> bool:
+    return message.get("role") == "assistant" or message.get("type") in ("function_call", "custom_tool_call")
+
+
+def sources(original: Sequence[Json], rebuilt: Sequence[Json]) -> list[Json]:
+    """The message that each of the rebuilt ones was made of."""
+    known = {id(message) for message in original}
+    rest = iter(original)
+    found = []
+    for after in rebuilt:
+        source = next(
+            (before for before in rest if (after is before if id(after) in known else is_less_of(before, after))), None
+        )
+        assert source is not None, f"not made of the original: {after}"
+        found.append(source)
+    return found
+
+
+_LEFT_OUT = (
+    r"[\d,]+ (?:lines?|characters) left out",
+    r"[\d,]+ more calls? left out: [^\]]*",
+    r"image or file left out",
+)
+MARK = re.compile(rf"\n?\[… (?:{'|'.join(_LEFT_OUT)})\] ?\n?")
+
+
+def is_less_of(before: object, after: object) -> bool:
+    """Whether a value is what is left of another when texts and list elements are taken away, with marks for them."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        if before.get("type") == "computer_screenshot":
+            return after.keys() == before.keys()
+        same_keys = before.keys() - {"content"} == after.keys() - {"content"}
+        return same_keys and all(_is_field_less(key, before.get(key), after[key]) for key in after)
+    if isinstance(before, list) and isinstance(after, list):
+        rest = iter(before)
+        return all(_is_mark(one) or any(is_less_of(other, one) for other in rest) for one in after)
+    if isinstance(before, str) and isinstance(after, str):
+        return is_cut_of(before, after)
+    return before == after
+
+
+def _is_field_less(key: str, before: object, after: object) -> bool:
+    if key == "arguments" and before != after:
+        return is_less_of(json.loads(str(before)), json.loads(str(after)))
+    if key in ("content", "output") and not isinstance(before, str) and isinstance(after, str):
+        texts = [one["text"] for one in before or () if "text" in one] if isinstance(before, list) else []
+        return is_cut_of("\n".join(texts), after)
+    return is_less_of(before, after)
+
+
+def _is_mark(value: object) -> bool:
+    return isinstance(value, dict) and value.get("type") == "text" and MARK.fullmatch(value["text"]) is not None
+
+
+def is_cut_of(before: str, after: str) -> bool:
+    """Whether a text is stretches of another, in order, with marks where something is missing."""
+    if before == after:
+        return True
+    pieces = [piece.strip("\n") for piece in MARK.split(after)]
+    place = 0
+    for piece in pieces:
+        found = [one for one in (piece, piece.removesuffix(" ")) if before.find(one, place) >= 0]
+        if not found:
+            return False
+        place = before.find(found[0], place) + len(found[0])
+    begins = before.strip("\n").startswith(pieces[0].removesuffix(" "))
+    return len(pieces) > 1 and begins and before.strip("\n").endswith(pieces[-1])
 
 
 def same(left: Sequence[object], right: Sequence[object]) -> bool:
@@ -245,8 +311,10 @@ def check_turns_open_with_thinking(original: Sequence[Json], rebuilt: Sequence[J
     after_thinking = {
         id(message) for turn in turns(original) for place, message in enumerate(turn) if reasoning(turn[: place + 1])
     }
+    source_of = dict(zip(map(id, rebuilt), sources(original, rebuilt), strict=True))
     for turn in turns(rebuilt):
-        assert reasoning(turn[:1]) or id(turn[0]) not in after_thinking, "lost the thinking it rests on"
+        first = source_of[id(turn[0])]
+        assert reasoning(turn[:1]) or id(first) not in after_thinking, "lost the thinking it rests on"
 
 
 def turns(messages: Iterable[Json]) -> list[list[Json]]:

@@ -131,6 +131,49 @@ def test_a_truncated_reply_loses_its_last_line() -> None:
     assert read_sketch(reply, SPANS, truncated=True).cited == {2}
 
 
+PASSAGES = {1: 0, 2: 4, 3: 9, 5: 2}
+"""The number of passages of each span; the first is not divided, the fourth is gone."""
+
+
+@pytest.mark.parametrize(
+    ("ids", "whole", "parts"),
+    [
+        ("s_2.3", (), ((2, 3),)),
+        ("s_2.1, s_3.9", (), ((2, 1), (3, 9))),
+        ("s_2.0", (), ((2, 0),)),
+        ("s_2.1-s_2.3", (), ((2, 1), (2, 2), (2, 3))),
+        ("s_2.1-3", (), ((2, 1), (2, 2), (2, 3))),
+        ("s_2.1 – s_2.2, s_5", (5,), ((2, 1), (2, 2))),
+        ("s_2.1, s_2, s_2.4", (2,), ()),
+        ("s_2-s_5", (2, 3, 5), ()),
+        ("s_1.1", (1,), ()),
+        ("s2.4", (), ((2, 4),)),
+    ],
+)
+def test_passages_are_cited_and_a_whole_span_counts_more_than_its_parts(
+    ids: str, whole: tuple[int, ...], parts: tuple[tuple[int, int], ...]
+) -> None:
+    cited = read_sketch(f"Step: pay | Depends on: [{ids}]", PASSAGES)
+    rescued = read_sketch(f"Step: x | Depends on: []\nRescued Spans: [{ids}] | Reason: y", PASSAGES)
+    for sketch in (cited, rescued):
+        assert (sketch.problem, sketch.unknown) == (None, ())
+        assert sketch.cited | sketch.rescued == {*whole, *(index for index, _ in parts)}
+    assert (cited.steps[0].cites, cited.steps[0].parts) == (whole, parts)
+    assert (rescued.rescues[0].spans, rescued.rescues[0].parts) == (whole, parts)
+
+
+@pytest.mark.parametrize("ids", ["s_2.5", "s_5.3", "s_4.1", "s_2.3-s_2.9", "s_2.3-1", "s_2.1-s_3.2"])
+def test_a_passage_that_does_not_exist_is_reported_not_guessed(ids: str) -> None:
+    sketch = read_sketch(f"Step: pay | Depends on: [s_5.1, {ids}]", PASSAGES)
+    assert (sketch.steps[0].cites, sketch.steps[0].parts) == ((), ((5, 1),))
+    assert len(sketch.unknown) == 1
+
+
+def test_dependencies_on_two_lines_are_joined_with_their_passages() -> None:
+    sketch = read_sketch("Step: pay | Depends on: [s_2.1]\nDepends on: [s_2.2, s_5]", PASSAGES)
+    assert [(step.cites, step.parts) for step in sketch.steps] == [((5,), ((2, 1), (2, 2)))]
+
+
 @given(st.text())
 def test_any_text_at_all_is_read(text: str) -> None:
     sketch = read_sketch(text, SPANS)

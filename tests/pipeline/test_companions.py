@@ -20,9 +20,8 @@ def step(number: int) -> list[dict[str, Any]]:
 def kept(messages: list[dict[str, Any]], *chosen: int) -> set[int]:
     """The spans that stay with the chosen ones; the list they make is one the provider takes."""
     history = read_history(messages, FocusConfig(), len, format="anthropic")
-    stays = {*chosen, *companions_of(history, chosen, FocusConfig())}
+    stays = {*chosen, *companions_of(history, chosen)}
     assert violations(rebuild(history, stays), "anthropic") == []
-    assert companions_of(history, chosen, FocusConfig(dropped="skeleton")) == {}
     return stays
 
 
@@ -55,4 +54,4 @@ def test_thinking_that_a_gateway_passes_on_stays_with_the_steps_that_go_on_from_
     thinking = [{"type": "thinking", "thinking": "hm", "signature": "EqQBCg=="}]
     history = read_history([TASK, *chat(1, thinking_blocks=thinking), *chat(2), *chat(3)], FocusConfig(), len)
     assert [span.needs for span in history.spans] == [None, 1, 1]
-    assert companions_of(history, {3}, FocusConfig()).keys() == {1}
+    assert companions_of(history, {3}).keys() == {1}

@@ -34,7 +34,7 @@ HISTORY = History("g", tuple(Span(index, tokens=10 * index) for index in range(1
 
 @given(sketches=sketches, asked=st.sets(st.integers(1, SPANS)))
 def test_the_reasons_for_some_spans_are_those_in_their_decisions(sketches: list[Sketch], asked: set[int]) -> None:
-    scores = score(sketches)
+    scores = score(sketches, {})
     found = decisions(HISTORY, sketches, scores, select(HISTORY, scores, {SPANS: "newest span"}, FocusConfig()))
     said = reasons(sketches, asked)
     assert set(said) <= asked
@@ -49,7 +49,7 @@ def test_who_asked_for_what() -> None:
         Sketch("", (Step("pay", (2,)), Step("leave", (1,)))),
         Sketch("", (Step("sing", (4,)),), problem="no plan"),
     ]
-    scores = score(sketches)
+    scores = score(sketches, {})
     selection = select(HISTORY, scores, {SPANS: "newest span"}, FocusConfig())
     first, second, third, fourth, *_, last = decisions(HISTORY, sketches, scores, selection)
     assert (first.cited_by, first.reasons, first.utility, first.fate) == ((1, 2), ("pay", "leave"), 1.0, "kept")
@@ -61,7 +61,7 @@ def test_who_asked_for_what() -> None:
 
 def compressed() -> Result:
     plan = "Step: finish | Depends on: [s_2]\nRescued Spans: [s_1] | Reason: it failed"
-    result = Focus(ScriptedDraft([plan]), budget=0, fill=0).compress(run(6))
+    result = Focus(ScriptedDraft([plan]), budget=0, levels=False, target=None).compress(run(6))
     assert result.dropped
     return result
 

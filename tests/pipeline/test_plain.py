@@ -14,7 +14,7 @@ PLAN = "Step: go on | Depends on: [s_2]"
 
 def compressed(messages: list[Any]) -> Result:
     before = list(messages)
-    focus = Focus(ScriptedDraft([PLAN]), budget=1)
+    focus = Focus(ScriptedDraft([PLAN]), budget=1, target=None)
     result = focus.compress(messages)
     assert result.failure is None
     assert result.compressed

@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 
 from focusctx.config import FocusConfig
 from focusctx.pipeline.budget import pinned_spans
+from focusctx.pipeline.outline import Parts, message_tokens
 from focusctx.pipeline.rebuild import rebuild
 from focusctx.pipeline.split import read_history
-from focusctx.types import History
-from helpers.oracles import check, check_mixed, check_removed, check_skeleton, kept_spans, same
+from focusctx.types import History, Span
+from focusctx.wire import wire_named
+from helpers.oracles import check, check_removed, check_verbatim, kept_spans, same
 from helpers.thorough import examples
 from strategies import HISTORIES, Json, format_of
 
@@ -30,8 +32,8 @@ def test_with_every_span_kept_it_is_the_same_list_of_the_same_objects(kind: str,
     written = json.dumps(messages)
     history = read(messages)
     everything = range(1, history.newest + 1)
-    for skeletons in ((), everything):
-        assert same(rebuild(history, everything, skeletons), messages)
+    for shortened in ({}, dict.fromkeys(everything, frozenset[int]())):
+        assert same(rebuild(history, everything, shortened), messages)
     assert json.dumps(rebuild(history, everything)) == written
 
 
@@ -43,32 +45,48 @@ def test_any_spans_may_go(kind: str, data: st.DataObject) -> None:
     before = copy.deepcopy(messages)
     history = read(messages)
     kept = kept_spans(history, data)
-    everything = [span.index for span in history.spans]
-    removed, skeleton = (rebuild(history, kept, skeletons) for skeletons in ((), everything))
+    removed = rebuild(history, kept)
     check(messages, removed, format_of(kind))
     check_removed(messages, removed)
-    check(messages, skeleton, format_of(kind))
-    check_skeleton(messages, skeleton)
     assert messages == before
 
 
 @pytest.mark.parametrize("kind", HISTORIES)
 @settings(max_examples=examples(200))
 @given(data=st.data())
-def test_some_may_go_and_others_leave_a_skeleton(kind: str, data: st.DataObject) -> None:
+def test_some_may_go_and_others_stay_in_part(kind: str, data: st.DataObject) -> None:
     messages = data.draw(HISTORIES[kind])
+    before = copy.deepcopy(messages)
     history = read(messages)
     present = kept_spans(history, data)
-    outlined = data.draw(st.frozensets(st.sampled_from(sorted(present)))) if present else frozenset()
-    outlined -= pinned_spans(history, None).keys()
-    rebuilt = rebuild(history, present - outlined, outlined)
+    pinned = pinned_spans(history, None)
+    shortened = {
+        span.index: some_parts(history, span, data)
+        for span in history.spans
+        if span.index in present and span.index not in pinned and data.draw(st.booleans())
+    }
+    rebuilt = rebuild(history, present - shortened.keys(), shortened)
     check(messages, rebuilt, format_of(kind))
-    check_mixed(messages, rebuilt)
-    assert len(rebuilt) == len(rebuild(history, present)), "what is left of a span has all its messages"
+    check_verbatim(messages, rebuilt)
+    assert messages == before
+    outlines, wire = history.outlines, wire_named(history.format)
+    assert outlines is not None
+    fixed = history.tokens - sum(span.tokens for span in history.spans)
+    whole = sum(span.tokens for span in history.spans if span.index in present - shortened.keys())
+    rest = sum(outlines.tokens(span, shortened[span.index]) for span in history.spans if span.index in shortened)
+    assert sum(message_tokens(message, wire, len) for message in rebuilt) == fixed + whole + rest
+
+
+def some_parts(history: History, span: Span, data: st.DataObject) -> Parts:
+    """Any of a step's passages, with the calls that its record shows."""
+    assert history.outlines is not None
+    outline = history.outlines.of(span)
+    numbers = [passage.number for passage in outline.passages]
+    return outline.record | (data.draw(st.frozensets(st.sampled_from(numbers))) if numbers else frozenset())
 
 
 TURN = {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "look", "input": {}}]}
-RESULT = {"type": "tool_result", "tool_use_id": "t", "content": "a result longer than the placeholder"}
+RESULT = {"type": "tool_result", "tool_use_id": "t", "content": "a line of a long result\n" * 40}
 WORDS = {"type": "text", "text": "and hurry"}
 TASK = {"role": "user", "content": "go"}
 
@@ -79,10 +97,11 @@ def test_words_stay_when_the_results_beside_them_go() -> None:
     removed = rebuild(history, ())
     assert removed == [TASK, {"role": "user", "content": [WORDS]}]
     assert removed[1]["content"][0] is WORDS
-    assert rebuild(history, (), (1,)) == [
+    record = "a line of a long result\n[… 39 lines left out]\n"
+    assert rebuild(history, (), {1: frozenset()}) == [
         TASK,
         TURN,
-        {"role": "user", "content": [{**RESULT, "content": "[output omitted]"}, WORDS]},
+        {"role": "user", "content": [{**RESULT, "content": record}, WORDS]},
     ]
     assert mixed["content"] == [RESULT, WORDS]
 

@@ -27,12 +27,12 @@ def history() -> Messages:
 
 def obedient(prompt: Prompt) -> str:
     """Plan like a model that cites the lists of members only when it is asked to."""
-    asked = "acts on each member of a set, name every past step that lists members" in " ".join(prompt.system.split())
+    asked = "acts on each member of a set, name every passage that lists members" in " ".join(prompt.system.split())
     return f"Step: befriend each contact on Venmo | Depends on: [{'s_2, s_3, s_4' if asked else 's_4'}]"
 
 
 def test_prompt_asks_for_the_steps_that_list_members() -> None:
-    result = Focus(obedient, tokens=len, budget=10, fill=0).compress(history())
+    result = Focus(obedient, tokens=len, budget=10, levels=False, target=None).compress(history())
     assert result.kept == (2, 3, 4, 5)
     assert "Lea Marsh" in json.dumps(list(result.messages))
 

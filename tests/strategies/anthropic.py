@@ -4,7 +4,7 @@ from itertools import count, pairwise
 
 from hypothesis import strategies as st
 
-from .parts import PNG, Draw, Event, Ids, Json, booleans, events, maybe, one_of, some, texts, words
+from .parts import PNG, Draw, Event, Ids, Json, booleans, events, maybe, names, one_of, some, texts, words
 
 
 @st.composite
@@ -75,7 +75,7 @@ def _claude_text(draw: Draw, ids: Ids) -> list[Json]:
 
 
 def _tool_use(draw: Draw, ids: Ids) -> Json:
-    return {"type": "tool_use", "id": f"toolu_{next(ids)}", "name": "look", "input": {"at": draw(texts)}}
+    return {"type": "tool_use", "id": f"toolu_{next(ids)}", "name": draw(names), "input": {"at": draw(texts)}}
 
 
 def _tool_result(draw: Draw, use: Json) -> Json:

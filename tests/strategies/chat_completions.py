@@ -4,7 +4,7 @@ from itertools import count
 
 from hypothesis import strategies as st
 
-from .parts import PNG, Draw, Event, Ids, Json, booleans, events, maybe, one_of, some, texts, words
+from .parts import PNG, Draw, Event, Ids, Json, arguments, booleans, events, maybe, names, one_of, some, texts, words
 
 
 @st.composite
@@ -67,7 +67,7 @@ def _chat_calls(draw: Draw, ids: Ids, answered: bool = True) -> list[Json]:
 def _chat_call(draw: Draw, identity: str) -> Json:
     if draw(booleans):
         return {"id": identity, "type": "custom", "custom": {"name": "sql", "input": draw(texts)}}
-    return {"id": identity, "type": "function", "function": {"name": "look", "arguments": draw(texts)}}
+    return {"id": identity, "type": "function", "function": {"name": draw(names), "arguments": draw(arguments)}}
 
 
 def _chat_result(draw: Draw, identity: str) -> Json:
@@ -76,7 +76,7 @@ def _chat_result(draw: Draw, identity: str) -> Json:
 
 
 def _chat_legacy(draw: Draw, ids: Ids) -> list[Json]:
-    call = {"name": "look", "arguments": draw(texts)}
+    call = {"name": "look", "arguments": draw(arguments)}
     return [
         {"role": "assistant", "content": None, "function_call": call},
         {"role": "function", "name": "look", "content": one_of(draw, None, draw(texts))},

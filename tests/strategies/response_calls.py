@@ -1,6 +1,6 @@
 """The calls of the Responses API that wait for the agent, each with its output."""
 
-from .parts import PNG, Draw, Ids, Json, maybe, one_of, texts
+from .parts import PNG, Draw, Ids, Json, arguments, maybe, names, one_of, texts
 
 
 def item_pair(draw: Draw, ids: Ids) -> tuple[Json, Json]:
@@ -16,7 +16,7 @@ def function_call(draw: Draw, identity: str) -> tuple[Json, Json]:
         {"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"},
     ]
     return (
-        {"type": "function_call", "call_id": identity, "name": "look", "arguments": draw(texts)},
+        {"type": "function_call", "call_id": identity, "name": draw(names), "arguments": draw(arguments)},
         {"type": "function_call_output", "call_id": identity, "output": one_of(draw, "", draw(texts), blocks)},
     )
 

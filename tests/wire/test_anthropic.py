@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from focusctx.wire import Kind, Part, wire_named
-from focusctx.wire.part import MEDIA_TOKENS, PLACEHOLDER
+from focusctx.wire import Kind, Part, Role, Text, wire_named
+from focusctx.wire.part import MEDIA_TOKENS, PLACEHOLDER, blanked
 
 WIRE = wire_named("anthropic")
 LONG = "a long result that a placeholder is shorter than"
@@ -63,27 +63,28 @@ def test_media_in_results_and_words() -> None:
 def test_the_skeleton_keeps_ids_errors_marks_and_words() -> None:
     marked = {**RESULT, "is_error": True, "cache_control": {"type": "ephemeral"}}
     message = {"role": "user", "content": [RESULT, marked, TEXT]}
-    blank = WIRE.blank(message, frozenset({1}))
+    blank = blanked(WIRE, message, {1})
     assert blank["content"] == [RESULT, {**marked, "content": PLACEHOLDER}, TEXT]
     assert blank["content"][0] is RESULT
     assert blank["content"][2] is TEXT
     assert message["content"][1] is marked
-    assert WIRE.blank(message, None)["content"][0] == {**RESULT, "content": PLACEHOLDER}
+    assert blanked(WIRE, message)["content"][0] == {**RESULT, "content": PLACEHOLDER}
 
 
 @pytest.mark.parametrize("content", ["ok", "", []])
 def test_short_results_stay(content: Any) -> None:
     result = {**RESULT, "content": content}
-    assert WIRE.blank({"role": "user", "content": [result]}, None)["content"] == [result]
+    assert blanked(WIRE, {"role": "user", "content": [result]})["content"] == [result]
 
 
 def test_a_result_without_content_gets_none() -> None:
     result = {"type": "tool_result", "tool_use_id": "t"}
-    assert WIRE.blank({"role": "user", "content": (result,)}, None)["content"] == [result]
+    assert blanked(WIRE, {"role": "user", "content": (result,)})["content"] == (result,)
+    assert WIRE.texts({"role": "user", "content": [result]}) == (Text(Role.RESULT, "", "t", 0),)
 
 
 def test_turns_have_no_skeleton_and_text_observations_have() -> None:
     turn = {"role": "assistant", "content": [USE]}
-    assert WIRE.blank(turn, None) is turn
+    assert blanked(WIRE, turn) is turn
     for content in (LONG, [{"type": "text", "text": LONG}]):
-        assert WIRE.blank({"role": "user", "content": content}, None) == {"role": "user", "content": PLACEHOLDER}
+        assert blanked(WIRE, {"role": "user", "content": content}) == {"role": "user", "content": PLACEHOLDER}

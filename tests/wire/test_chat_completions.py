@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from focusctx.wire import Kind, Part, wire_named
-from focusctx.wire.part import MEDIA_TOKENS, PLACEHOLDER
+from focusctx.wire.part import MEDIA_TOKENS, PLACEHOLDER, blanked
 from helpers.histories import call
 
 WIRE = wire_named("chat_completions")
@@ -65,16 +65,16 @@ def test_media_count_by_the_piece() -> None:
     assert read({"role": "assistant", "audio": {"id": "a"}}).extra_tokens == MEDIA_TOKENS
 
 
-@pytest.mark.parametrize("content", [LONG, [{"type": "text", "text": "x"}]])
+@pytest.mark.parametrize("content", [LONG, [{"type": "text", "text": LONG}]])
 @pytest.mark.parametrize("rest", [{"role": "tool", "tool_call_id": "a"}, {"role": "function", "name": "look"}])
 def test_the_skeleton_of_a_result_keeps_all_but_its_text(content: Any, rest: dict[str, Any]) -> None:
     message = {**rest, "content": content}
-    assert WIRE.blank(message, None) == {**rest, "content": PLACEHOLDER}
+    assert blanked(WIRE, message) == {**rest, "content": PLACEHOLDER}
     assert message["content"] is content
 
 
 def test_turns_and_short_results_have_no_skeleton() -> None:
     turn = {"role": "assistant", "content": LONG, "tool_calls": [call(1)]}
-    assert WIRE.blank(turn, None) is turn
+    assert blanked(WIRE, turn) is turn
     for short in ("ok", "", None):
-        assert WIRE.blank({"role": "function", "name": "look", "content": short}, None)["content"] == short
+        assert blanked(WIRE, {"role": "function", "name": "look", "content": short})["content"] == short

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from focusctx.wire import Kind, Part, wire_named
-from focusctx.wire.part import MEDIA_TOKENS, PLACEHOLDER
+from focusctx.wire.part import MEDIA_TOKENS, PLACEHOLDER, blanked
 
 WIRE = wire_named("responses")
 LONG = "a long result that a placeholder is shorter than"
@@ -125,21 +125,21 @@ def test_outputs_as_text_blocks_and_json() -> None:
 
 
 @pytest.mark.parametrize("kind", ["function_call_output", "custom_tool_call_output", "local_shell_call_output"])
-@pytest.mark.parametrize("output", [LONG, [{"type": "input_text", "text": "x"}]])
+@pytest.mark.parametrize("output", [LONG, [{"type": "input_text", "text": LONG}]])
 def test_the_skeleton_of_an_output(kind: str, output: Any) -> None:
     item = {"type": kind, "call_id": "a", "output": output}
-    assert WIRE.blank(item, None) == {**item, "output": PLACEHOLDER}
+    assert blanked(WIRE, item) == {**item, "output": PLACEHOLDER}
     assert item["output"] is output
 
 
 def test_a_caller_that_is_no_object_is_no_program() -> None:
     item = {"type": "function_call_output", "call_id": "a", "output": LONG, "caller": "me"}
-    assert WIRE.blank(item, None)["output"] == PLACEHOLDER
+    assert blanked(WIRE, item)["output"] == PLACEHOLDER
 
 
 def test_the_skeleton_of_a_screenshot_is_a_smaller_one() -> None:
     shot = {"type": "computer_screenshot", "image_url": "data:image/png;base64," + "A" * 10_000}
-    blank = WIRE.blank({"type": "computer_call_output", "call_id": "a", "output": shot}, None)
+    blank = blanked(WIRE, {"type": "computer_call_output", "call_id": "a", "output": shot})
     assert blank["output"]["type"] == "computer_screenshot"
     assert len(blank["output"]["image_url"]) < 200
 
@@ -157,4 +157,4 @@ def test_the_skeleton_of_a_screenshot_is_a_smaller_one() -> None:
     ],
 )
 def test_items_without_a_skeleton(item: dict[str, Any]) -> None:
-    assert WIRE.blank(item, None) is item
+    assert blanked(WIRE, item) is item

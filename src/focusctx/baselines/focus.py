@@ -45,6 +45,7 @@ class _Metered:
         self.name = draft.name
         self._draft = draft
         self.endpoint = getattr(draft, "endpoint", None)
+        self.instant = getattr(draft, "instant", False)
         self._price = price_of_draft(draft)
         self._usage = Usage()
 

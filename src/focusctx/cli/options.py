@@ -31,9 +31,12 @@ methods:
   retrieval                    the 5 turns most like the newest, by --embedder
   masking-10, masking-5, masking-3
                                all turns, but only the newest observations
+  clear-tool-uses              old tool results cleared, as context editing does
   prompting                    a summary, written by --compressor (focusctx-bench)
   llmlingua                    fewer words, with focusctx-bench[llmlingua]
   focus-o, focus-d             the paper's FOCUS, optimistic and defensive
+  random, newest, retrieval-matched
+                               as many tokens as FOCUS at its events, chosen so
 """
 
 EMBEDDERS = """\

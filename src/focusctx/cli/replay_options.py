@@ -158,10 +158,10 @@ def _budget(text: str) -> int | None:
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    """Parse a setting such as `fill=0.45`; a value that is not JSON is a word."""
+    """Parse a setting such as `target=0.45`; a value that is not JSON is a word."""
     name, equals, value = text.partition("=")
     if not equals:
-        raise Problem(f"--set needs KEY=VALUE, such as fill=0.5, got {text!r}")
+        raise Problem(f"--set needs KEY=VALUE, such as target=0.5, got {text!r}")
     try:
         return name, json.loads(value)
     except ValueError:

@@ -12,11 +12,14 @@ import random
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ..pipeline.outline import Outlines
 from ..types import History, Prompt, Reply, Span, Unit
 from .dataflow import DataFlow, Fact, Kind, read_flow
 from .worth import Worth, take_best
+
+if TYPE_CHECKING:
+    from ..pipeline.outline import Outlines
 
 _TARGET = 0.55
 """Share of the history's tokens, including pinned ones, that its sketches together keep."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import dropwhile
 
 from ..types import Call, Span
 from ..wire import results_by_call
@@ -44,6 +45,9 @@ _QUIET_COMMAND = re.compile(
 )
 """Commands that only show something. Running a program or a test is one: what it prints is its result."""
 _QUIET_GIT = re.compile(r"status|log|diff|show|branch|blame|grep|ls-files|rev-parse|remote|describe")
+_ASSIGNMENT = re.compile(r"\w+=")
+_OPTION = re.compile(r"-|\d+$|\{\}$|\w+=")
+_RUNS = ("-exec", "-execdir", "-ok", "-okdir")
 _REDIRECTED = re.compile(r"(?<![0-9&<>])>{1,2}\s*(?!&|/dev/null)\S")
 _INNER_COMMANDS = re.compile(r"&&|\|\||[;|\n]")
 _FENCED = re.compile(r"```(?:bash|sh|shell|console)?[ \t]*\n(.*?)```", re.DOTALL)
@@ -113,12 +117,22 @@ def _only_shows(command: str) -> bool:
 
 def _is_quiet(command: str) -> bool:
     try:
-        words = [word for word in shlex.split(command, comments=True) if "=" not in word.split("/")[0]]
+        words = shlex.split(command, comments=True)
     except ValueError:
         words = command.split()
+    return _shows(words)
+
+
+def _shows(words: Sequence[str]) -> bool:
+    """True if a command, given word by word, only shows something."""
+    words = [*dropwhile(_ASSIGNMENT.match, words)]
     if not words:
         return True
     name, rest = words[0].rsplit("/", 1)[-1], words[1:]
+    if name in ("xargs", "env"):  # they run the command that follows their options
+        return _shows([*dropwhile(_OPTION.match, rest)])
+    if name == "find" and (run := next((place for place, word in enumerate(rest) if word in _RUNS), None)) is not None:
+        return _shows(rest[run + 1 :])
     if name == "sed":
         return not any(word.startswith(("-i", "--in-place")) for word in rest)
     if name == "git":

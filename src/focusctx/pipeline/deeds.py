@@ -89,7 +89,8 @@ def _said_once(span: Span, outline: Outline) -> dict[Unit, str]:
             found[span.index, passage.number] = "it was shown once"
             if before is not None and before.call == passage.call and not _has_new_id(passage.text, ()):
                 found[span.index, before.number] = "it was shown once"
-        before = passage
+        if passage.text.strip():
+            before = passage
     return found
 
 

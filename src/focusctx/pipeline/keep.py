@@ -74,7 +74,7 @@ def survey(history: History, config: FocusConfig) -> Survey | None:
     done = {(span.index, 0): _DONE for span in history.spans}
     flow = read_flow(history)
     required: dict[Unit, str] = {}
-    if config.levels:
+    if history.outlines is not None:
         required = {(index, 0): f"{tried} failed here" for index, tried in flow.failures.items()}
         required |= required_units(history, outlines, config.reads)
     return Survey(outlines, Worth(flow, done), required)

@@ -31,7 +31,7 @@ _OUTCOME = re.compile(
     r"<returncode>|^\W*(?:error|exception|failed|failure|fatal|traceback|warning|success|done|ok\b|created|deleted"
     r"|updated|saved|written|total)\b|^[\w.]*(?:Error|Exception)\b|\bexit(?:ed)? (?:code|status)|\bno (?:results"
     r"|matches|such)\b|\b\d+ (?:passed|failed|errors?|results?|rows?|matches|files?|items?|hits|more)\b",
-    re.IGNORECASE,
+    re.IGNORECASE | re.MULTILINE,
 )
 _NAMING = re.compile(
     r"(?:^|_)(?:id|ids|name|title|status|state|price|amount|total|count|error|message|code|type|ok|success)$"

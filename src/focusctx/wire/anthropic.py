@@ -102,8 +102,8 @@ class AnthropicMessages:
 def _texts(block: Mapping[str, Any], number: int) -> Iterator[Text]:
     """Yield the texts of a content block."""
     kind = block.get("type")
-    if kind == "tool_result" and "content" in block:
-        yield result_text(block["content"], text_of(block.get("tool_use_id")), number)
+    if kind == "tool_result":
+        yield result_text(block.get("content"), text_of(block.get("tool_use_id")), number)
     elif kind == "text":
         yield Text(Role.SPEECH, text_of(block.get("text")), block=number)
     elif kind == "tool_use":

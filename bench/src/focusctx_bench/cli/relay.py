@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import sys
 from pathlib import Path
@@ -51,6 +50,8 @@ def add_relay(parts: Any) -> None:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
+    import asyncio  # not above: all commands are loaded for `--help`
+
     from ..relay.server import serving
 
     async def run() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 from pathlib import Path
 
@@ -27,6 +26,8 @@ CONCURRENCY = 8
 
 
 def run_job(arguments: argparse.Namespace) -> int:
+    import asyncio  # not above: all commands are loaded for `--help`
+
     check_positive(arguments, "concurrency", "max_cost", "tasks", "step_limit")
     job, folder, left_out = _job_and_folder(arguments)
     components = Components(job)

@@ -1,0 +1,148 @@
+"""What no event may leave out: deeds, what was shown once, rules, answered questions, and standing failures."""
+
+import json
+from typing import Any
+
+from focusctx import FocusConfig
+from focusctx.pipeline.deeds import repeated_lookups, required_units
+from focusctx.pipeline.keep import survey
+from focusctx.pipeline.split import read_history
+from focusctx.types import History, Unit
+
+NOISE = "".join(f"{number:3} nothing of note on this line\n" for number in range(60))
+USER = {"role": "user", "content": "Do the task for order W4440001."}
+
+
+def read(*messages: Any, **settings: Any) -> History:
+    last = step("last", ("get_time", {}, "noon"))
+    return read_history([USER, *messages, *last], FocusConfig(**settings), len)
+
+
+def step(thought: str, *calls: tuple[str, dict[str, Any], str]) -> list[dict[str, Any]]:
+    ids = [f"{thought}-{number}" for number in range(len(calls))]
+    made = [
+        {"id": one, "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+        for one, (name, arguments, _) in zip(ids, calls, strict=True)
+    ]
+    results = [{"role": "tool", "tool_call_id": one, "content": call[2]} for one, call in zip(ids, calls, strict=True)]
+    return [{"role": "assistant", "content": thought, "tool_calls": made}, *results]
+
+
+def required(history: History, *reads: str) -> dict[Unit, str]:
+    assert history.outlines is not None
+    return required_units(history, history.outlines, reads)
+
+
+def words_of(history: History, found: dict[Unit, str], why: str) -> str:
+    assert history.outlines is not None
+    spans = {span.index: span for span in history.spans}
+    texts = [
+        history.outlines.of(spans[index]).text_of(number) for (index, number), reason in found.items() if reason == why
+    ]
+    return "".join(texts)
+
+
+def test_a_deed_keeps_its_record_and_a_look_up_does_not() -> None:
+    found = required(
+        read(*step("one", ("cancel_order", {"order": "W1"}, NOISE)), *step("two", ("get_order", {}, NOISE)))
+    )
+    assert found == {(1, 0): "cancel_order changed something"}
+
+
+def test_the_users_list_makes_a_tool_a_look_up() -> None:
+    assert required(read(*step("one", ("frobnicate", {}, NOISE))), "frobnicate") == {}
+    assert (1, 0) in required(read(*step("one", ("frobnicate", {}, NOISE))))
+
+
+def test_a_write_that_failed_is_no_deed() -> None:
+    assert required(read(*step("one", ("cancel_order", {}, "Error: no such order")))) == {}
+
+
+def test_a_deed_in_a_parallel_turn_is_one() -> None:
+    turn = step("one", ("get_order", {}, NOISE), ("send_mail", {"to": "a"}, "sent"), ("get_user", {}, NOISE))
+    assert required(read(*turn)) == {(1, 0): "send_mail changed something"}
+
+
+def test_an_id_that_a_write_made_stays_and_one_that_was_known_does_not() -> None:
+    output = f"{NOISE}the new booking is RES774512 for you\n{NOISE}it is paid from W4440001 as you asked\n{NOISE}"
+    history = read(*step("one", ("book_flight", {}, output)))
+    found = required(history)
+    made = words_of(history, found, "it holds an id that was made here")
+    assert "RES774512" in made
+    assert "W4440001" not in made
+    assert "it holds an id that was made here" not in required(read(*step("one", ("get_flight", {}, output)))).values()
+
+
+PHRASE = "Your recovery phrase is apple banana cherry, and after that come " + "more words of that kind, " * 5
+WARNING = "It will not be shown again, so save it in a place that is safe enough, " + "and tell nobody about it, " * 3
+
+
+def test_what_is_shown_once_stays_with_the_line_before_it() -> None:
+    output = f"{NOISE}\n{PHRASE}\n\n{WARNING}\n{NOISE}"
+    history = read(*step("one", ("get_phrase", {}, output)))
+    kept = words_of(history, required(history), "it was shown once")
+    assert WARNING in kept
+    assert PHRASE in kept
+    assert len(kept) < len(output) / 3
+
+
+def test_rules_of_a_rule_book_stay_to_the_line() -> None:
+    output = f"{NOISE}Never refund more than 100 EUR.\n{NOISE}"
+    history = read(*step("one", ("read_file", {"path": "policy.md"}, output)))
+    assert "Never refund" in words_of(history, required(history), "it states a rule")
+    assert required(read(*step("one", ("read_file", {"path": "novel.txt"}, output)))) == {}
+
+
+LONG_SPEECH = (
+    "I compared all of the offers that there are. " * 12
+    + "Shall I book the second one for 120 EUR? "
+    + "Thank you. " * 30
+)
+
+
+def test_a_question_stays_if_the_user_answered_it() -> None:
+    yes = {"role": "user", "content": "Yes."}
+    spoken = {"role": "assistant", "content": LONG_SPEECH}
+    history = read(*step("one", ("get_offers", {}, NOISE)), spoken, yes)
+    found = required(history)
+    assert found[2, 0] == "the user answered it"
+    kept = words_of(history, {unit: why for unit, why in found.items() if unit[1]}, "the user answered it")
+    assert "Shall I book the second one for 120 EUR?" in kept
+    assert len(kept) < len(LONG_SPEECH) / 2
+    assert required(read(spoken, *step("one", ("get_offers", {}, NOISE)))) == {}, "nobody answered"
+
+
+def failures(history: History) -> dict[Unit, str]:
+    found = survey(history, FocusConfig())
+    assert found is not None
+    return {unit: why for unit, why in found.required.items() if "failed" in why}
+
+
+def test_a_failure_that_stands_keeps_its_record_also_in_a_parallel_turn() -> None:
+    failed = ("get_order", {"order": "W7770001"}, "Error: no such order")
+    fine = ("get_user", {"user": "ann_lee_11"}, "fine")
+    assert failures(read(*step("one", failed))) == {(1, 0): "get_order failed here"}
+    assert failures(read(*step("one", fine, failed))) == {(1, 0): "get_order failed here"}
+    again = ("get_order", {"order": "W7770001"}, "open")
+    assert failures(read(*step("one", fine, failed), *step("two", fine, again))) == {}
+    other = ("get_order", {"order": "W7770002"}, "open")
+    assert failures(read(*step("one", fine, failed), *step("two", other))) == {(1, 0): "get_order failed here"}
+
+
+def test_a_look_up_repeated_because_its_result_was_cut_is_a_regret() -> None:
+    look, other = ("get_order", {"order": "W1"}, NOISE), ("get_order", {"order": "W2"}, NOISE)
+    history = read(*step("one", look), *step("two", other), *step("three", look))
+    assert [*repeated_lookups(history.spans, {1: 2})] == [3]
+    assert repeated_lookups(history.spans, {}) == {}
+    assert repeated_lookups(history.spans, {2: 2}) == {}, "another result was cut"
+    assert repeated_lookups(history.spans, {1: 3}) == {}, "it was repeated before it was cut"
+    write = ("pay", {"order": "W1"}, NOISE)
+    history = read(*step("one", write), *step("two", other), *step("three", write))
+    assert repeated_lookups(history.spans, {1: 2}) == {}, "a deed done twice is no look-up"
+    assert [*repeated_lookups(history.spans, {1: 2}, ("pay",))] == [3]
+
+
+def test_of_several_repetitions_the_latest_counts() -> None:
+    look = ("get_order", {"order": "W1"}, NOISE)
+    history = read(*step("one", look), *step("two", look), *step("three", look))
+    assert [*repeated_lookups(history.spans, {1: 1})] == [3]
