@@ -127,6 +127,8 @@ def test_only_some_tasks(focusctx, tmp_path):
         ((*OFFICE, "--methods", "none", "--budget", "-1"), "budget must be 0 or more"),
         ((*OFFICE, "--max-cost", "0"), "--max-cost must be above 0"),
         ((*OFFICE, "--set", "nonsense"), "--set wants KEY=VALUE"),
+        ((*OFFICE, "--set", "task=3"), "office knows no setting 'task'; it knows tasks"),
+        ((*OFFICE, "--split", "train"), "office has no splits"),
         (("bench", "run", "--benchmark", "qa8"), "qa8"),
         (("bench", "report", "/nowhere"), "/nowhere is no folder"),
     ],
