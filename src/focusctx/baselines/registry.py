@@ -17,6 +17,7 @@ from .method import Factory
 from .none import NoCompression
 from .patience import PATIENCE, Writer, patient
 from .retrieval import Retrieval
+from .rollouts import requesting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,8 @@ class MethodSettings:
     """The model that sketches plans for focus."""
     rollouts: int = 3
     threshold: float = 0.3
+    rollout_mode: str | None = None
+    """How sketches are requested, see `rollouts`; None for the draft's own way, one request where it can."""
     compressor: Writer | None = None
     """The model that writes summaries, for methods that need one; the draft by default."""
     embedder: str | Callable[[Sequence[str]], Any] | None = None
@@ -70,7 +73,7 @@ def _focus(defensive: bool, settings: MethodSettings) -> Factory:
         raise ConfigError("focus needs a draft: a model, or `offline`, which needs none")
     return partial(
         FocusMethod,
-        patient(settings.draft),
+        requesting(patient(settings.draft), settings.rollout_mode or "n"),
         settings.budget,
         rollouts=settings.rollouts,
         threshold=settings.threshold,
