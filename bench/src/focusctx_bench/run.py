@@ -18,6 +18,7 @@ from .folder import Attempt, BenchFolder
 from .job import Job, TaskItem
 from .protocols import Task
 from .record import Record, Step
+from .spending import charging, check_prices
 
 WAITS = (2.0, 20.0)
 """Seconds before a task is tried again that failed for no fault of the agent or its method."""
@@ -47,9 +48,10 @@ async def run_bench(
         folder.begin(job, tasks)
         done = {record.key for record in folder.records}
         items = list(job.items(tasks))
+        tally.spending = Spending(max_cost, folder.spent())
+        tally.spending.unpriced = bool(check_prices(job, max_cost))
         if probe:
             await probe_drafts(name for item in items if item.key not in done for name in item.variant.models)
-        tally.spending = Spending(max_cost, folder.spent())
         runner = Runner(
             engine,
             partial(run_task, json.dumps(job.to_json())),
@@ -70,10 +72,11 @@ async def run_task(job: str, item: TaskItem, meter: Meter) -> list[Record]:
     components = _components(job)
     model, method = components.model(item.benchmark), components.method(item.benchmark, item.variant)
     agent = Agent(model, method, components.job.step_limit)
-    record = await agent.run(components.benchmark(item.benchmark), item.task, partial(_charge, meter))
+    with charging(meter.add):
+        record = await agent.run(components.benchmark(item.benchmark), item.task, partial(_charge, meter))
     if record.ended == "model":
         raise ModelError(record.problem or "the model gave no answer")
-    return [record.made_by(item.variant.name, components.job.settings(item))]
+    return [record.made_by(item.variant.name, components.job.settings(item), item.repeat)]
 
 
 @cache
@@ -99,7 +102,7 @@ def _note(
         Attempt(
             benchmark=item.benchmark,
             variant=item.variant.name,
-            task=item.task.id,
+            task=item.key[2],
             ended=ended,
             seconds=round(seconds, 3),
             cost=cost,

@@ -1,10 +1,12 @@
 """`focusctx bench`: run, report, tasks; with no key and no network."""
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from focusctx.baselines.embedders import default_embedder
 from focusctx_bench.baselines.registry import ALL
 from focusctx_bench.benchmarks.registry import benchmark_names
 from focusctx_bench.record import read_records
@@ -85,6 +87,46 @@ def test_a_sweep_prints_what_was_varied(focusctx, tmp_path):
         assert said in out
     job = json.loads((tmp_path / "run" / "run.json").read_text())["job"]
     assert (job["budgets"], job["drafts"]) == ([2048, 4096], ["offline", "scripted"])
+
+
+def test_an_estimate_runs_nothing(focusctx, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    code, out, _ = focusctx(
+        *OFFICE, "--methods", "none", "focus-d", "--model", "openai:gpt-4.1", "--rollout-mode", "n", "parallel",
+        "--repeats", 3, "--estimate",
+    )  # fmt: skip
+    assert code == 0
+    assert "About $" in out
+    assert "Nothing was run" in out
+    assert out.count("360") == 3  # 120 tasks, three times, under three variants
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_repeats_thresholds_and_modes(focusctx, tmp_path):
+    code, out, err = focusctx(
+        *OFFICE, "--methods", "none", "focus-d", "--draft", "offline", "--tasks", 2, "--repeats", 2,
+        "--threshold", 0.3, 0.6, "--rollout-mode", "sequential", "--out", tmp_path / "run",
+    )  # fmt: skip
+    assert code == 0
+    assert "12/12 tasks" in err
+    for said in ("spread over repeats", "100.0 ± 0.0", "by threshold", "FOCUS-D, sequential (τ = 0.6)"):
+        assert said in out
+    assert sorted({record.repeat for record in read_records(tmp_path / "run")}) == [1, 2]
+
+
+def test_retrieval_uses_a_real_embedder_where_one_is_installed(focusctx, tmp_path):
+    installed = find_spec("wordllama") is not None
+    code, out, _ = focusctx(*OFFICE, "--methods", "retrieval", "--tasks", 1, "--out", tmp_path / "run")
+    assert code == 0
+    assert ("Retrieval (wordllama)" if installed else "Retrieval (shared words)") in out
+    job = json.loads((tmp_path / "run" / "run.json").read_text())["job"]
+    assert job["embedder"] == default_embedder() == ("wordllama" if installed else "words")
+    _, out, _ = focusctx(
+        *OFFICE, "--methods", "retrieval", "--embedder", "words", "--tasks", 1, "--out", tmp_path / "words"
+    )
+    assert "Retrieval (shared words)" in out
 
 
 def test_report(focusctx, tmp_path):

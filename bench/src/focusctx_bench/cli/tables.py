@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..estimate import Estimate
 from ..report.table import Cell, Number, Table
 from ..results.collect import collect
 from ..results.tables import tables
@@ -12,7 +14,7 @@ from ..results.tables import tables
 if TYPE_CHECKING:
     from rich.console import Console
 
-_SHOWN = ("main", "draft", "rollouts", "budget")
+_SHOWN = ("main", "spread", "draft", "rollouts", "threshold", "budget")
 _ARROWS = {"more": " ↑", "less": " ↓"}
 _WIDTHS = ((130, 99), (105, 2), (90, 1), (0, 0))
 """From how wide a terminal is to how many columns have room for their intervals."""
@@ -26,6 +28,27 @@ def print_tables(console: Console, folder: Path) -> None:
             print_table(console, table)
             console.print(table.note, style="dim")
     console.print(f"\n`focusctx bench report {folder}` makes all tables and figures of it.")
+
+
+def print_estimate(console: Console, estimates: Sequence[Estimate]) -> None:
+    """Print what a run would cost, variant by variant, and in all."""
+    from rich import box
+    from rich.table import Table as Drawn
+
+    drawn = Drawn(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    drawn.add_column("Variant", overflow="fold")
+    for name in ("Tasks", "Requests", "Tokens in", "Tokens out", "USD"):
+        drawn.add_column(name, justify="right", no_wrap=True)
+    for one in estimates:
+        cost = "no price" if one.cost is None else f"{one.cost:,.2f}"
+        sizes = (one.tasks, one.requests, one.input_tokens, one.output_tokens)
+        drawn.add_row(f"{one.benchmark}: {one.variant}", *(f"{size:,.0f}" for size in sizes), cost)
+    console.print(drawn)
+    total = sum(one.cost or 0.0 for one in estimates)
+    more = " and the models without a price" if any(one.cost is None for one in estimates) else ""
+    console.print(f"About ${total:,.2f} in all{more}, at list prices without a cache. Nothing was run.")
+    for benchmark, basis in dict.fromkeys((one.benchmark, one.basis) for one in estimates):
+        console.print(f"Sizes for {benchmark}: {basis}. They may be off by a factor of two.", style="dim")
 
 
 def print_table(console: Console, table: Table) -> None:

@@ -13,8 +13,8 @@ from typing import Any
 from focusctx.errors import ConfigError
 from focusctx.types import Message, Usage
 
-from ...models.registry import model_from
 from ...protocols import Model, Options, Score, Task, ToolCall
+from ...spending import environment_model
 from ..foreign.settings import check_settings
 from ..foreign.worker import SERVING, Worker
 from .checkout import Checkout
@@ -35,7 +35,7 @@ def _models(options: Options) -> dict[str, Model]:
     if not (user := options.more.get("user")):
         raise ConfigError("τ²-bench needs a model that plays the customer: --set user=openai:gpt-4.1")
     named = {"user": user, "judge": options.more.get("judge") or user}
-    return {who: model_from(name, seed=options.seed) for who, name in named.items()}
+    return {who: environment_model(name, f"the {who}'s model", seed=options.seed) for who, name in named.items()}
 
 
 class Tau2:
