@@ -127,7 +127,7 @@ def _modelled(benchmark: str, job: Job, variant: Variant, prices: Mapping[str, P
         history += growth
         if history > settings.get("budget", float("inf")):
             history = _compressed(used, history, variant, writer_price)
-        if (embedder := settings.get("embedder")) in prices:
+        if (embedder := settings.get("embedder", "")) in prices:
             used.add(prices[embedder], 1, growth, 0)
         used.add(agent, 1, profile.system + history, profile.written / profile.steps)
     _add_environment(used, benchmark, job.benchmarks[benchmark], profile, prices)

@@ -125,7 +125,7 @@ def recommended_budget(peaks: Sequence[float]) -> int:
 
     From the paper's own trajectory statistics this gives 4,096 for AppWorld and 2,048 for OfficeBench, its choices.
     """
-    return 2 ** int(math.log2(max(1.0, percentile(list(peaks), 0.5) / 2)))
+    return 1 << int(math.log2(max(1.0, percentile(list(peaks), 0.5) / 2)))
 
 
 class Spread(NamedTuple):

@@ -17,7 +17,7 @@ from .components import Components
 from .folder import Attempt, BenchFolder
 from .job import Job, TaskItem
 from .protocols import Task
-from .record import Record, Step
+from .record import Record, Step, repeated
 from .spending import charging, check_prices
 
 WAITS = (2.0, 20.0)
@@ -102,7 +102,7 @@ def _note(
         Attempt(
             benchmark=item.benchmark,
             variant=item.variant.name,
-            task=item.key[2],
+            task=repeated(item.task.id, item.repeat),
             ended=ended,
             seconds=round(seconds, 3),
             cost=cost,

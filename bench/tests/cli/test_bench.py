@@ -2,14 +2,21 @@
 
 import json
 from importlib.util import find_spec
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from focusctx.baselines.embedders import default_embedder
 from focusctx_bench.baselines.registry import ALL
 from focusctx_bench.benchmarks.registry import benchmark_names
+from focusctx_bench.cli.tables import print_tables
+from focusctx_bench.job import Job
+from focusctx_bench.protocols import Options
 from focusctx_bench.record import read_records
+from reported import plain as made
+from reported import write_run
 
 OFFICE = ("bench", "run", "--benchmark", "office")
 
@@ -195,3 +202,21 @@ def test_the_help_lists_what_can_be_named(focusctx, capsys):
     told = capsys.readouterr().out
     for name in (*ALL, *benchmark_names()):
         assert name in told
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 140])
+def test_tables_are_whole_on_any_terminal(tmp_path, width):
+    job = Job(
+        benchmarks={"appworld": Options()}, methods=("none", "focus-d"), model="openai:gpt-4.1",
+        drafts=("openai:gpt-4.1",),
+    )  # fmt: skip
+    write_run(tmp_path, job, made, tasks=168, classes=("",))
+    written = StringIO()
+    print_tables(Console(file=written, width=width), tmp_path)
+    lines = written.getvalue().splitlines()
+    assert all(len(line) <= width for line in lines)
+    assert "…" not in written.getvalue()
+    for heading in ("Accuracy %", "vs. none", "Steps", "Peak", "Dependency", "Tasks"):
+        assert heading in written.getvalue()
+    assert ("(paper 56)" in written.getvalue()) == (width == 140)
+    assert "appworld, agent openai:gpt-4.1" in lines

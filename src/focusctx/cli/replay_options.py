@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 DATA = """\
 DATA is a JSONL file, or a folder of such files: each line a list of messages,
 or an object with such a list as its "messages" and, if it has one, an "id".
+The folder of a `focusctx bench run`, or its records, will do as well.
 OpenAI chat, OpenAI Responses and Anthropic are recognised.
 """
 

@@ -73,6 +73,7 @@ class Conversation:
     """One task: the agent's tools and the customer."""
 
     system = ""
+    greeting = ""
     task = ""
     tools: Sequence[Mapping[str, Any]] = ()
 
@@ -86,6 +87,7 @@ class Conversation:
     async def begin(self, domain: str, task: str) -> None:
         opening = await self._call("start", domain=domain, task=task)
         self.system, self.task, self.tools = opening["system"], opening["text"], opening["tools"]
+        self.greeting = opening["greeting"]
 
     async def act(self, call: ToolCall) -> str:
         said = await self._call("act", id=call.id, name=call.name, arguments=dict(call.arguments))
