@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from focusctx.cli.options import DRAFTS, EMBEDDERS, METHODS
 from focusctx.cli.parsers import commands_of, parser_for
 
+from .acon import add_acon
 from .reports import add_report_options, forms_of, report_folder, say_written
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def add_to(commands: Commands) -> None:
     _add_run(parts)
     _add_report(parts)
     _add_tasks(parts)
+    add_acon(parts, _add_benchmarks)
 
 
 def _add_run(parts: Any) -> None:

@@ -163,15 +163,8 @@ def _score(arguments: argparse.Namespace, points: list[Point], *, asked: bool) -
         if isinstance(draft, TransformersDraft):
             tally = score_points(TransformersScorer(draft), points, file, amounts, watch)
         else:
-            tally = sample_points(
-                draft,
-                points,
-                file,
-                amounts=amounts,
-                samples=arguments.samples,
-                price=price_of_draft(draft),
-                watch=watch,
-            )
+            price = price_of_draft(draft)
+            tally = sample_points(draft, points, file, amounts=amounts, price=price, watch=watch)
     say_failures(tally)
 
 

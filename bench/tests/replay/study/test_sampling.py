@@ -57,10 +57,10 @@ async def run(url: str, points: list[Point], path: Path, samples: int = 60, pric
     file = likelihood_file(path)
     draft = draft_from(f"openai:chooser@{url}/v1")
 
+    amounts = replace(AMOUNTS, samples=samples)
+
     def work() -> Any:
-        return sample_points(
-            draft, points, file, amounts=replace(AMOUNTS, samples=samples), price=price, watch=lambda _: None
-        )
+        return sample_points(draft, points, file, amounts=amounts, price=price, watch=lambda _: None)
 
     return await asyncio.to_thread(work), file
 
