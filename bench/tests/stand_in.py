@@ -94,7 +94,7 @@ async def _acted(messages: list[dict[str, Any]], tools: Sequence[str]) -> dict[s
     if "run_python" in tools:
         return _call(turns, "run_python", code=CODE if turns < 6 else "apis.supervisor.complete_task()")
     if "answer" in tools:
-        return _call(turns, "scroll", direction="down") if turns < 3 else _call(turns, "answer", text="Dune, Reef")
+        return _call(turns, "scroll", direction="down") if turns < 6 else _call(turns, "answer", text="Dune, Reef")
     if "transfer_to_human_agents" in tools:
         if turns < 5 and "list_all_product_types" in tools:
             return _call(turns, "list_all_product_types")

@@ -6,11 +6,17 @@ from collections.abc import Sequence
 
 _BETWEEN = 2
 """Characters between two columns."""
+_NAMES = 22
+"""Characters after which names are folded, if there is no more room."""
 
 
 def column_widths(rows: Sequence[Sequence[str]]) -> list[int]:
-    """Return the characters that each column takes, with what separates it from the next. The head is a row, too."""
-    return [max(len(row[place]) for row in rows) + _BETWEEN for place in range(len(rows[0]))]
+    """Return the characters that each column takes, with what separates it from the next. The head is a row, too.
+
+    The first column holds names, which may be folded when they are long.
+    """
+    first, *others = [max(len(row[place]) for row in rows) + _BETWEEN for place in range(len(rows[0]))]
+    return [min(first, _NAMES), *others]
 
 
 def parts_that_fit(widths: Sequence[int], room: int) -> list[list[int]]:

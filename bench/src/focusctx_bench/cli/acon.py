@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -55,6 +54,8 @@ def add_acon(parts: Any, add_benchmarks: Any) -> None:
 
 
 def make(arguments: argparse.Namespace) -> int:
+    import asyncio
+
     from focusctx.cli.interrupt import interruptible
 
     from ..baselines.acon_search import Unfinished, cost_of, make_guidelines
