@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 DATA = """\
 DATA is a JSONL file, or a folder of such files: each line a list of messages,
 or an object with such a list as its "messages" and, if it has one, an "id".
+The folder of a `focusctx bench run`, or its records, will do as well.
 OpenAI chat, OpenAI Responses and Anthropic are recognised.
 """
 
@@ -60,7 +61,7 @@ def add_methods(parser: argparse.ArgumentParser, methods: tuple[str, ...], draft
         help="settings of `focus` that differ from the shipped ones, such as fill=0.5",
     )
     add("--compressor", metavar="DRAFT", help="the model that writes the summaries of prompting (default: the draft)")
-    add("--embedder", default="words", help=EMBEDDERS)
+    add("--embedder", help=EMBEDDERS)
     add("--no-matched", action="store_true", help="leave out the methods that get as many tokens as FOCUS kept")
     return group
 
@@ -115,6 +116,7 @@ def settings_of(arguments: argparse.Namespace, runs: list[Run]) -> ReplaySetting
 
 def settings_fields(arguments: argparse.Namespace, runs: list[Run]) -> dict[str, Any]:
     """Return the fields of `ReplaySettings`. Runs of another format than chat have fewer methods by default."""
+    from ..baselines.embedders import default_embedder
     from ..replay.methods import ANY_FORMAT
 
     usual = arguments.usual_methods
@@ -127,7 +129,7 @@ def settings_fields(arguments: argparse.Namespace, runs: list[Run]) -> dict[str,
         "threshold": arguments.threshold,
         "changes": tuple(map(_setting, arguments.set)),
         "compressor": arguments.compressor,
-        "embedder": arguments.embedder,
+        "embedder": arguments.embedder or default_embedder(),
         "deadline": arguments.deadline,
         "model": arguments.model,
         "matched": not arguments.no_matched,
