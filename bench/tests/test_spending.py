@@ -111,6 +111,6 @@ def test_the_spending_limit_counts_the_judge(tmp_path: Path, monkeypatch: pytest
         folder = BenchFolder(tmp_path / "run")
         work = run_bench(job, Components(job).tasks(), folder, InProcess(), max_cost=1.0)
         tally = asyncio.run(work)
-    assert tally.stopped == "the spending limit of $1.00 is reached"
+    assert tally.stopped == "the spending limit of $1.00 was reached"
     assert sum(tally.done.values()) == 1 < tally.left
     assert folder.spent() > 1.0

@@ -99,11 +99,11 @@ def test_a_sweep_prints_what_was_varied(focusctx, tmp_path):
 def test_settings_of_methods(focusctx, tmp_path):
     code, _, err = focusctx(
         *OFFICE, "--methods", "focus", "random", "clear-tool-uses", "--draft", "offline", "--tasks", 1,
-        "--set", "focus.fill=0.2", "focus.dropped=remove", "clear-tool-uses.keep=5", "tasks=3", "--out", tmp_path,
+        "--set", "focus.target=0.33", "focus.levels=false", "clear-tool-uses.keep=5", "tasks=3", "--out", tmp_path,
     )  # fmt: skip
     assert code == 0, err
     records = list(read_records(tmp_path))
-    expected = {"fill": 0.2, "dropped": "remove"}
+    expected = {"target": 0.33, "levels": False}
     assert {record.method: record.settings["method_options"] for record in records} == {
         "focus": expected,
         "random": expected,
@@ -196,7 +196,7 @@ def test_only_some_tasks(focusctx, tmp_path):
         ((*OFFICE, "--methods", "none", "--budget", "-1"), "budget must be 0 or more"),
         ((*OFFICE, "--max-cost", "0"), "--max-cost must be above 0"),
         ((*OFFICE, "--set", "nonsense"), "--set needs KEY=VALUE"),
-        ((*OFFICE, "--set", "task=3"), "office knows no setting 'task'; it knows tasks"),
+        ((*OFFICE, "--set", "task=3"), "unknown setting 'task' of office; known: tasks"),
         ((*OFFICE, "--split", "train"), "office has no splits"),
         (("bench", "run", "--benchmark", "qa8"), "qa8"),
         (("bench", "report", "/nowhere"), "/nowhere is not a folder"),

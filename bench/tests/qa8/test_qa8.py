@@ -149,7 +149,7 @@ def _named(splits: dict[str, str]) -> list[tuple[str, dict[str, str]]]:
     ("options", "complaint"),
     [
         (Options(split="dev"), "qa8 has no split 'dev': it has test, train, all"),
-        (Options(more={"retriver": "http://127.0.0.1:1"}), "qa8 knows no setting 'retriver'; it knows groups"),
+        (Options(more={"retriver": "http://127.0.0.1:1"}), "unknown setting 'retriver' of qa8; known: groups"),
     ],
 )
 def test_unknown_splits_and_settings_are_refused(options: Options, complaint: str, made: Path) -> None:

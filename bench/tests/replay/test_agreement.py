@@ -22,7 +22,7 @@ from focusctx_bench.replay.points import Point, points_of
 from replay.logs import long_run
 
 RUNS = [long_run(30, "a"), long_run(24, "b")]
-SETTINGS = ReplaySettings(methods=("none", "fifo", "focus"))
+SETTINGS = ReplaySettings(methods=("none", "fifo", "focus"), changes=(("reads", ("do",)),))
 POINTS = [point for run in RUNS for point in points_of(Evidence(run), 300)]
 METHODS = {FULL, AGAIN, "fifo", "focus", "fifo@focus", "retrieval@focus", "masking@focus"}
 

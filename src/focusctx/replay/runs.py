@@ -5,6 +5,7 @@ The folder of a bench run is read too: its records hold the whole history of eve
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from ..config import FocusConfig
 from ..errors import BenchError, MessageError
@@ -26,6 +27,8 @@ _BENCH_JOB, _BENCH_RECORDS = "run.json", "records.jsonl"
 """The files of a bench run: its settings and its records."""
 LONG, SHORT = 4096, 1024
 """δ where nobody names one."""
+Half: TypeAlias = Literal["tuning", "reporting"]
+"""Constants are chosen on the tuning half of the runs, figures are published from the reporting half."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,11 @@ class Run:
     def history(self, messages: int | None = None) -> History:
         """Return the history in the first `messages` messages, in all of them by default."""
         return read_history(self.messages[:messages], FocusConfig(), count, format=self.format)
+
+
+def half_of(run: str) -> Half:
+    """Return the half that a run belongs to, by a hash of its id: the same in every file, whatever its order."""
+    return "reporting" if hashlib.sha256(run.encode()).digest()[0] % 2 else "tuning"
 
 
 def read_runs(paths: Iterable[Path], limit: int | None = None) -> list[Run]:

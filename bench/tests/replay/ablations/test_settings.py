@@ -1,6 +1,7 @@
 """Settings at recorded points: what each keeps, against what can be told by hand."""
 
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
@@ -91,8 +92,15 @@ def test_the_recorded_sketches_give_the_known_figures() -> None:
     assert names["N", "N = 10"] == []
     assert names["N", "N = 3"] == paper == names["τ at N = 3", "τ = 0.3"]
     assert all(outcome.failed == 0 for outcomes in names.values() for outcome in outcomes)
-    skeletons = names["Switches on top of the paper", "skeletons for all dropped"]
-    assert all(more.recall >= less.recall for more, less in zip(skeletons, paper, strict=True))
+    on_top, off = "Levels and targets on top of the paper", "Levels and targets off the default"
+    whole = [names[on_top, f"whole steps, target {share}"] for share in (0.3, 0.5, 0.7)]
+    assert [fmean(one.left for one in some) for some in whole] == sorted(
+        fmean(one.left for one in some) for some in whole
+    )
+    default, levels_off = names[off, "default: levels, target 0.5"], names[off, "levels off"]
+    assert levels_off == whole[1], "with whole-step citations only the levels differ"
+    assert fmean(one.recall for one in default) > fmean(one.recall for one in levels_off)
+    assert all(one.left <= 0.5 for one in default)
     found = by_group({variant: judged.get(number, []) for number, variant in enumerate(variants())})
     made = {table.key: table for table in tables(found)}
     base = made["n"].rows[-1]
