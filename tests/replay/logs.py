@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 
 def step(number: int, arguments: Json, output: str, thought: str = "") -> list[Json]:
-    function = {"name": "do", "arguments": json.dumps(arguments)}
+    function = {"name": "read", "arguments": json.dumps(arguments)}
     call = {"id": f"c{number}", "type": "function", "function": function}
     return [
         {"role": "assistant", "content": thought or f"thought {number}", "tool_calls": [call]},

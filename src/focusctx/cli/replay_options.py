@@ -191,6 +191,7 @@ def _setting(text: str) -> tuple[str, Any]:
     if not equals:
         raise Problem(f"--set needs KEY=VALUE, such as target=0.5, got {text!r}")
     try:
-        return name, json.loads(value)
+        parsed = json.loads(value)
     except ValueError:
         return name, value
+    return name, tuple(parsed) if isinstance(parsed, list) else parsed

@@ -32,7 +32,7 @@ def document(folder: Path) -> Document:
     sections = [*_walks(walks), *_points(points), *_answers(answer_file(folder))]
     if not sections:
         raise BenchError(f"{folder} contains no records of a replay: make some with `focusctx replay run`")
-    runs = dict.fromkeys((record.file, record.run) for record in (*walks, *points))
+    runs = {(record.file, record.run) for record in walks} | {(record.file, record.run) for record in points}
     made = f"Made by focusctx {__version__}.{_halves([run for _, run in runs])}"
     return Document("focusctx replay", [made], sections, _commands(folder))
 
