@@ -78,8 +78,8 @@ TEXT = """\
 
 Made by `python benchmarks/levels.py --out docs/results/levels.md` from recorded runs, in half a minute. Events and
 sketches are of the {half} half of each file, by a hash of the runs' ids; settings are chosen on the tuning half and
-figures published from the reporting half. The live runs (`office_runs`, `tau2_runs`) repeat tasks under several methods,
-so a task can be in both halves there.
+figures published from the reporting half. The live runs (`office_runs`, `tau2_runs`) repeat tasks under several
+methods, so a task can be in both halves there.
 
 - **Events**: where a run's full history first exceeds δ, 2δ, 4δ and 8δ (δ = 4,096 for coding and office, 1,024 for
   dialogues) it is compressed once by the offline draft. The target is the text that always stays and a share of the

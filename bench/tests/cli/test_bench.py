@@ -99,11 +99,12 @@ def test_a_sweep_prints_what_was_varied(focusctx, tmp_path):
 def test_settings_of_methods(focusctx, tmp_path):
     code, _, err = focusctx(
         *OFFICE, "--methods", "focus", "random", "clear-tool-uses", "--draft", "offline", "--tasks", 1,
-        "--set", "focus.target=0.33", "focus.levels=false", "clear-tool-uses.keep=5", "tasks=3", "--out", tmp_path,
+        "--set", "focus.target=0.33", "focus.levels=false", 'focus.reads=["look"]', "clear-tool-uses.keep=5",
+        "tasks=3", "--out", tmp_path,
     )  # fmt: skip
     assert code == 0, err
     records = list(read_records(tmp_path))
-    expected = {"target": 0.33, "levels": False}
+    expected = {"target": 0.33, "levels": False, "reads": ["look"]}
     assert {record.method: record.settings["method_options"] for record in records} == {
         "focus": expected,
         "random": expected,

@@ -13,12 +13,12 @@ IDS = ("a", "b", "c", "d", "e", "f")
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    return write(tmp_path / "log.jsonl", *(long_run(20, id) for id in IDS))
+    return write(tmp_path / "log.jsonl", *(long_run(20, run) for run in IDS))
 
 
 def test_halves_are_told_by_the_ids_alone():
-    assert [half_of(id) for id in ("7#0", "13#0", "django__django-10914")] == ["tuning", "tuning", "reporting"]
-    assert {half_of(id) for id in IDS} == {"tuning", "reporting"}
+    assert [half_of(run) for run in ("7#0", "13#0", "django__django-10914")] == ["tuning", "tuning", "reporting"]
+    assert {half_of(run) for run in IDS} == {"tuning", "reporting"}
 
 
 def test_the_halves_are_all_of_the_runs_and_reports_name_them(focusctx, log, tmp_path, monkeypatch):
@@ -26,7 +26,7 @@ def test_the_halves_are_all_of_the_runs_and_reports_name_them(focusctx, log, tmp
     for half in ("tuning", "reporting"):
         code, _, err = focusctx("replay", "run", log, "--half", half, "--budget", 400, "--methods", "none", "--jobs", 1)
         assert code == 0
-        own = [id for id in IDS if half_of(id) == half]
+        own = [run for run in IDS if half_of(run) == half]
         assert f"{half} half: {len(own)} of 6 runs" in err
         folder = tmp_path / "focusctx-replay" / f"log-{half}"
         assert sorted(record.run for record in run_records(folder)) == own
@@ -35,7 +35,7 @@ def test_the_halves_are_all_of_the_runs_and_reports_name_them(focusctx, log, tmp
     assert focusctx("replay", "run", log, "--budget", 400, "--methods", "none", "--jobs", 1, "--out", "all")[0] == 0
     assert focusctx("replay", "report", "all", "--format", "markdown")[0] == 0
     assert (
-        f"Of 6 runs {sum(half_of(id) == 'tuning' for id in IDS)} are of the tuning half."
+        f"Of 6 runs {sum(half_of(run) == 'tuning' for run in IDS)} are of the tuning half."
         in (tmp_path / "all" / "report" / "report.md").read_text()
     )
 
