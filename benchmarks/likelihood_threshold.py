@@ -8,9 +8,9 @@ At each of the points of `--at` (recorded sketches name them) the model writes t
 less likely each step is without each span. These losses are kept in FILE. For each threshold, a span is kept that
 some step of some plan loses more by than that (τ = 0.3 of three plans), as is the newest. Columns: evidence recall
 (mean over points), points with all of it, share of the span tokens left. `even` and `odd` are halves of the points.
-With fill: the same citations in FOCUS as it is shipped, and the newest spans with as many tokens as that left; an
-event without plans keeps everything there. `--sketches` writes the citations at `--threshold` as a draft would have,
-for `focusctx replay points`.
+Shipped: the same citations in FOCUS as it is shipped, with half of the span tokens as its target, and the newest spans
+with as many tokens as that left; an event without plans keeps everything there. `--sketches` writes the citations at
+`--threshold` as a draft would have, for `focusctx replay points`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from focusctx_bench.replay.sketches import PointSketches, points_recorded, read_
 SHARED = Path(__file__).parents[2] / "shared"
 THRESHOLDS = (0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)
 PLANS = 3
-SHIPPED = Variant("", "FOCUS", FocusConfig())
+SHIPPED = Variant("", "FOCUS", FocusConfig(), 0.5)
 
 
 async def record(model: ScoringDraft, points: list[Point], path: Path) -> None:
@@ -88,7 +88,7 @@ def as_sketches(point: Point, told: dict[str, Any], threshold: float) -> PointSk
     return PointSketches.at(point, map("\n".join, lines), draft=f"likelihood, threshold {threshold}")
 
 
-async def filled(points: dict[Place, Point], recorded: list[dict[str, Any]], threshold: float) -> list[Outcome]:
+async def shipped(points: dict[Place, Point], recorded: list[dict[str, Any]], threshold: float) -> list[Outcome]:
     """What FOCUS as it is shipped makes of the citations."""
     embed = embedder_from("words")
     found = []
@@ -100,7 +100,7 @@ async def filled(points: dict[Place, Point], recorded: list[dict[str, Any]], thr
 
 def table(points: dict[Place, Point], recorded: list[dict[str, Any]]) -> None:
     print("| threshold | recall | all of it | span tokens left | recall, even / odd | left, even / odd |", end="")
-    print(" with fill: recall at tokens left | newest at as many |")
+    print(" shipped: recall at tokens left | newest at as many |")
     print("|---|---|---|---|---|---|---|---|")
     for threshold in THRESHOLDS:
         found = [judge(points[told["file"], told["id"], told["messages"]], told, threshold) for told in recorded]
@@ -115,10 +115,10 @@ def table(points: dict[Place, Point], recorded: list[dict[str, Any]]) -> None:
         halves = (found[::2], found[1::2])
         recalls, lefts = " / ".join(f"{recall(h):.3f}" for h in halves), " / ".join(f"{left(h):.3f}" for h in halves)
         print(f"| {threshold} | {recall(found):.3f} | {whole:.2f} | {left(found):.3f} | {recalls} | {lefts}", end="")
-        shipped = asyncio.run(filled(points, recorded, threshold))
-        needing = [one for one in shipped if one.needed]
+        outcomes = asyncio.run(shipped(points, recorded, threshold))
+        needing = [one for one in outcomes if one.needed]
         ours, newest = mean(one.recall for one in needing), mean(one.newest for one in needing)
-        print(f" | {ours:.3f} at {mean(one.left for one in shipped):.3f} | {newest:.3f} |")
+        print(f" | {ours:.3f} at {mean(one.left for one in outcomes):.3f} | {newest:.3f} |")
 
 
 def main() -> int:

@@ -3,8 +3,9 @@
     python benchmarks/recorded_drafts.py FILE.jsonl.gz FILE.jsonl.gz …
 
 Readable: sketches that are plans. Usable: points with as many of them as FOCUS asks for. Then evidence recall, mean
-over points, and the share of span tokens left, for the paper's FOCUS-D and for FOCUS as it is shipped (N = 3), and
-for the newest spans with as many tokens as FOCUS-D left. An event without enough plans keeps everything.
+over points, and the share of span tokens left, for the paper's FOCUS-D and for FOCUS as it is shipped (N = 3, half
+of the span tokens as its target), and for the newest spans with as many tokens as FOCUS-D left. An event without enough
+plans keeps everything.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from focusctx_bench.replay.sketches import PointSketches, points_recorded, read_
 
 SHARED = Path(__file__).parents[2] / "shared"
 PAPER = Variant("", "FOCUS-D", FocusConfig.paper())
-SHIPPED = Variant("", "FOCUS", FocusConfig())
+SHIPPED = Variant("", "FOCUS", FocusConfig(), 0.5)
 
 
 def readable(recorded: PointSketches) -> int:

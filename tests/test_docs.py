@@ -66,8 +66,18 @@ def test_the_page_about_sessions(capsys: pytest.CaptureFixture[str]) -> None:
     assert "compressed" in capsys.readouterr().out
 
 
+def test_the_page_about_baselines() -> None:
+    sent: list[Any] = []
+    messages = [message for number in range(1, 31) for message in step(number, "words " * 50)]
+    run_blocks(ROOT / "docs" / "baselines.md", messages=messages, send=sent.extend)
+    assert len(sent) == len(messages)
+    assert sent != messages
+
+
 @pytest.mark.parametrize(
-    "page", [page for page in RUN_HERE if page.name not in ("README.md", "sessions.md")], ids=lambda page: page.stem
+    "page",
+    [page for page in RUN_HERE if page.name not in ("README.md", "baselines.md", "sessions.md")],
+    ids=lambda page: page.stem,
 )
 def test_any_other_page(page: Path) -> None:
     run_blocks(page)

@@ -60,9 +60,13 @@ def test_every_shipped_entry_is_plausible():
         price = price_of(name)
         assert price is not None, name
         assert price.input == pytest.approx(entry["input"]), name
-        assert 0 < price.input <= price.output, name
+        assert price.input > 0, name
         assert 0 < price.cache_read <= 1 <= price.cache_write <= (price.cache_write_hour or 2), name
         assert price.context is not None, name
+        if "embedding" in name:  # they write nothing
+            assert price.output == 0, name
+            continue
+        assert price.input <= price.output, name
         assert price.context > 10_000, name
 
 

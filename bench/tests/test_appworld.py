@@ -18,7 +18,9 @@ import pytest
 from bench_helpers import appworld_world
 from bench_helpers.appworld_world import CHORE, QUESTION
 from bench_helpers.ledger import Untouched
+from focusctx.baselines.registry import MethodSettings, method_from
 from focusctx.errors import BenchError, ConfigError
+from focusctx.invariants import violations
 from focusctx.types import Message
 from focusctx_bench.agent import Agent
 from focusctx_bench.benchmarks.appworld import AppWorld
@@ -276,6 +278,22 @@ async def test_whole_tasks_by_appworlds_own_evaluator(small: Path, temporary: Pa
     assert all(record.ended == "done" and record.score.details["completed"] for record in records)
     assert not list(temporary.iterdir())
     assert [path.name for path in small.iterdir()] == ["data"]
+
+
+@real
+@pytest.mark.parametrize("method", ["focus-d", "masking-3"])
+async def test_a_whole_task_under_a_method(small: Path, method: str) -> None:
+    """The shell keeps its variables, so the chore is done although the agent's older steps are gone."""
+    codes = iter([*(f"print('step {number} ' * 80)" for number in range(6)), LOGIN, ADD + PIN, END])
+    model = FunctionModel(lambda _: Say(calls=[("run_python", {"code": next(codes)})]))
+    factory = method_from(method, MethodSettings(budget=300, draft="offline"))
+    bench = benchmark_from("appworld", Options(small, more={"python": ENGINE}))
+    record = await Agent(model, factory).run(bench, Task(CHORE))
+    assert (record.ended, record.score.success) == ("done", 1.0)
+    assert any(step.event and step.event.happened for step in record.steps)
+    assert record.steps[-1].input_tokens < record.steps[-1].history_tokens
+    for step in record.steps:
+        assert violations(record.sent(step), "chat_completions") == []
 
 
 @real

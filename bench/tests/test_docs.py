@@ -1,17 +1,13 @@
 """Pages of the docs that use focusctx-bench: their Python runs, with a scripted model and short runs."""
 
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bench_helpers.made import a_record
 from focusctx_bench.benchmarks.office.environment import Office
 from focusctx_bench.folder import BenchFolder
-from helpers.histories import step
 from helpers.pages import PAGES, ROOT, needs_bench, run_blocks
-from helpers.plan_server import PlanServer
 from office.runs import full_run
 
 
@@ -22,23 +18,7 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_page_that_needs_the_bench_is_run_here() -> None:
-    assert {page.stem for page in PAGES if needs_bench(page)} == {"baselines", "bench", "office"}
-
-
-def test_the_page_about_baselines(monkeypatch: pytest.MonkeyPatch) -> None:
-    sent: list[Any] = []
-    messages = [message for number in range(1, 31) for message in step(number, "words " * 50)]
-    lost, won = a_record("a task", 0.0), a_record("a task", 1.0)
-    BenchFolder(Path("runs/start")).records.add(replace(won, method="none"), replace(lost, method="acon-ut"))
-    BenchFolder(Path("runs/ut")).records.add(replace(won, method="acon-ut"))
-    with PlanServer("<guideline>Keep ids.</guideline>") as server:
-        monkeypatch.setenv("OPENAI_API_KEY", "none")
-        monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_address[1]}/v1")
-        run_blocks(ROOT / "docs" / "baselines.md", messages=messages, send=sent.extend)
-    assert len(sent) == len(messages)
-    assert sent != messages
-    assert Path("ut.md").read_text() == Path("utco.md").read_text() == "Keep ids."
-    assert server.asked == 4
+    assert {page.stem for page in PAGES if needs_bench(page)} == {"bench", "office"}
 
 
 def test_the_page_about_the_bench(capsys: pytest.CaptureFixture[str]) -> None:

@@ -90,9 +90,36 @@ def test_a_record_says_how_it_was_made() -> None:
     job = Job(benchmarks={"tau2": Options(more={"domain": "retail"})}, methods=("focus-o",), seed=7, step_limit=9)
     item = TaskItem("tau2", job.variants("tau2")[0], Task("1"))
     assert job.settings(item) == {
-        "budget": 4096, "draft": "offline", "rollouts": 3, "threshold": 0.3,
+        "budget": 1024, "draft": "offline", "rollouts": 3, "threshold": 0.3,
         "split": "", "options": {"domain": "retail"}, "seed": 7, "step_limit": 9,
     }  # fmt: skip
+
+
+def test_a_rollout_mode_is_part_of_the_settings_only_where_one_is_chosen() -> None:
+    job = office(methods=("none", "focus-d"), rollout_modes=("parallel", "sequential"))
+    assert [variant.settings.get("rollout_mode") for variant in job.variants("office")] == [
+        None, "parallel", "sequential",
+    ]  # fmt: skip
+    plain = office(methods=("focus-d",))
+    (variant,) = plain.variants("office")
+    assert variant.name == "focus-d budget=4096 draft=offline rollouts=3 threshold=0.3"
+    assert "rollout_mode" not in plain.settings(TaskItem("office", variant, Task("1")))
+
+
+def test_every_task_is_repeated_under_a_key_of_its_own() -> None:
+    items = list(office(methods=("none", "fifo"), repeats=3).items({"office": [Task("a"), Task("b")]}))
+    assert len({item.key for item in items}) == len(items) == 12
+    assert [item.repeat for item in items[:5]] == [1, 1, 1, 1, 2]  # the first repeat is whole before the second begins
+    assert items[0].key == ("office", "none", "a")
+    with pytest.raises(ConfigError, match="repeats must be 1 or more"):
+        office(repeats=0).check()
+
+
+def test_a_run_from_before_several_thresholds_can_be_read() -> None:
+    old = office(methods=("focus-d",)).to_json()
+    for name in ("thresholds", "rollout_modes", "repeats"):
+        del old[name]
+    assert Job.from_json({**old, "threshold": 0.5}) == office(methods=("focus-d",), thresholds=(0.5,))
 
 
 def test_settings_of_another_version_are_refused() -> None:

@@ -45,7 +45,7 @@ def run(job: Job, folder: Path) -> Tally:
 
 
 def test_records_hold_what_the_proxy_sent(tmp_path: Path) -> None:
-    focus = Focus(scripted_draft(), budget=3000)
+    focus = Focus(scripted_draft(), budget=3000, target=None)  # the planner cites exactly what the clerk needs
     with Provider(clerk) as provider, proxied(focus, f"{provider.url}/v1", only_if_it_pays=False) as (_, url):
         job = job_through(url)
         job.check()

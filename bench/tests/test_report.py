@@ -17,6 +17,7 @@ from bench_helpers.reported import plain, step, write_run
 from focusctx.errors import BenchError
 from focusctx_bench.job import Job, TaskItem
 from focusctx_bench.protocols import Options
+from focusctx_bench.report.drawing import drawn
 from focusctx_bench.report.render import render
 from focusctx_bench.report.table import Column, Number, Row, Table
 from focusctx_bench.report.write import write_report
@@ -248,13 +249,13 @@ def test_latex_compiles(run: Path, evil: Path, tmp_path: Path) -> None:
 def test_figures(tmp_path: Path) -> None:
     sweep(tmp_path / "run")
     (section,) = document(tmp_path).sections
-    assert [figure.key for figure in section.figures] == ["trade-off", "events", "cost"]
-    assert "fewer than a tenth of them did, or fewer than five" in section.figures[1].note
-    assert section.figures[2].title == "Cost per task"
+    assert [figure.key for figure in section.figures] == ["trade-off", "drafts", "events", "cost"]
+    assert "fewer than a tenth of them did, or fewer than five" in section.figures[2].note
+    assert section.figures[3].title == "Cost per task"
     written = write_report(document(tmp_path), tmp_path / "report")
-    drawn = [path for path in written if path.parent.name == "figures"]
-    assert len(drawn) == 6
-    for path in drawn:
+    paths = [path for path in written if path.parent.name == "figures"]
+    assert len(paths) == 8
+    for path in paths:
         data = path.read_bytes()
         if path.suffix == ".svg":
             assert ET.fromstring(data).tag.endswith("svg")
@@ -275,3 +276,63 @@ def test_without_prices_the_bars_are_tokens(tmp_path: Path) -> None:
     write_run(tmp_path, office(4, ["none", "fifo"]), free)
     (section,) = document(tmp_path).sections
     assert [figure.title for figure in section.figures] == ["Accuracy against peak tokens", "Tokens per task"]
+
+
+def test_a_row_without_a_price_says_so_and_the_others_keep_their_dollars(tmp_path: Path) -> None:
+    def unpriced(item: TaskItem, number: int) -> Any:
+        success, steps, details = plain(item, number)
+        if item.variant.method == "fifo":
+            steps = tuple(replace(one, usage=replace(one.usage, cost=None)) for one in steps)
+        return success, steps, details
+
+    write_run(tmp_path, office(4, ["none", "fifo", "focus-d"]), unpriced)
+    (section,) = document(tmp_path).sections
+    cost = section.figures[-1]
+    assert (cost.title, cost.note) == ("Cost per task", "Rows without a bar ask a model whose price is not known.")
+    shown = re.findall(r"<!-- (.*?) -->", drawn(cost).decode())
+    assert "no price" in shown
+    assert [word for word in shown if word.startswith("$")] == ["$0.020", "$0.032"]
+
+
+def test_repeats_have_their_spread_and_count_once(tmp_path: Path) -> None:
+    def made(item: TaskItem, number: int) -> Any:
+        success, steps, details = plain(item, number)
+        return success if item.repeat < 3 else 0.0, steps, details
+
+    write_run(tmp_path, office(4, ["none", "focus-d"], repeats=3), made)
+    (study,) = collect(tmp_path)
+    none = cells(study, "main", 0)
+    assert none["Tasks"] == "4"
+    assert values(none)["Accuracy %"] == 50.0  # of 75, 75 and 0
+    spread = cells(study, "spread", 0)
+    assert (spread["Accuracy %"], spread["Repeats"]) == ("50.0 ± 43.3", "3")
+    assert cells(study, "cost", 0)["Agent tokens Requests"].value == 2.0  # of one run, not of three
+    assert values(cells(study, "trajectories", 1)) == {"mean": 8000, "median": 8000, "p90": 8000, "max": 8000}
+
+
+def test_a_repeat_that_is_not_whole_has_no_part_in_the_spread(tmp_path: Path) -> None:
+    write_run(
+        tmp_path,
+        office(4, ["none"], repeats=2),
+        lambda item, number: None if (item.repeat, number) == (2, 3) else plain(item, number),
+    )
+    (study,) = collect(tmp_path)
+    assert tables(study, ["spread"]) == []
+
+
+def test_the_budget_that_sizes_recommend(run: Path) -> None:
+    (study,) = collect(run)
+    (table,) = tables(study, ["reach"])
+    assert "Recommended δ: 2,048" in table.note  # all peaks are 8,000
+    found = {row.name: row.cells[0].text for row in table.rows if isinstance(row.cells[0], Number)}
+    assert (found["4,096"], found["8,192"]) == ("100.0", "0.0")
+
+
+def test_thresholds_and_rollout_modes_are_told_apart(tmp_path: Path) -> None:
+    job = office(4, ["focus-d"], thresholds=(0.3, 0.6), rollout_modes=("parallel", "sequential"))
+    write_run(tmp_path, job, plain)
+    (study,) = collect(tmp_path)
+    (table,) = tables(study, ["main"])
+    assert [row.name for row in table.rows] == ["FOCUS-D, parallel", "FOCUS-D, sequential"]
+    (swept,) = tables(study, ["threshold"])
+    assert "FOCUS-D, parallel (τ = 0.6)" in [row.name for row in swept.rows]

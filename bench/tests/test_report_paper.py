@@ -1,11 +1,13 @@
 """The paper's figures: transcribed faithfully, and shown only where the setting is the paper's."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bench_helpers.made import a_record
 from bench_helpers.reported import plain, write_run
 from focusctx_bench.baselines.registry import ALL
 from focusctx_bench.job import Job
@@ -16,14 +18,25 @@ from focusctx_bench.results.document import document
 from focusctx_bench.results.paper import _tables, paper_figures, plain_name
 
 PAPER = Path(__file__).parents[3] / "shared" / "paper" / "focus.tex"
+COUNTS = {"appworld": 168, "officebench": 95, "qa8": 100}
+CLASSES = {"appworld": {"easy": 57, "medium": 48, "hard": 63}}
+OPTIONS = {"officebench": {"splits": "acon.json"}, "qa8": {"retriever": "http://127.0.0.1:1"}}
 FOCUS: dict[str, Any] = {"draft": "openai:gpt-4.1", "budget": 4096, "rollouts": 3, "threshold": 0.3}
 
 
 def figures(
     benchmark: str, method: str, model: str = "openai:gpt-4.1", difficulty: str = "", **settings: Any
 ) -> dict[str, float]:
-    study = Study(benchmark, model, {"split": settings.pop("split", "")})
-    return paper_figures(study, Line(method, settings), difficulty)
+    """What stands beside a run of the paper's tasks with these settings."""
+    options, seed = settings.pop("options", OPTIONS.get(benchmark)), settings.pop("seed", 42)
+    study = Study(benchmark, model, {"split": settings.pop("split", ""), "options": options, "seed": seed})
+    classes = settings.pop("classes", CLASSES.get(benchmark, {"": COUNTS.get(benchmark, 4)}))
+    prefix = settings.pop("prefix", "qa8-test-")
+    line = Line(method, settings)
+    names = [name for name, tasks in classes.items() for _ in range(tasks)]
+    for number, name in enumerate(names):
+        line.add(replace(a_record(f"{prefix}{number:03d}"), difficulty=name))
+    return paper_figures(study, line, difficulty)
 
 
 def test_the_same_setting() -> None:
@@ -49,6 +62,8 @@ def test_totals_are_per_task() -> None:
     [
         {"budget": 2048}, {"rollouts": 5}, {"threshold": 0.5}, {"draft": "offline"}, {"split": "test_challenge"},
         {"model": "openai:gpt-5"}, {"difficulty": "hard"}, {"benchmark": "office"}, {"method": "masking-5"},
+        {"model": "openai:gpt-4.1@http://127.0.0.1:1/v1"}, {"draft": "openai:gpt-4.1@http://127.0.0.1:1/v1"},
+        {"model": "vllm:gpt-4.1"}, {"classes": {"easy": 57, "medium": 48, "hard": 62}}, {"seed": 7},
     ],
 )  # fmt: skip
 def test_another_setting_has_no_figure(change: dict[str, Any]) -> None:
@@ -57,10 +72,26 @@ def test_another_setting_has_no_figure(change: dict[str, Any]) -> None:
 
 def test_all_of_officebench_is_not_the_papers_split() -> None:
     assert figures("officebench", "none") == {}
+    assert figures("officebench", "none", split="test", options={}) == {}
+
+
+def test_groups_drawn_here_are_not_the_papers_questions() -> None:
+    assert figures("qa8", "none", split="test")["em"] == 0.366
+    assert figures("qa8", "none", split="test", prefix="qa8-42-test-") == {}
+    assert figures("qa8", "none", split="test", options={}) == {}
+
+
+def test_latency_stands_beside_the_same_way_of_requesting_sketches() -> None:
+    mini = {**FOCUS, "draft": "openai:gpt-4.1-mini", "budget": 2048}
+    assert figures("officebench", "focus-d", split="test", **mini, rollout_mode="sequential")["seconds"] == 40.2
+    parallel = figures("officebench", "focus-d", split="test", **mini, rollout_mode="parallel")
+    assert (parallel["seconds"], parallel["event_milliseconds"]) == (36.5, 2145)
+    assert "seconds" not in figures("officebench", "focus-d", split="test", **mini)
 
 
 def test_baselines_count_only_as_the_paper_ran_them() -> None:
-    assert figures("appworld", "retrieval", budget=4096, embedder="openai:text-embedding-3-small")
+    assert not figures("appworld", "retrieval", budget=4096, embedder="openai:text-embedding-3-small")  # not named
+    assert figures("appworld", "llmlingua", budget=4096)
     assert not figures("appworld", "retrieval", budget=4096, embedder="words")
     assert not figures("appworld", "llmlingua", budget=4096, llmlingua_model="my/xlm-roberta-large")
 
@@ -84,9 +115,9 @@ def test_in_the_report(tmp_path: Path) -> None:
         model="openai:gpt-4.1",
         drafts=("openai:gpt-4.1",),
     )
-    write_run(tmp_path, job, plain, classes=("",))
+    write_run(tmp_path, job, plain, tasks=168, classes=("",))
     text = render(document(tmp_path), "markdown")
-    assert "75.0 [25.0, 100.0] (paper 56)" in text
+    assert "(paper 56)" in text
     assert "over 168 tasks (tab:appworld, tab:appworld_token_stats, tab:long_horizon_stats)" in text
     assert len(collect(tmp_path)) == 1
 

@@ -16,7 +16,9 @@ import pytest
 
 from bench_helpers import tau2_gold
 from bench_helpers.ledger import Untouched
+from focusctx.baselines.registry import MethodSettings, method_from
 from focusctx.errors import BenchError, ConfigError, ModelError
+from focusctx.invariants import violations
 from focusctx.types import Message
 from focusctx_bench.agent import Agent
 from focusctx_bench.benchmarks.registry import benchmark_from
@@ -170,6 +172,22 @@ async def test_gold_actions_score_one_on_every_task(bench: Tau2) -> None:
     assert all(record.score.details["ended"] == "user_stop" for record in records)
 
 
+@real
+@pytest.mark.parametrize("method", ["focus-d", "fifo"])
+async def test_gold_actions_under_a_method(bench: Tau2, method: str) -> None:
+    """The history begins with the agent's greeting, as in τ²-bench itself, and stays legal when it is compressed."""
+    told = gold(bench)
+    task = max(bench.tasks(), key=lambda task: len(told[task.id]["evaluation_criteria"]["actions"] or []))
+    bench.models = tau2_gold.models(told[task.id])
+    factory = method_from(method, MethodSettings(budget=200, draft="offline"))
+    record = await Agent(tau2_gold.agent(told[task.id]), factory).run(bench, task)
+    assert record.messages[1] == {"role": "assistant", "content": "Hi! How can I help you today?"}
+    assert any(step.event and step.event.happened for step in record.steps)
+    assert (record.ended, record.score.success) == ("done", 1.0)
+    for step in record.steps:
+        assert violations(record.sent(step), "chat_completions") == []
+
+
 def in_a_hurry(_: Sequence[Message]) -> Say:
     return Say(tau2_gold.GOODBYE)
 
@@ -214,6 +232,7 @@ async def test_what_the_agent_sees(bench: Tau2) -> None:
     conversation = await bench.start(task)
     policy = next(bench.checkout.folder.glob("*policy.md")).read_text(encoding="utf-8")
     assert policy.strip()[:500] in conversation.system
+    assert conversation.greeting == "Hi! How can I help you today?"
     assert conversation.task == "Hello, I need help."
     assert "transfer_to_human_agents" in [tool["function"]["name"] for tool in conversation.tools]
     assert await conversation.hear("  ") is None  # τ²-bench takes no empty message

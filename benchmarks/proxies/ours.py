@@ -2,9 +2,9 @@
 
     python ours.py PORT UPSTREAM STORE BUDGET KEEP_EVERY ahead|at-once
 
-KEEP_EVERY n: the plans cite every nth step, 0: none, and the room is not filled either, so that the requests after the
-decision fit into it. `at-once`: no sketches are asked for ahead of time, so that the
-request that crosses the budget does everything.
+KEEP_EVERY n: the plans cite every nth step. 0: they cite none, and nothing else is kept either, so that the requests
+after the decision fit into the room. `at-once`: no sketches are asked for ahead of time, so that the request that
+crosses the budget does everything.
 """
 
 from __future__ import annotations
@@ -47,7 +47,10 @@ def main(port: str, upstream: str, store: str, budget: str, *draft: str) -> None
     keep_every, when = draft
     cited = [*range(1, int(budget) // STEP, int(keep_every))] if int(keep_every) else []
     make = AtOnce if when == "at-once" else Focus
-    focus = make(ScriptedDraft([plan(cited)]), budget=int(budget), fill=FocusConfig().fill if cited else 0.0)
+    config = FocusConfig(budget=int(budget))
+    if not cited:
+        config = config.with_changes(levels=False, target=None)
+    focus = make(ScriptedDraft([plan(cited)]), config=config)
     settings = Settings((Upstream.named(f"openai={upstream}"),), port=int(port), store=store)
     asyncio.run(serve(focus, settings, lambda _address: None))
 

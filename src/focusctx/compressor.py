@@ -163,6 +163,8 @@ class Focus:
     def _measured(self, history: History, goal: str | None) -> History:
         if history.format == "spans":
             history = measure(history, self.count)
+        if not self.config.levels:  # whoever read it may have cut it into passages
+            history = replace(history, outlines=None)
         return history if goal is None else replace(history, goal=goal)
 
     def _usage(self, replies: Sequence[Reply]) -> Usage:

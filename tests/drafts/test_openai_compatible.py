@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 from aiohttp import web
 
-from focusctx.drafts import OpenAICompatibleDraft
+from focusctx.drafts import OpenAICompatibleDraft, draft_from
 from focusctx.errors import ConfigError, DraftRefused, DraftUnavailable
 from focusctx.types import Usage
 
@@ -337,7 +337,33 @@ async def test_a_model_that_refuses_to_be_told_how_to_reason_is_not_told(serve, 
     assert (len(replies), error) == (1, None)
 
 
-@pytest.mark.parametrize("model", ["gpt-4.1-mini", "gpt-oss-20b", "qwen3-8b", "olmo-2"])
+@pytest.mark.parametrize("model", ["qwen3-8b", "Qwen/Qwen3-14B", "qwen3.5-27b"])
+async def test_qwen3_is_told_not_to_think_and_has_room_if_it_does(model, serve, prompt, collect):
+    server = await serve(lambda body: chat())
+    await collect(OpenAICompatibleDraft(model, base_url=server.url), prompt, 1)
+    (body,) = server.bodies
+    assert body["chat_template_kwargs"] == {"enable_thinking": False}
+    assert body["max_tokens"] == prompt.max_tokens + 3072
+    assert "reasoning_effort" not in body
+
+
+def test_qwen3_on_openrouter_is_told_in_openrouters_words(monkeypatch, prompt):
+    monkeypatch.setenv("OPENROUTER_API_KEY", "sk-test")
+    body = draft_from("openrouter:qwen/qwen3-8b")._body(prompt, 1)
+    assert body["reasoning"] == {"effort": "none"}
+    assert "chat_template_kwargs" not in body
+
+
+async def test_a_server_that_refuses_the_switch_is_asked_without_it(serve, prompt, collect):
+    server = await serve(
+        lambda body: refuse("Unrecognized", "chat_template_kwargs") if "chat_template_kwargs" in body else chat()
+    )
+    replies, error = await collect(OpenAICompatibleDraft("qwen3-8b", base_url=server.url), prompt, 1)
+    assert (len(replies), error) == (1, None)
+    assert server.bodies[-1]["max_tokens"] == prompt.max_tokens + 3072
+
+
+@pytest.mark.parametrize("model", ["gpt-4.1-mini", "gpt-oss-20b", "qwen2.5-7b", "qwen-max", "olmo-2"])
 async def test_other_models_are_asked_as_ever(model, serve, prompt, collect):
     server = await serve(lambda body: chat())
     await collect(OpenAICompatibleDraft(model, base_url=server.url), prompt, 1)

@@ -76,3 +76,16 @@ def test_short_dialogues_have_a_smaller_budget() -> None:
     assert budgets_for([dialogue], 77) == {"talk.jsonl": 77}
     long_talk = run_of([*long_run(200).messages, {"role": "user", "content": "and?"}, *SHOPPING[-2:]])
     assert budgets_for([long_talk]) == {"log.jsonl": 4096}
+
+
+def test_the_folder_of_a_bench_run_is_read_by_its_records(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (run := tmp_path / name).mkdir()
+        (run / "run.json").write_text("{}")
+        (run / "attempts.jsonl").write_text('{"benchmark": "office", "task": "t1"}\n')
+        record = {"task": "t1", "variant": "focus-d budget=1", "messages": [{"role": "user", "content": "go"}]}
+        (run / "records.jsonl").write_text(json.dumps(record) + "\n")
+    for path in (tmp_path / "one", tmp_path / "one" / "records", tmp_path / "one" / "records.jsonl"):
+        (found,) = read_runs([path])
+        assert (found.file, found.id) == ("one-records.jsonl", "t1, focus-d budget=1")
+    assert len(read_runs([tmp_path / "one", tmp_path / "two"])) == 2

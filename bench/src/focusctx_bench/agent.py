@@ -16,7 +16,7 @@ from focusctx.baselines.method import Factory
 from focusctx.errors import ModelError
 from focusctx.types import Message
 
-from .protocols import Benchmark, ContextTooLong, Environment, Model, Task, ToolCall, Turn
+from .protocols import Benchmark, ContextTooLong, Environment, Greeting, Model, Task, ToolCall, Turn
 from .record import Ended, Record, Step
 from .recorder import Recorder
 
@@ -81,8 +81,10 @@ class Agent:
 
 
 def _opening(environment: Environment) -> list[Message]:
-    system = [{"role": "system", "content": environment.system}] if environment.system else []
-    return [*system, {"role": "user", "content": environment.task}]
+    opening: list[Message] = [{"role": "system", "content": environment.system}] if environment.system else []
+    if isinstance(environment, Greeting) and environment.greeting:
+        opening.append({"role": "assistant", "content": environment.greeting})
+    return [*opening, {"role": "user", "content": environment.task}]
 
 
 async def _answers(environment: Environment, turn: Turn) -> list[Message]:

@@ -84,7 +84,8 @@ class BenchFolder(JobFolder):
     def unfinished(self) -> int:
         """Return how many tasks have no record yet, over all variants."""
         job, planned = self.job(), self.planned()
-        return sum(planned[name] * len(job.variants(name)) for name in planned) - sum(1 for _ in self.records)
+        items = sum(planned[name] * len(job.variants(name)) * job.repeats for name in planned)
+        return items - sum(1 for _ in self.records)
 
     def _about(self) -> dict[str, Any]:
         about = self.read_about()

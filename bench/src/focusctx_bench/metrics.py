@@ -7,8 +7,9 @@ agent and draft tokens are what the provider counted and bills.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import NamedTuple
 
@@ -28,25 +29,25 @@ class TaskMetrics:
     success: float
     details: Mapping[str, float]
     """The numbers among what else the benchmark said: em, f1."""
-    steps: int
+    steps: float
     """Turns of the agent."""
-    peak: int
+    peak: float
     """`max n_i`: the largest input of any step."""
     dependency: float
     """`Σ (n_i + 2 n_o)·n_o / 2`."""
-    cumulative: int
+    cumulative: float
     """`Σ n_i`: all the input that was read."""
     agent: Usage
-    cached_tokens: int
+    cached_tokens: float
     """Tokens of the agent's input that were read from the provider's cache."""
     billed: float | None
     """The agent's cost with cache prices; `agent.cost` is at list prices, as in the paper."""
     draft: Usage
     """Usage of the models that the method asked: a draft, a summariser, an embedder."""
     seconds: float
-    events: int
+    events: float
     """Compressions, those that found nothing to drop among them: their sketches were paid for, too."""
-    failures: int
+    failures: float
     """Compressions that were due and failed."""
     event_seconds: float
     """Seconds that the agent waited for all events together."""
@@ -82,6 +83,51 @@ def of_task(record: Record) -> TaskMetrics:
     )
 
 
+def average(repeats: Sequence[TaskMetrics]) -> TaskMetrics:
+    """Return one task as the mean of its repeated runs; those in which a model gave no answer do not count."""
+    runs = [run for run in repeats if run.ended != "model"] or list(repeats)
+    if len(runs) == 1:
+        return runs[0]
+    names = [name for name in runs[0].details if all(name in run.details for run in runs)]
+    bills = [run.billed for run in runs]
+    return replace(
+        runs[0],
+        success=fmean(run.success for run in runs),
+        details={name: fmean(run.details[name] for run in runs) for name in names},
+        steps=fmean(run.steps for run in runs),
+        peak=fmean(run.peak for run in runs),
+        dependency=fmean(run.dependency for run in runs),
+        cumulative=fmean(run.cumulative for run in runs),
+        agent=_mean_usage([run.agent for run in runs]),
+        cached_tokens=fmean(run.cached_tokens for run in runs),
+        billed=None if None in bills else fmean(bill for bill in bills if bill is not None),
+        draft=_mean_usage([run.draft for run in runs]),
+        seconds=fmean(run.seconds for run in runs),
+        events=fmean(run.events for run in runs),
+        failures=fmean(run.failures for run in runs),
+        event_seconds=fmean(run.event_seconds for run in runs),
+    )
+
+
+def _mean_usage(usages: Sequence[Usage]) -> Usage:
+    """Return the mean of usages, in whole requests and tokens."""
+    total, count = sum(usages, Usage()), len(usages)
+    return Usage(
+        round(total.requests / count),
+        round(total.input_tokens / count),
+        round(total.output_tokens / count),
+        None if total.cost is None else total.cost / count,
+    )
+
+
+def recommended_budget(peaks: Sequence[float]) -> int:
+    """Return δ for tasks with these peaks: the largest power of two that is at most half of their median.
+
+    From the paper's own trajectory statistics this gives 4,096 for AppWorld and 2,048 for OfficeBench, its choices.
+    """
+    return 1 << int(math.log2(max(1.0, percentile(list(peaks), 0.5) / 2)))
+
+
 class Spread(NamedTuple):
     """How a number is distributed over tasks."""
 
@@ -110,7 +156,7 @@ class Summary:
     trajectory: Mapping[str, Spread]
     """Spread of steps, peak, cumulative tokens and dependency."""
     agent: Usage
-    cached_tokens: int
+    cached_tokens: float
     billed: float | None
     draft: Usage
     cost: float | None
@@ -118,8 +164,8 @@ class Summary:
     seconds: float
     """Wall clock of all tasks, one after the other."""
     seconds_per_task: float
-    events: int
-    failures: int
+    events: float
+    failures: float
     event_seconds: float | None
     """Seconds of one event, on average; None where there was none."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from focusctx.errors import ModelError
 from focusctx.types import Message, Usage
@@ -89,6 +89,14 @@ class Environment(Protocol):
         """Asked once, at the end, also when the steps ran out."""
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class Greeting(Protocol):
+    """An environment in which the agent has spoken before the user did."""
+
+    greeting: str
+    """The agent's first words; empty for none."""
 
 
 @dataclass(frozen=True, slots=True)

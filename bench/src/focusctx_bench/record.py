@@ -91,6 +91,8 @@ class Record:
     """Draft, budget, seed, step limit and the like."""
     proxy: Mapping[str, Any] | None = None
     """What a focusctx proxy between agent and model sent and saved; see `proxied.py`."""
+    repeat: int = 1
+    """1 for the first run of the task under this variant, 2 for the second."""
     version: int = VERSION
 
     def sent(self, step: Step) -> list[Message]:
@@ -102,11 +104,11 @@ class Record:
 
     @property
     def key(self) -> Key:
-        return self.benchmark, self.variant, self.task
+        return self.benchmark, self.variant, repeated(self.task, self.repeat)
 
-    def made_by(self, variant: str, settings: Mapping[str, Any]) -> Record:
+    def made_by(self, variant: str, settings: Mapping[str, Any], repeat: int = 1) -> Record:
         """Return the record with what it says about how it was made."""
-        return replace(self, variant=variant, settings=settings)
+        return replace(self, variant=variant, settings=settings, repeat=repeat)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -119,6 +121,11 @@ class Record:
         steps = tuple(_step(step) for step in data.pop("steps"))
         messages, made = tuple(data.pop("messages")), tuple(data.pop("made"))
         return cls(score=score, steps=steps, messages=messages, made=made, **data)
+
+
+def repeated(task: str, repeat: int) -> str:
+    """Return the name of one run of a task; the first has the task's own."""
+    return task if repeat == 1 else f"{task} #{repeat}"
 
 
 def read_records(folder: Path) -> Iterator[Record]:

@@ -19,7 +19,8 @@ from .folder import Attempt, BenchFolder
 from .job import Job, TaskItem
 from .protocols import Task
 from .proxied import check_proxy, with_savings
-from .record import Record, Step
+from .record import Record, Step, repeated
+from .spending import charging, check_prices
 
 WAITS = (2.0, 20.0)
 """Seconds before a task is tried again that failed for no fault of the agent or its method."""
@@ -50,11 +51,12 @@ async def run_bench(
         folder.begin(job, tasks)
         done = {record.key for record in folder.records}
         items = list(job.items(tasks))
+        tally.spending = Spending(max_cost, folder.spent())
+        tally.spending.unpriced = bool(check_prices(job, max_cost))
         if probe:
             await probe_drafts(name for item in items if item.key not in done for name in item.variant.models)
             if job.through:
                 await check_proxy(job.through)
-        tally.spending = Spending(max_cost, folder.spent())
         runner = Runner(
             engine,
             partial(run_task, json.dumps(job.to_json())),
@@ -76,12 +78,13 @@ async def run_task(job: str, item: TaskItem, meter: Meter) -> list[Record]:
     through, run = components.job.through, uuid4().hex
     model = components.model_of_run(run) if through else components.model(item.benchmark)
     agent = Agent(model, components.method(item.benchmark, item.variant), components.job.step_limit)
-    record = await agent.run(components.benchmark(item.benchmark), item.task, partial(_charge, meter))
+    with charging(meter.add):
+        record = await agent.run(components.benchmark(item.benchmark), item.task, partial(_charge, meter))
     if record.ended == "model":
         raise ModelError(record.problem or "the model gave no answer")
     if through:
         record = await with_savings(record, through, run)
-    return [record.made_by(item.variant.name, components.job.settings(item))]
+    return [record.made_by(item.variant.name, components.job.settings(item), item.repeat)]
 
 
 @cache
@@ -107,7 +110,7 @@ def _note(
         Attempt(
             benchmark=item.benchmark,
             variant=item.variant.name,
-            task=item.task.id,
+            task=repeated(item.task.id, item.repeat),
             ended=ended,
             seconds=round(seconds, 3),
             cost=cost,

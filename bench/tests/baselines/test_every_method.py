@@ -1,5 +1,6 @@
 """What holds for every method, over any history an agent can have."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -33,6 +34,7 @@ from focusctx_bench.baselines.summary import HEADING
 from strategies import HISTORIES
 
 FORMAT = "chat_completions"
+MARK = re.compile(r"\[… .+ left out\]")
 DOWN = DraftUnavailable("the server is down")
 PLANS = [
     "Step: go on | Depends on: [s_1]\nRescued Spans: [s_2] | Reason: it failed",
@@ -95,12 +97,17 @@ async def follow(make: Callable[[], Method], steps: list[list[Message]]) -> list
 
 
 def is_made(message: Message, history: Sequence[Message]) -> bool:
-    """A summary that says what it is, or a tool's or the environment's answer with the placeholder in it."""
+    """A summary that says what it is, or a tool's or the environment's answer, cut or with the placeholder in it."""
     if message["role"] == "user" and str(message["content"]).startswith(HEADING):
         return True
-    return message["content"] == PLACEHOLDER and any(
-        {**message, "content": ...} == {**original, "content": ...} for original in history
-    )
+    changed = [original for original in history if {**message, "content": ...} == {**original, "content": ...}]
+    return any(message["content"] == PLACEHOLDER or is_excerpt(message, original) for original in changed)
+
+
+def is_excerpt(message: Message, original: Message) -> bool:
+    """Some lines of the original, in their order, with marks where others were left out."""
+    lines = iter(str(original["content"]).splitlines())
+    return all(MARK.fullmatch(line) or line in lines for line in str(message["content"]).splitlines())
 
 
 def position(message: Message, history: Sequence[Message]) -> int | None:

@@ -33,6 +33,7 @@ def record(job: Job, item: TaskItem, success: float, steps: tuple[Step, ...], de
         messages=({"role": "user", "content": "task"}, {"role": "assistant", "content": "done"}),
         variant=item.variant.name,
         settings=job.settings(item),
+        repeat=item.repeat,
     )
 
 

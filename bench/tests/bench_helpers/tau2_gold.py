@@ -5,6 +5,7 @@ goodbye. The judge looks for each expected outcome, word for word, in the conver
 """
 
 import ast
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,8 +23,10 @@ def agent(task: Mapping[str, Any]) -> FunctionModel:
     actions: Sequence[Mapping[str, Any]] = criteria["actions"] or []
     to_say = [*(criteria.get("communicate_info") or []), *(criteria.get("nl_assertions") or [])]
 
-    def decide(messages: Sequence[Message]) -> Say:
-        number = sum(message["role"] == "assistant" for message in messages)
+    turns = itertools.count()  # not from the messages: a method may have dropped some
+
+    def decide(_: Sequence[Message]) -> Say:
+        number = next(turns)
         if number >= len(actions):
             return Say(" ".join([*to_say, GOODBYE]))
         action = actions[number]

@@ -1,12 +1,21 @@
 """`focusctx bench`: run, report, tasks; with no key and no network."""
 
 import json
+from importlib.util import find_spec
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from bench_helpers.reported import plain as made
+from bench_helpers.reported import write_run
+from focusctx.baselines.embedders import default_embedder
 from focusctx_bench.baselines.registry import ALL
 from focusctx_bench.benchmarks.registry import benchmark_names
+from focusctx_bench.cli.tables import print_tables
+from focusctx_bench.job import Job
+from focusctx_bench.protocols import Options
 from focusctx_bench.record import read_records
 
 OFFICE = ("bench", "run", "--benchmark", "office")
@@ -90,11 +99,12 @@ def test_a_sweep_prints_what_was_varied(focusctx, tmp_path):
 def test_settings_of_methods(focusctx, tmp_path):
     code, _, err = focusctx(
         *OFFICE, "--methods", "focus", "random", "clear-tool-uses", "--draft", "offline", "--tasks", 1,
-        "--set", "focus.fill=0.2", "focus.dropped=remove", "clear-tool-uses.keep=5", "tasks=3", "--out", tmp_path,
+        "--set", "focus.target=0.33", "focus.levels=false", 'focus.reads=["look"]', "clear-tool-uses.keep=5",
+        "tasks=3", "--out", tmp_path,
     )  # fmt: skip
     assert code == 0, err
     records = list(read_records(tmp_path))
-    expected = {"fill": 0.2, "dropped": "remove"}
+    expected = {"target": 0.33, "levels": False, "reads": ["look"]}
     assert {record.method: record.settings["method_options"] for record in records} == {
         "focus": expected,
         "random": expected,
@@ -105,6 +115,46 @@ def test_settings_of_methods(focusctx, tmp_path):
     code, _, err = focusctx(*OFFICE, "--methods", "focus", "--set", "focus.full=1", "--out", tmp_path / "other")
     assert code == 2
     assert "unknown setting 'full'" in err
+
+
+def test_an_estimate_runs_nothing(focusctx, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    code, out, _ = focusctx(
+        *OFFICE, "--methods", "none", "focus-d", "--model", "openai:gpt-4.1", "--rollout-mode", "n", "parallel",
+        "--repeats", 3, "--estimate",
+    )  # fmt: skip
+    assert code == 0
+    assert "About $" in out
+    assert "Nothing was run" in out
+    assert out.count("360") == 3  # 120 tasks, three times, under three variants
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_repeats_thresholds_and_modes(focusctx, tmp_path):
+    code, out, err = focusctx(
+        *OFFICE, "--methods", "none", "focus-d", "--draft", "offline", "--tasks", 2, "--repeats", 2,
+        "--threshold", 0.3, 0.6, "--rollout-mode", "sequential", "--out", tmp_path / "run",
+    )  # fmt: skip
+    assert code == 0
+    assert "12/12 tasks" in err
+    for said in ("spread over repeats", "100.0 ± 0.0", "by threshold", "FOCUS-D, sequential (τ = 0.6)"):
+        assert said in out
+    assert sorted({record.repeat for record in read_records(tmp_path / "run")}) == [1, 2]
+
+
+def test_retrieval_uses_a_real_embedder_where_one_is_installed(focusctx, tmp_path):
+    installed = find_spec("wordllama") is not None
+    code, out, _ = focusctx(*OFFICE, "--methods", "retrieval", "--tasks", 1, "--out", tmp_path / "run")
+    assert code == 0
+    assert ("Retrieval (wordllama)" if installed else "Retrieval (shared words)") in out
+    job = json.loads((tmp_path / "run" / "run.json").read_text())["job"]
+    assert job["embedder"] == default_embedder() == ("wordllama" if installed else "words")
+    _, out, _ = focusctx(
+        *OFFICE, "--methods", "retrieval", "--embedder", "words", "--tasks", 1, "--out", tmp_path / "words"
+    )
+    assert "Retrieval (shared words)" in out
 
 
 def test_report(focusctx, tmp_path):
@@ -147,6 +197,8 @@ def test_only_some_tasks(focusctx, tmp_path):
         ((*OFFICE, "--methods", "none", "--budget", "-1"), "budget must be 0 or more"),
         ((*OFFICE, "--max-cost", "0"), "--max-cost must be above 0"),
         ((*OFFICE, "--set", "nonsense"), "--set needs KEY=VALUE"),
+        ((*OFFICE, "--set", "task=3"), "unknown setting 'task' of office; known: tasks"),
+        ((*OFFICE, "--split", "train"), "office has no splits"),
         (("bench", "run", "--benchmark", "qa8"), "qa8"),
         (("bench", "report", "/nowhere"), "/nowhere is not a folder"),
     ],
@@ -171,3 +223,21 @@ def test_the_help_lists_what_can_be_named(focusctx, capsys):
     told = capsys.readouterr().out
     for name in (*ALL, *benchmark_names()):
         assert name in told
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 140])
+def test_tables_are_whole_on_any_terminal(tmp_path, width):
+    job = Job(
+        benchmarks={"appworld": Options()}, methods=("none", "focus-d"), model="openai:gpt-4.1",
+        drafts=("openai:gpt-4.1",),
+    )  # fmt: skip
+    write_run(tmp_path, job, made, tasks=168, classes=("",))
+    written = StringIO()
+    print_tables(Console(file=written, width=width), tmp_path)
+    lines = written.getvalue().splitlines()
+    assert all(len(line) <= width for line in lines)
+    assert "…" not in written.getvalue()
+    for heading in ("Accuracy %", "vs. none", "Steps", "Peak", "Dependency", "Tasks"):
+        assert heading in written.getvalue()
+    assert ("(paper 56)" in written.getvalue()) == (width == 140)
+    assert "appworld, agent openai:gpt-4.1" in lines

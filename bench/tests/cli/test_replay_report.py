@@ -49,7 +49,7 @@ def test_a_model_behind_a_server_is_asked_with_the_tools_of_the_log(focusctx, lo
     assert "\n3 points\n" in err
     assert provider.received
     for received in provider.received:
-        assert [tool["function"]["name"] for tool in received.body["tools"]] == ["do"]
+        assert [tool["function"]["name"] for tool in received.body["tools"]] == ["read"]
     asked = len(provider.received)
     answers = list(answer_file(out))
     assert len({answer.place for answer in answers}) == 3

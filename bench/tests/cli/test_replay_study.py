@@ -90,7 +90,7 @@ def test_settings_from_recorded_sketches(focusctx, log, sketched, tmp_path):
     assert "5/5" in err
     assert "settings-front.png" in out
     report = (tmp_path / "ablations" / "report.md").read_text()
-    for row in ("N = 10", "τ = 0.9", "FOCUS-O", "fill 0.45", "default"):
+    for row in ("N = 10", "τ = 0.9", "FOCUS-O", "whole steps, target 0.5", "default: levels, target 0.5"):
         assert f"\n| {row} |" in report
 
 

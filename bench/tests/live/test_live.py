@@ -197,7 +197,7 @@ def test_the_whole_way_from_folders_to_files(tmp_path: Path) -> None:
 def test_nothing_to_compare(tmp_path: Path) -> None:
     with pytest.raises(BenchError, match="no finished run"):
         read_arms([folder_of(tmp_path / "a", [])])
-    with pytest.raises(BenchError, match="is no folder"):
+    with pytest.raises(BenchError, match="is not a folder"):
         read_arms([str(tmp_path / "none")])
 
 

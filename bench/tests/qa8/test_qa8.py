@@ -6,6 +6,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from bench_helpers.ledger import Untouched
 from drafts.conftest import serve
 from focusctx.baselines.fifo import Fifo
-from focusctx.errors import BenchError
+from focusctx.errors import BenchError, ConfigError
 from focusctx.types import Message
 from focusctx_bench.agent import Agent
 from focusctx_bench.benchmarks.qa8 import benchmark, scripted
@@ -45,7 +46,7 @@ def made(tmp_path: Path) -> Path:
 
 def test_groups_are_drawn_by_seed(made: Path) -> None:
     def texts(seed: int) -> list[str]:
-        found = benchmark(Options(data=made, seed=seed))
+        found = benchmark(Options(data=made, seed=seed, split="all"))
         return [asyncio.run(found.start(task)).task for task in found.tasks()]
 
     assert len(texts(1)) == 2
@@ -55,7 +56,7 @@ def test_groups_are_drawn_by_seed(made: Path) -> None:
 
 
 def test_a_whole_group_with_an_agent_that_sees_all(made: Path) -> None:
-    found = benchmark(Options(data=made))
+    found = benchmark(Options(data=made, split="all"))
     for task in found.tasks():
         record = asyncio.run(Agent(scripted(), Untouched).run(found, task))
         assert record.ended == "done"
@@ -67,7 +68,7 @@ def test_prepared_groups_stay_as_they_are(tmp_path: Path) -> None:
     group = {"questions": [f"q{n}" for n in range(8)], "answers": [[f"a{n}"] for n in range(8)]}
     (tmp_path / "questions.jsonl").write_text(json.dumps(group))
     (tmp_path / "passages.jsonl").write_text(json.dumps({"contents": '"A title"\nsome text'}))
-    found = benchmark(Options(data=tmp_path))
+    found = benchmark(Options(data=tmp_path, split="all"))
     environment = asyncio.run(found.start(found.tasks()[0]))
     assert environment.task.splitlines()[1:] == [f"{n + 1}: q{n}" for n in range(8)]
     assert "[1] A title: some text" in asyncio.run(environment.act(ToolCall("1", "search", {"query": "text"})))
@@ -89,7 +90,71 @@ def test_what_is_missing_is_told(files: dict[str, str], complaint: str, tmp_path
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     with pytest.raises(BenchError, match=complaint):
+        benchmark(Options(data=tmp_path, split="all"))
+
+
+def _questions_of(found: EightQuestions) -> set[str]:
+    return {question.text for group in found._groups for question in group}
+
+
+def _many(folder: Path, **more: str) -> Path:
+    lines = [{"question": f"when was bridge {n} built", "answer": [str(1800 + n)], **more} for n in range(200)]
+    passages = [{"title": f"Bridge {n}", "text": f"Bridge {n} was built in {1800 + n}."} for n in range(200)]
+    (folder / "questions.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    (folder / "passages.jsonl").write_text("\n".join(map(json.dumps, passages)))
+    return folder
+
+
+@pytest.mark.parametrize("seeds", [(42, 42), (1, 2)])
+def test_training_and_test_questions_are_never_the_same(tmp_path: Path, seeds: tuple[int, int]) -> None:
+    data = _many(tmp_path)
+    train = benchmark(Options(data=data, split="train", seed=seeds[0]))
+    test = benchmark(Options(data=data, split="test", seed=seeds[1]))
+    assert len(train.tasks()) > 8
+    assert len(test.tasks()) > 8
+    assert not _questions_of(train) & _questions_of(test)
+    assert not {task.id for task in train.tasks()} & {task.id for task in test.tasks()}
+
+
+def test_the_default_split_is_test(tmp_path: Path) -> None:
+    data = _many(tmp_path)
+    assert _questions_of(benchmark(Options(data=data))) == _questions_of(benchmark(Options(data=data, split="test")))
+
+
+def test_the_file_may_say_which_questions_are_for_training(tmp_path: Path) -> None:
+    data = _many(tmp_path, split="train")
+    assert len(benchmark(Options(data=data, split="train")).tasks()) == 25
+    with pytest.raises(BenchError, match="there are 0 in the split test"):
+        benchmark(Options(data=data))
+
+
+def test_prepared_groups_are_divided_only_by_their_file(tmp_path: Path) -> None:
+    def write(**splits: str) -> None:
+        groups = [{"questions": [f"q{name}"] * 8, "answers": [["a"]] * 8, **some} for name, some in _named(splits)]
+        (tmp_path / "questions.jsonl").write_text("\n".join(map(json.dumps, groups)))
+
+    (tmp_path / "passages.jsonl").write_text(json.dumps({"title": "t", "text": "text"}))
+    write(one="train", two="test")
+    assert _questions_of(benchmark(Options(data=tmp_path, split="test"))) == {"qtwo"}
+    write(one="")
+    with pytest.raises(BenchError, match="do not say which are for training"):
         benchmark(Options(data=tmp_path))
+
+
+def _named(splits: dict[str, str]) -> list[tuple[str, dict[str, str]]]:
+    return [(name, {"split": split} if split else {}) for name, split in splits.items()]
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (Options(split="dev"), "qa8 has no split 'dev': it has test, train, all"),
+        (Options(more={"retriver": "http://127.0.0.1:1"}), "unknown setting 'retriver' of qa8; known: groups"),
+    ],
+)
+def test_unknown_splits_and_settings_are_refused(options: Options, complaint: str, made: Path) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        benchmark(replace(options, data=made))
 
 
 def test_without_data_the_error_says_how_to_get_it(tmp_path: Path) -> None:
@@ -181,7 +246,7 @@ def test_an_exact_match_is_a_full_overlap(answer: str, right: list[str]) -> None
 
 
 def test_an_answer_in_no_form_is_asked_for_once_more(made: Path) -> None:
-    found = benchmark(Options(data=made))
+    found = benchmark(Options(data=made, split="all"))
     right = [question.answers[0] for question in found._groups[0]]
 
     def decide(messages: Sequence[Message]) -> Say:
@@ -197,7 +262,7 @@ def test_an_answer_in_no_form_is_asked_for_once_more(made: Path) -> None:
 
 @pytest.mark.skipif(not SHARED.exists(), reason="no questions and passages in ../shared/qa")
 def test_real_questions_and_passages() -> None:
-    found = benchmark(Options(data=SHARED, more={"groups": "12"}))
+    found = benchmark(Options(data=SHARED, split="all", more={"groups": "12"}))
     assert isinstance(found, EightQuestions)
     assert _share_found(found) > 0.8
     full = summarise([of_task(asyncio.run(Agent(scripted(), Untouched).run(found, task))) for task in found.tasks()])

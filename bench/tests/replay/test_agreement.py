@@ -42,7 +42,7 @@ def oldest_key(messages: Sequence[Message]) -> Say:
     """Uses the oldest key that it still sees: another one as soon as the first pages are gone."""
     text = " ".join(str(message.get("content")) for message in messages if message["role"] == "tool")
     keys = sorted(word for word in text.split() if word.startswith("key_"))
-    return Say(calls=[("do", {"use": keys[0] if keys else "none"})])
+    return Say(calls=[("read", {"use": keys[0] if keys else "none"})])
 
 
 class Counted:
@@ -55,7 +55,7 @@ class Counted:
         self.refusals = refusals
 
     async def answer(self, messages: Sequence[Message], tools: Sequence[object]) -> Turn:
-        assert [tool["function"]["name"] for tool in tools] == ["do"]  # type: ignore[index]
+        assert [tool["function"]["name"] for tool in tools] == ["read"]  # type: ignore[index]
         self.requests += 1
         if self.requests <= self.refusals:
             raise ModelError("busy")

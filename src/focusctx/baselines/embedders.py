@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from math import log1p
 from typing import Any, TypeAlias
 from zlib import crc32
@@ -30,7 +31,7 @@ class Embedded:
 Embed: TypeAlias = Callable[[Sequence[str]], Awaitable[Embedded]]
 
 _FORMS = """\
-  words                                no model: the words that texts share
+  words                                no embedding: the words that texts share
   openai:MODEL                         OpenAI's embeddings, or those of the server OPENAI_BASE_URL names
   openai:MODEL@http://HOST/v1          any OpenAI-compatible server
   wordllama                            static word vectors that the package of that name carries
@@ -54,6 +55,11 @@ def embedder_from(embedder: str | Callable[[Sequence[str]], Any]) -> Embed:
     if maker is None or (not model and name != "wordllama"):
         raise ConfigError(f"unknown embedder {embedder!r}. Known forms:\n{_FORMS}")
     return _embed_with(maker(model))
+
+
+def default_embedder() -> str:
+    """Return the name of the best embedder that needs neither a key nor a choice: wordllama if it is installed."""
+    return "wordllama" if plugin("embedders", "wordllama") and find_spec("wordllama") else "words"
 
 
 def embed_words(texts: Sequence[str]) -> list[list[float]]:

@@ -28,6 +28,7 @@ class DefaultFocus:
     def __init__(self, draft: Writer, budget: int = 4096, settings: Mapping[str, Any] | None = None) -> None:
         """`settings` are fields of `FocusConfig` and options of `Focus.session`, by name."""
         given = {"budget": budget, **(settings or {})}
+        given = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}  # JSON
         options: Any = {name: given.pop(name) for name in list(given) if name in SessionOptions.__annotations__}
         self._draft = _Metered(draft_from(draft))
         self._session = Focus(self._draft, **given).session(**options)

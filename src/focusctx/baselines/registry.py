@@ -19,6 +19,7 @@ from .method import Factory, Method
 from .none import NoCompression
 from .patience import PATIENCE, Writer, patient
 from .retrieval import Retrieval
+from .rollouts import requesting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,8 @@ class MethodSettings:
     """The model that sketches plans for focus."""
     rollouts: int = 3
     threshold: float = 0.3
+    rollout_mode: str | None = None
+    """How sketches are requested, see `rollouts`; None for the draft's own way, one request where it can."""
     compressor: Writer | None = None
     """The model that writes summaries, for methods that need one; the draft by default."""
     embedder: str | Callable[[Sequence[str]], Any] | None = None
@@ -107,7 +110,7 @@ def _draft_of(settings: MethodSettings) -> Writer:
 def _focus(defensive: bool, settings: MethodSettings) -> Factory:
     return partial(
         FocusMethod,
-        patient(_draft_of(settings)),
+        requesting(patient(_draft_of(settings)), settings.rollout_mode or "n"),
         settings.budget,
         rollouts=settings.rollouts,
         threshold=settings.threshold,

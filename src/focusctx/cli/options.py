@@ -40,7 +40,8 @@ methods:
 """
 
 EMBEDDERS = """\
-for retrieval: words, wordllama, openai:MODEL[@URL], sentence-transformers:PATH_OR_NAME (default: words, no model)"""
+for retrieval: wordllama, openai:MODEL[@URL], sentence-transformers:PATH_OR_NAME, or words, which embeds nothing and
+counts shared words (default: wordllama where it is installed, else words)"""
 
 TRACES = """\
 TRACE holds a list of messages, an object with such a list as its "messages"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 DATA = """\
 DATA is a JSONL file, or a folder of such files: each line a list of messages,
 or an object with such a list as its "messages" and, if it has one, an "id".
+The folder of a `focusctx bench run`, or its records, will do as well.
 OpenAI chat, OpenAI Responses and Anthropic are recognised.
 """
 
@@ -35,6 +37,11 @@ def add_data(parser: argparse.ArgumentParser, *, budget: bool = True) -> None:
     parser.add_argument("data", nargs="+", type=Path, metavar="DATA", help="recorded runs, see above")
     add = parser.add_argument_group("which runs").add_argument
     add("--limit", type=int, metavar="N", help="only the first N runs of each file")
+    add(
+        "--half",
+        choices=("tuning", "reporting"),
+        help="only the runs of one half, by a hash of their ids: choose settings on one, publish figures of the other",
+    )
     if budget:
         add(
             "--budget",
@@ -53,14 +60,22 @@ def add_methods(parser: argparse.ArgumentParser, methods: tuple[str, ...], draft
     add("--rollouts", type=int, metavar="N", default=3, help="sketches per event (default: 3)")
     add_threshold(group)
     add(
+        "--target",
+        type=float,
+        metavar="SIZE",
+        help="of `focus`, the size after an event: a share of the budget up to 1, or a number of tokens "
+        "(default: 0.5; 0: whatever the sketches ask for)",
+    )
+    add("--whole-steps", action="store_true", help="let `focus` keep or drop whole steps, as the paper does")
+    add(
         "--set",
         nargs="+",
         metavar="KEY=VALUE",
         default=[],
-        help="settings of `focus` that differ from the shipped ones, such as fill=0.5",
+        help="other settings of `focus` that differ from the shipped ones, such as defensive=false",
     )
     add("--compressor", metavar="DRAFT", help="the model that writes the summaries of prompting (default: the draft)")
-    add("--embedder", default="words", help=EMBEDDERS)
+    add("--embedder", help=EMBEDDERS)
     add("--no-matched", action="store_true", help="leave out the methods that get as many tokens as FOCUS kept")
     return group
 
@@ -85,10 +100,13 @@ def add_running(parser: argparse.ArgumentParser) -> None:
 
 
 def runs_of(arguments: argparse.Namespace) -> list[Run]:
-    from ..replay.runs import read_runs
+    from ..replay.runs import half_of, read_runs
 
     check_positive(arguments, "limit", "jobs", "rollouts", "deadline")
-    runs = read_runs(arguments.data, arguments.limit)
+    every = read_runs(arguments.data, arguments.limit)
+    runs = [run for run in every if arguments.half in (None, half_of(run.id))]
+    if arguments.half:
+        sys.stderr.write(f"{arguments.half} half: {len(runs)} of {len(every)} runs\n")
     if not any(run.messages for run in runs):
         raise Problem(f"found no runs in {' '.join(map(str, arguments.data))}; give JSONL files of message lists")
     return runs
@@ -115,6 +133,7 @@ def settings_of(arguments: argparse.Namespace, runs: list[Run]) -> ReplaySetting
 
 def settings_fields(arguments: argparse.Namespace, runs: list[Run]) -> dict[str, Any]:
     """Return the fields of `ReplaySettings`. Runs of another format than chat have fewer methods by default."""
+    from ..baselines.embedders import default_embedder
     from ..replay.methods import ANY_FORMAT
 
     usual = arguments.usual_methods
@@ -125,9 +144,9 @@ def settings_fields(arguments: argparse.Namespace, runs: list[Run]) -> dict[str,
         "draft": arguments.draft,
         "rollouts": arguments.rollouts,
         "threshold": arguments.threshold,
-        "changes": tuple(map(_setting, arguments.set)),
+        "changes": (*_levels(arguments), *map(_setting, arguments.set)),
         "compressor": arguments.compressor,
-        "embedder": arguments.embedder,
+        "embedder": arguments.embedder or default_embedder(),
         "deadline": arguments.deadline,
         "model": arguments.model,
         "matched": not arguments.no_matched,
@@ -140,7 +159,8 @@ def folder_of(arguments: argparse.Namespace) -> ReplayFolder:
     from .terminal import printable
 
     names = "-".join(dict.fromkeys(path.resolve().name.removesuffix(".jsonl") for path in arguments.data))
-    folder = ReplayFolder(arguments.out or Path("focusctx-replay") / names[:100])
+    name = f"{names[:100]}-{arguments.half}" if arguments.half else names[:100]
+    folder = ReplayFolder(arguments.out or Path("focusctx-replay") / name)
     sys.stderr.write(f"records go to {printable(str(folder.path))}\n")
     return folder
 
@@ -157,12 +177,21 @@ def _budget(text: str) -> int | None:
     return number
 
 
+def _levels(arguments: argparse.Namespace) -> Iterator[tuple[str, Any]]:
+    """Yield the settings of `focus` that have options of their own."""
+    if arguments.target is not None:
+        yield "target", arguments.target or None
+    if arguments.whole_steps:
+        yield "levels", False
+
+
 def _setting(text: str) -> tuple[str, Any]:
     """Parse a setting such as `target=0.45`; a value that is not JSON is a word."""
     name, equals, value = text.partition("=")
     if not equals:
         raise Problem(f"--set needs KEY=VALUE, such as target=0.5, got {text!r}")
     try:
-        return name, json.loads(value)
+        parsed = json.loads(value)
     except ValueError:
         return name, value
+    return name, tuple(parsed) if isinstance(parsed, list) else parsed

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ..prices import price_of
 from ..replay.lines import Line, by_file, lines_of
 from ..replay.record import ReplayRecord, RunRecord
+from .columns import column_widths, parts_that_fit
 from .terminal import printable
 
 if TYPE_CHECKING:
@@ -49,21 +50,26 @@ def print_walks(console: Console, records: Iterable[RunRecord], model: str) -> N
 
 
 def print_lines(console: Console, title: str, records: Sequence[ReplayRecord], columns: Columns) -> None:
-    """Print one table."""
+    """Print one table, in as many parts as the terminal's width asks for."""
     from rich import box
     from rich.table import Table
 
-    table = Table(
-        box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0),
-        title=printable(title), title_justify="left",
-    )  # fmt: skip
-    table.add_column("method", overflow="fold")
-    for heading in columns:
-        table.add_column(heading, justify="right", no_wrap=True)
-    for line in lines_of(records, budgets=False):
-        table.add_row(printable(line.name), *(figure(line) for figure in columns.values()))
-    console.print(table)
-    console.print()
+    head = ["method", *columns]
+    rows = [
+        [printable(line.name), *(figure(line) for figure in columns.values())]
+        for line in lines_of(records, budgets=False)
+    ]
+    for number, places in enumerate(parts_that_fit(column_widths([head, *rows]), console.width)):
+        table = Table(
+            box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0),
+            title=None if number else printable(title), title_justify="left",
+        )  # fmt: skip
+        for place in places:
+            table.add_column(head[place], justify="right" if place else "left", no_wrap=place > 0, overflow="fold")
+        for row in rows:
+            table.add_row(*(row[place] for place in places))
+        console.print(table)
+        console.print()
 
 
 def print_words_lost(console: Console, records: Sequence[ReplayRecord]) -> None:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _OPENAI = "https://api.openai.com/v1"
 _REASONING = re.compile(r"(?:.*/)?(?:gpt-[5-9]|o\d)(?![a-z])")
 """Names of OpenAI's reasoning models."""
+_THINKS_UNLESS_TOLD = re.compile(r"(?:.*/)?qwen-?3(?![0-9])", re.IGNORECASE)
+"""Names of open-weight models that think before they answer unless the request switches that off."""
 _THINKING = 3072
 """Tokens that such a model may spend on thinking. They count as output: without room for them it writes nothing."""
 
@@ -36,7 +38,8 @@ class OpenAICompatibleDraft:
     `base_url` falls back to OPENAI_BASE_URL, then OpenAI; `api_key` to OPENAI_API_KEY, and "" sends none.
     `timeout` limits one request, in seconds; by default only the event's `deadline` does.
     Fields of `extra_body` are sent unchanged and replace ours. OpenAI's reasoning models are asked for little
-    effort and get room to think; for others, pass `{"reasoning_effort": "low", "max_completion_tokens": 4096}`.
+    effort and get room to think; Qwen3 is told not to think, and gets that room too, as some servers ignore it. For
+    others, pass `{"reasoning_effort": "low", "max_completion_tokens": 4096}`.
     """
 
     def __init__(
@@ -59,8 +62,9 @@ class OpenAICompatibleDraft:
         """URL, headers, timeout and retries of its requests; may be replaced by another."""
         self._extra = dict(extra_body or {})
         self._reasons = _REASONING.match(model) is not None
+        self._no_thinking = _no_thinking(base) if _THINKS_UNLESS_TOLD.match(model) else {}
         ours = {"n", "temperature", "seed", "max_tokens", "max_completion_tokens", "reasoning_effort"}
-        self._rejected = Rejected(ours - self._extra.keys())
+        self._rejected = Rejected((ours | self._no_thinking.keys()) - self._extra.keys())
         if self._reasons:
             self._rejected.add("max_tokens")
         if not sends_n:
@@ -108,12 +112,12 @@ class OpenAICompatibleDraft:
             "seed": prompt.seed,
         }
         if "max_completion_tokens" not in self._extra:  # OpenAI refuses a request that has both limits
-            ours[limit] = prompt.max_tokens + (_THINKING if self._reasons else 0)
+            ours[limit] = prompt.max_tokens + (_THINKING if self._reasons or self._no_thinking else 0)
         if self._reasons:
             ours["reasoning_effort"] = "low"
         if n > 1:
             ours["n"] = n
-        return self._rejected.strip(ours) | self._extra
+        return self._rejected.strip(ours | self._no_thinking) | self._extra
 
     def _replies(self, answer: Mapping[str, Any]) -> list[Reply]:
         choices = answer.get("choices")
@@ -127,6 +131,13 @@ class OpenAICompatibleDraft:
         if not isinstance(message, dict):
             raise self.endpoint.malformed("a choice without a message", choice)
         return Reply(text_of(message.get("content")), truncated=choice.get("finish_reason") == "length")
+
+
+def _no_thinking(base: str) -> dict[str, Any]:
+    """Return the fields that switch thinking off: OpenRouter's own, or those that vLLM, SGLang and llama.cpp take."""
+    if "openrouter.ai" in base:
+        return {"reasoning": {"effort": "none"}}
+    return {"chat_template_kwargs": {"enable_thinking": False}}
 
 
 def _base(given: str | None) -> str:

@@ -18,9 +18,9 @@ steps. Each step has an id such as [s_X]. Where a step brought back much, its re
 [s_X.2] and so on.
 
 The agent will go on without seeing your plan. Its memory will hold, word for word, the passages and steps that you \
-name. Of every other step it may see only which calls were made and how they ended, not what they returned. What the \
-user said and the newest step always stay, so never name the newest step. Marks such as [… 20 lines left out] stand \
-for what was already deleted.
+name. Of every other step it will see at most which calls were made and how they ended, not what they returned. What \
+the user said, the agent's tools and the newest step always stay, so never name the newest step. Marks such as [… 20 \
+lines left out] stand for what was already deleted.
 
 Write the steps that are still to be done, in order, one per line, in this form:
   Step: <what the agent will do> | Depends on: [<ids>]
@@ -36,7 +36,7 @@ Then look at what you did not name, and rescue what the agent would miss without
 cannot be got again, a rule it read, an answer it was given, a failed attempt it would repeat, a finished action that \
 it might do twice:
   Rescued Spans: [<ids>] | Reason: <what would go wrong>
-If there is nothing to rescue, write the line once with empty brackets."""
+If there is nothing to rescue, write: Rescued Spans: [] | Reason: none"""
 
 _ENDING = """
 

@@ -257,7 +257,7 @@ def joint_records(
 
     That is the one before the run, else the first one after it; only a step with a result can take the line.
     """
-    if not shortened:
+    if not shortened or format == "spans":
         return {}
     wire = wire_named(format)
     able = [

@@ -1,7 +1,11 @@
-"""Recorded runs, read from JSONL: one message list a line, bare or as the `messages` (or `input`) of an object."""
+"""Recorded runs, read from JSONL: one message list a line, bare or as the `messages` (or `input`) of an object.
+
+The folder of a bench run is read too: its records hold the whole history of every task.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from ..config import FocusConfig
 from ..errors import BenchError, MessageError
@@ -19,8 +23,12 @@ from ..types import History, Message
 from ..wire import Part, recognise
 
 _FIELDS = ("messages", "input")
+_BENCH_JOB, _BENCH_RECORDS = "run.json", "records.jsonl"
+"""The files of a bench run: its settings and its records."""
 LONG, SHORT = 4096, 1024
 """δ where nobody names one."""
+Half: TypeAlias = Literal["tuning", "reporting"]
+"""Constants are chosen on the tuning half of the runs, figures are published from the reporting half."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +51,15 @@ class Run:
         return read_history(self.messages[:messages], FocusConfig(), count, format=self.format)
 
 
+def half_of(run: str) -> Half:
+    """Return the half that a run belongs to, by a hash of its id: the same in every file, whatever its order."""
+    return "reporting" if hashlib.sha256(run.encode()).digest()[0] % 2 else "tuning"
+
+
 def read_runs(paths: Iterable[Path], limit: int | None = None) -> list[Run]:
     """Read all runs in these files and in the `.jsonl` files of these folders; of each file the first `limit`."""
     files = [file for path in paths for file in _files(path)]
-    names = [file.name for file in files]
+    names = [_name(file) for file in files]
     if double := next((name for name in names if names.count(name) > 1), None):
         raise BenchError(f"two files are named {double}, and records could not tell them apart: rename one")
     return [run for file in files for run in _runs_in(file, limit)]
@@ -86,11 +99,19 @@ def _fitting(histories: Sequence[History]) -> int:
 
 def _files(path: Path) -> Sequence[Path]:
     if not path.is_dir():
-        return [path]
+        records = path.with_name(f"{path.name}.jsonl")  # RUN/records for RUN/records.jsonl
+        return [records if not path.exists() and records.is_file() else path]
+    if (path / _BENCH_JOB).is_file() and (path / _BENCH_RECORDS).is_file():
+        return [path / _BENCH_RECORDS]  # and not its list of attempts
     found = sorted(path.glob("*.jsonl"))
     if not found:
         raise BenchError(f"there is no .jsonl file in {path}")
     return found
+
+
+def _name(file: Path) -> str:
+    """Return the name of a file in records; those of bench runs are all named alike, so their folder is part of it."""
+    return f"{file.absolute().parent.name}-{file.name}" if file.name == _BENCH_RECORDS else file.name
 
 
 def _runs_in(path: Path, limit: int | None) -> Iterator[Run]:
@@ -104,7 +125,7 @@ def _runs_in(path: Path, limit: int | None) -> Iterator[Run]:
     places = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
     for number, line in places[:limit]:
         try:
-            run = _run(path.name, number, json.loads(line))
+            run = _run(_name(path), number, json.loads(line))
         except (ValueError, RecursionError) as error:
             problem = error.problem if isinstance(error, MessageError) else error
             raise BenchError(
@@ -123,6 +144,8 @@ def _run(file: str, number: int, value: Any) -> Run:
     if not isinstance(messages, list) or not all(isinstance(message, Mapping) for message in messages):
         raise ValueError("not a list of messages")
     name = given.get("id")
+    if name is None and {"task", "variant"} <= given.keys():  # a record of the bench
+        name = f"{given['task']}, {given['variant']}"
     run = Run(
         file=file,
         id=str(name) if isinstance(name, str | int) else f"line {number}",

@@ -10,6 +10,7 @@ from focusctx.errors import ConfigError
 from focusctx.types import DraftModel
 
 from ..protocols import Benchmark, Model, Options
+from .foreign.settings import check_settings
 
 _MODULES = {
     "office": ".office",
@@ -23,13 +24,21 @@ _MODULES = {
 is an agent that can do its tasks without a model; `scripted_draft() -> DraftModel` if there is a draft for it."""
 
 
+_OFFICE_SETTINGS = ("tasks",)
+
+
 def benchmark_names() -> list[str]:
     return list(_MODULES)
 
 
 def benchmark_from(name: str, options: Options | None = None) -> Benchmark:
     make: Callable[[Options], Benchmark] = _module(name).benchmark
-    return make(options or Options())
+    options = options or Options()
+    if name == "office":  # the others check their own
+        check_settings(name, options, _OFFICE_SETTINGS)
+        if options.split:
+            raise ConfigError(f"office has no splits, got {options.split!r}: another --seed makes other tasks")
+    return make(options)
 
 
 def scripted_model(name: str) -> Model:

@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from focusctx.cli.options import DRAFTS, EMBEDDERS, METHODS, add_threshold
+from focusctx.cli.options import DRAFTS, EMBEDDERS, METHODS
 from focusctx.cli.parsers import commands_of, parser_for
 
+from .acon import add_acon
 from .live import add_live
 from .relay import add_relay
 from .reports import add_report_options, forms_of, report_folder, say_written
@@ -42,8 +43,8 @@ beyond the paper:
                                exact values, written by --compressor
 
 several values:
-  --draft, --budget and --rollouts take several values: each method runs at
-  every combination of those it uses.
+  --draft, --budget, --rollouts, --threshold and --rollout-mode take several
+  values: each method runs at every combination of those it uses.
 
 {DRAFTS}  scripted                     the benchmark's own planner, where it has one (office)
 
@@ -70,6 +71,7 @@ def add_to(commands: Commands) -> None:
     _add_run(parts)
     _add_report(parts)
     _add_tasks(parts)
+    add_acon(parts, _add_benchmarks)
     add_live(parts)
     add_relay(parts)
 
@@ -102,10 +104,23 @@ def _add_run(parts: Any) -> None:
         nargs="+",
         type=int,
         metavar="TOKENS",
-        help="δ: compress above this many tokens (default: the paper's for the benchmark)",
+        help="δ: compress above this many tokens (default: the paper's for the benchmark; ours where it states none)",
     )
     what("--rollouts", nargs="+", type=int, metavar="N", help="sketches per event (default: 3)")
-    add_threshold(group)
+    what(
+        "--rollout-mode",
+        nargs="+",
+        choices=("n", "parallel", "sequential"),
+        help="how sketches are requested: all in one request, N at once, or one after the other "
+        "(default: n where the server has it, else parallel)",
+    )
+    what(
+        "--threshold",
+        nargs="+",
+        type=float,
+        metavar="TAU",
+        help="τ: keep spans that at least this share of the sketches cites (default: 0.3)",
+    )
     what("--embedder", help=EMBEDDERS)
     what("--llmlingua-model", metavar="NAME", help="for llmlingua: a hub name or a folder (default: the paper's)")
     what("--guideline-ut", metavar="FILE", help="the optimised guideline of acon-ut …")
@@ -117,9 +132,16 @@ def _add_run(parts: Any) -> None:
     how = parser.add_argument_group("how to run").add_argument
     how("--out", type=Path, metavar="FOLDER", help="folder for records (default: one per settings in focusctx-bench)")
     how("--concurrency", type=int, metavar="N", help="tasks at a time (default: 8; 1 if no model is asked)")
-    how("--max-cost", type=float, metavar="USD", help="start no more tasks once the whole run has cost this much")
+    how("--repeats", type=int, metavar="N", help="run every task N times and show the spread (default: 1)")
+    how(
+        "--max-cost",
+        type=float,
+        metavar="USD",
+        help="start no more tasks once the whole run has cost this much: agent, draft, user simulator and judge",
+    )
+    how("--estimate", action="store_true", help="print what the run would cost, and run nothing")
     how("--engine", choices=("local", "ray"), default="local", help="ray: on a Ray cluster, with focusctx-bench[ray]")
-    parser.set_defaults(run=run, threshold=None)
+    parser.set_defaults(run=run)
 
 
 def _add_report(parts: Any) -> None:

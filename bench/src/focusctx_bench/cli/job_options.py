@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from focusctx.baselines.embedders import default_embedder
 from focusctx.cli.problem import Problem
 from focusctx.errors import ConfigError, MissingExtraError
 
@@ -69,7 +70,7 @@ def method_options(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 def job_of(arguments: argparse.Namespace) -> tuple[Job, list[str]]:
     """Return the job, and why methods were left out of `all`."""
-    usual = {"methods": ALL, "drafts": (arguments.model or "offline",)}
+    usual = {"methods": ALL, "drafts": (arguments.model or "offline",), "embedder": default_embedder()}
     job = Job(benchmarks=benchmarks_of(arguments), **{**usual, **_given(arguments)})
     return _without_what_cannot_run(job) if "all" in (arguments.methods or ["all"]) else (job, [])
 
@@ -88,7 +89,9 @@ def _given(arguments: argparse.Namespace) -> dict[str, Any]:
         "drafts": arguments.draft,
         "budgets": arguments.budget,
         "rollouts": arguments.rollouts,
-        "threshold": arguments.threshold,
+        "thresholds": arguments.threshold,
+        "rollout_modes": arguments.rollout_mode,
+        "repeats": arguments.repeats,
         "compressor": arguments.compressor,
         "embedder": arguments.embedder,
         "llmlingua_model": arguments.llmlingua_model,

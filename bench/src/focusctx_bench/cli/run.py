@@ -14,11 +14,13 @@ from focusctx.jobs.engines import Engine, InProcess, engine_named
 from focusctx.jobs.tally import Tally
 
 from ..components import Components
+from ..estimate import estimate
 from ..folder import BenchFolder
 from ..job import Job
 from ..run import run_bench
+from ..spending import check_prices
 from .job_options import job_of, job_with_changes
-from .tables import print_tables
+from .tables import print_estimate, print_tables
 
 _HOME = Path("focusctx-bench")
 CONCURRENCY = 8
@@ -28,11 +30,16 @@ CONCURRENCY = 8
 def run_job(arguments: argparse.Namespace) -> int:
     import asyncio  # not above: all commands are loaded for `--help`
 
-    check_positive(arguments, "concurrency", "max_cost", "tasks", "step_limit")
+    check_positive(arguments, "concurrency", "max_cost", "tasks", "step_limit", "repeats")
     job, folder, left_out = _job_and_folder(arguments)
     components = Components(job)
     components.check()
     tasks = components.tasks()
+    if arguments.estimate:
+        print_estimate(console_on(sys.stdout), estimate(job, tasks, folder))
+        return 0
+    if (unknown := check_prices(job, arguments.max_cost)) and job.waits_for_models:
+        sys.stderr.write(f"no price is known for {printable(', '.join(unknown))}: the cost shown will be too low\n")
     engine = _engine(arguments, job)
     for line in left_out:
         sys.stderr.write(f"{printable(line)}\n")
@@ -47,7 +54,7 @@ def run_job(arguments: argparse.Namespace) -> int:
             asyncio.run(work)
     finally:
         engine.close()
-        _report_problems(tally, job)
+        _report_problems(tally)
     print_tables(console_on(sys.stdout), folder.path)
     if tally.left:
         why = tally.stopped or "tasks failed"
@@ -70,11 +77,9 @@ def _engine(arguments: argparse.Namespace, job: Job) -> Engine:
     return InProcess(arguments.concurrency or (CONCURRENCY if job.waits_for_models else 1))
 
 
-def _report_problems(tally: Tally, job: Job) -> None:
+def _report_problems(tally: Tally) -> None:
     say = sys.stderr.write
     if tally.last_problem:
         say(f"the last error: {printable(tally.last_problem)}\n")
     if tally.failures:
         say(f"{tally.failures:,} tasks failed for reasons outside the agent; attempts.jsonl lists them\n")
-    if tally.spending.unpriced and job.waits_for_models:
-        say("the cost is unknown, since some model has no price: add it to a prices file (FOCUSCTX_PRICES)\n")

@@ -28,8 +28,9 @@ passes, each added to files in the folder, so that a stopped one can continue:
 
   sketches     the draft is asked for very many sketches at each event
   likelihoods  how likely the model finds possible next actions, its own plans
-               and what the agent did, with each span left out in turn; needs a
-               model whose probabilities can be read (transformers:…)
+               and what the agent did, with each span left out in turn, for a
+               model whose probabilities can be read (transformers:…); for any
+               other, --samples N choices among those actions stand for them
   report       tables and figures of what is there; needs no model
 
 {DATA}"""
@@ -37,6 +38,8 @@ _EPILOG = f"""\
 {DRAFTS}
 from recorded sketches, with no model:
   focusctx replay study runs/ --sketches sketches.jsonl --out study
+with an API model, divergences by sampling as in the paper:
+  focusctx replay study runs/ --draft openai:MODEL --samples 100 --out study
 on a GPU:
   focusctx replay study runs/ --draft transformers:MODEL --rollouts 128 --out study
 """
@@ -72,6 +75,13 @@ def add_to(parts: Commands) -> None:
         default=12,
         help="possible next actions that are scored at each event (default: 12)",
     )
+    what(
+        "--samples",
+        type=int,
+        metavar="N",
+        help="choices sampled with all spans and without each, where probabilities cannot be read; with s spans that "
+        "is N·(s + 1) answers an event (default: none)",
+    )
     what("--plans", type=int, metavar="N", default=4, help="plans that are scored at each event (default: 4)")
     how = parser.add_argument_group("how to run").add_argument
     how(
@@ -86,7 +96,7 @@ def add_to(parts: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    check_positive(arguments, "events", "sketch_tokens", "actions", "plans", "at_once")
+    check_positive(arguments, "events", "sketch_tokens", "actions", "plans", "at_once", "samples")
     wanted = (arguments.only,) if arguments.only else _PASSES
     if not arguments.draft and not arguments.sketches and "report" not in wanted:
         raise Problem("this pass needs a --draft")
@@ -135,21 +145,26 @@ def _sketch(arguments: argparse.Namespace, points: list[Point]) -> None:
 def _score(arguments: argparse.Namespace, points: list[Point], *, asked: bool) -> None:
     from focusctx.cli.progress import progress
     from focusctx.drafts import TransformersDraft
-    from focusctx.drafts.registry import draft_from
+    from focusctx.drafts.registry import draft_from, price_of_draft
 
     from ..local_models.score import TransformersScorer
     from ..replay.study.likelihoods import likelihood_file
+    from ..replay.study.sampling import sample_points
     from ..replay.study.scoring import Amounts, score_points
 
     draft = draft_from(arguments.draft)
-    if not isinstance(draft, TransformersDraft):
+    if not isinstance(draft, TransformersDraft) and not arguments.samples:
         if asked:
-            raise Problem(f"the probabilities of {draft.name} cannot be read: use a draft transformers:…")
+            raise Problem(f"the probabilities of {draft.name} cannot be read: give --samples N, or use transformers:…")
         return
-    amounts = Amounts(actions=arguments.actions, plans=arguments.plans)
+    amounts = Amounts(actions=arguments.actions, plans=arguments.plans, samples=arguments.samples or 0)
     file = likelihood_file(_likelihoods_path(arguments))
     with progress(sys.stderr) as watch:
-        tally = score_points(TransformersScorer(draft), points, file, amounts, watch)
+        if isinstance(draft, TransformersDraft):
+            tally = score_points(TransformersScorer(draft), points, file, amounts, watch)
+        else:
+            price = price_of_draft(draft)
+            tally = sample_points(draft, points, file, amounts=amounts, price=price, watch=watch)
     say_failures(tally)
 
 

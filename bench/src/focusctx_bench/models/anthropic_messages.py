@@ -12,6 +12,7 @@ from focusctx.wire.chat_completions import SYSTEM_ROLES
 _MARK = {"cache_control": {"type": "ephemeral"}}
 _SILENCE = "(nothing said)"
 """This API refuses empty texts."""
+_BEGINNING = "(The conversation begins.)"
 
 Block = dict[str, Any]
 
@@ -48,6 +49,8 @@ def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:
         if given["role"] in SYSTEM_ROLES:
             continue
         role = "assistant" if given["role"] == "assistant" else "user"
+        if not turns and role == "assistant":  # this API wants the user to begin
+            turns.append({"role": "user", "content": [_text(_BEGINNING)]})
         if not turns or turns[-1]["role"] != role:
             turns.append({"role": role, "content": []})
         turns[-1]["content"].extend(_blocks(given))

@@ -72,6 +72,10 @@ class Point:
     def span_tokens(self) -> int:
         return sum(span.tokens for span in self.history.spans)
 
+    def target(self, share: float) -> int:
+        """Return the target that leaves this share of the spans' tokens beside the text that always stays."""
+        return max(self.history.tokens - round((1 - share) * self.span_tokens), 2)
+
     def judge(self, view: Sequence[Message]) -> Judged:
         """Compare a view of the history with what later actions need."""
         seen = self.views.look(view)

@@ -9,7 +9,7 @@ from ..job import BUDGETS
 from .collect import Line, Study
 from .paper import plain_name
 
-VARIED = ("budget", "draft", "rollouts")
+VARIED = ("budget", "draft", "rollouts", "threshold")
 
 
 def main_lines(study: Study) -> list[Line]:
@@ -35,7 +35,9 @@ def value_of(line: Line, setting: str) -> Any:
 def reference(study: Study, setting: str) -> Any:
     """The paper's value if it was run, else the one that most methods were run at."""
     values = [value for line in study.lines if (value := value_of(line, setting)) is not None]
-    wanted = {"budget": BUDGETS.get(study.benchmark, 4096), "rollouts": 3, "draft": study.model}[setting]
+    wanted = {"budget": BUDGETS.get(study.benchmark, 4096), "rollouts": 3, "threshold": 0.3, "draft": study.model}[
+        setting
+    ]
     for value in values:
         if value == wanted or (setting == "draft" and plain_name(value) == plain_name(study.model)):
             return value

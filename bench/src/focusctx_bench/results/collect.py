@@ -15,7 +15,7 @@ from focusctx.replay.names import NAMES
 
 from ..baselines.registry import ALL
 from ..folder import runs_below
-from ..metrics import Summary, TaskMetrics, by_difficulty, events_by_step, of_task, summarise
+from ..metrics import Summary, TaskMetrics, average, by_difficulty, events_by_step, of_task, summarise
 from ..record import Record
 
 _OF_THE_STUDY = ("split", "options", "seed", "step_limit")
@@ -28,19 +28,39 @@ class Line:
 
     method: str
     settings: Mapping[str, Any]
-    tasks: dict[str, TaskMetrics] = field(default_factory=dict)
+    repeats: dict[int, dict[str, TaskMetrics]] = field(default_factory=dict)
+    """For each repeat, from 1: its tasks."""
     events: dict[int, tuple[int, int]] = field(default_factory=dict)
     """For each step number: how many runs got there, and how many of them had an event there."""
 
     def add(self, record: Record) -> None:
-        self.tasks[record.task] = of_task(record)
+        self.repeats.setdefault(record.repeat, {})[record.task] = of_task(record)
         for number, (runs, events) in events_by_step([record]).items():
             before = self.events.get(number, (0, 0))
             self.events[number] = before[0] + runs, before[1] + events
 
+    @cached_property
+    def tasks(self) -> dict[str, TaskMetrics]:
+        """Every task once, as the mean of its repeats. Read it when all records were added."""
+        runs: dict[str, list[TaskMetrics]] = {}
+        for some in self.repeats.values():
+            for name, metrics in some.items():
+                runs.setdefault(name, []).append(metrics)
+        return {name: average(some) for name, some in runs.items()}
+
     @property
     def name(self) -> str:
-        return _NAMES.get(self.method, self.method)
+        """The method as tables name it, with the rollout mode if one was chosen.
+
+        Retrieval says by which vectors: shared words are not an embedding.
+        """
+        name = _NAMES.get(self.method, self.method)
+        if mode := self.settings.get("rollout_mode"):
+            return f"{name}, {'n = N' if mode == 'n' else mode}"
+        embedder = self.settings.get("embedder")
+        if embedder is None:
+            return name
+        return f"{name} (shared words)" if embedder == "words" else f"{name} ({embedder.partition('@')[0]})"
 
     @property
     def is_focus(self) -> bool:

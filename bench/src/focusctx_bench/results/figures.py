@@ -1,4 +1,4 @@
-"""The paper's figures for one study, drawn by matplotlib: trade-off over δ, events by step, cost."""
+"""The paper's figures for one study, drawn by matplotlib: trade-off over δ, draft models, events by step, cost."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ..report.drawing import EVENTS_NOTE, MARKERS, Figure, Theme, bars, events_per_step, label_events
 from .choose import main_lines, varied_lines
 from .collect import Line, Study
+from .paper import plain_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,7 +20,7 @@ _COLOURED = ("focus-d", "focus-o", "acon-utco", "acon-ut", "prompting", "none", 
 
 def figures(study: Study) -> list[Figure]:
     lines = main_lines(study)
-    made = [_trade_off(study, lines), _events(study, lines), _cost(lines)]
+    made = [_trade_off(study, lines), _by_draft(study, lines), _events(study, lines), _cost(lines)]
     return [figure for figure in made if figure is not None]
 
 
@@ -85,37 +86,27 @@ def _events(study: Study, lines: Sequence[Line]) -> Figure | None:
 
 
 def _cost(lines: Sequence[Line]) -> Figure | None:
-    """Agent and draft, per task: in dollars, or in tokens where nothing has a price."""
+    """Agent and draft, per task: in dollars for the rows that have a price, in tokens where none has."""
     if len(lines) < 2:
         return None
-    costs = [(line.summary.agent.cost, line.summary.draft.cost) for line in lines]
-    priced = all(agent is not None and draft is not None for agent, draft in costs) and any(map(any, costs))
-
-    def heights_of() -> list[tuple[float, float]]:
-        if priced:
-            return [
-                ((agent or 0.0) / line.summary.tasks, (draft or 0.0) / line.summary.tasks)
-                for line, (agent, draft) in zip(lines, costs, strict=True)
-            ]
-        usages = [(line.summary.agent, line.summary.draft, 1000 * line.summary.tasks) for line in lines]
-        return [
-            ((agent.input_tokens + agent.output_tokens) / scale, (draft.input_tokens + draft.output_tokens) / scale)
-            for agent, draft, scale in usages
-        ]
+    dollars = [_dollars(line) for line in lines]
+    priced = any(map(sum, filter(None, dollars)))
+    heights = dollars if priced else [_tokens(line) for line in lines]
 
     def draw(axes: Axes, theme: Theme) -> None:
-        heights = heights_of()
+        shown = [height or (0.0, 0.0) for height in heights]
         places = list(range(len(lines)))
-        agent = [height[0] for height in heights]
-        draft = [height[1] for height in heights]
+        agent, draft = ([height[part] for height in shown] for part in (0, 1))
         axes.barh(places, agent, color=theme.colours[0], label="agent", height=0.66)
         if any(draft):
             axes.barh(places, draft, left=agent, color=theme.colours[4], label="draft", height=0.66)
             axes.legend(fontsize=9, loc="lower right")
-        most = max(map(sum, heights)) or 1.0
-        for place, height in zip(places, heights, strict=True):
-            label = f"${sum(height):,.3f}" if priced else f"{sum(height):,.0f}"
-            axes.text(sum(height) + 0.01 * most, place, label, va="center", fontsize=8.5, color=theme.soft)
+        most = max(map(sum, shown)) or 1.0
+        for place, height in enumerate(heights):
+            axes.text(
+                sum(height or ()) + 0.01 * most, place, cost_label(height, priced=priced),
+                va="center", fontsize=8.5, color=theme.soft,
+            )  # fmt: skip
         axes.set_yticks(places, [line.name for line in lines])
         axes.invert_yaxis()
         axes.grid(visible=False, axis="y")
@@ -124,7 +115,68 @@ def _cost(lines: Sequence[Line]) -> Figure | None:
 
     title = "Cost per task" if priced else "Tokens per task"
     note = "" if priced else "Nothing here has a price: tokens in place of dollars."
+    if priced and None in dollars:
+        note = "Rows without a bar ask a model whose price is not known."
     return Figure("cost", title, note, draw, height=1.2 + 0.34 * len(lines))
+
+
+def cost_label(height: tuple[float, float] | None, *, priced: bool) -> str:
+    """Return the words beside a bar: dollars, tokens, or that there is no price."""
+    if height is None:
+        return "no price"
+    return f"${sum(height):,.3f}" if priced else f"{sum(height):,.0f}"
+
+
+def _dollars(line: Line) -> tuple[float, float] | None:
+    """Return USD per task of agent and draft; None if either has no price."""
+    agent, draft, tasks = line.summary.agent.cost, line.summary.draft.cost, line.summary.tasks
+    return None if agent is None or draft is None else (agent / tasks, draft / tasks)
+
+
+def _tokens(line: Line) -> tuple[float, float]:
+    """Return thousands of tokens per task of agent and draft."""
+    agent, draft, scale = line.summary.agent, line.summary.draft, 1000 * line.summary.tasks
+    return (
+        (agent.input_tokens + agent.output_tokens) / scale,
+        (draft.input_tokens + draft.output_tokens) / scale,
+    )
+
+
+def _by_draft(study: Study, lines: Sequence[Line]) -> Figure | None:
+    """Accuracy and cost by draft model, beside the uncompressed agent, as in the paper's figure on draft models."""
+    swept = [line for line in varied_lines(study, "draft") if line.method == "focus-d"]
+    if not swept:
+        return None
+    shown = [*(line for line in lines if line.method == "none"), *swept]
+    names = [line.name if line.method == "none" else _drawable(plain_name(str(line.writer))) for line in shown]
+    dollars = [_dollars(line) for line in shown]
+    priced = any(map(sum, filter(None, dollars)))
+    heights = dollars if priced else [_tokens(line) for line in shown]
+
+    def draw(axes: Axes, theme: Theme) -> None:
+        for line, name, height, place in zip(shown, names, heights, range(len(shown)), strict=True):
+            if height is None:
+                continue
+            axes.errorbar(
+                [sum(height)], [100 * line.summary.accuracy.mean], yerr=bars([line.summary.accuracy], 100),
+                color=theme.colours[place % len(theme.colours)], marker=MARKERS[place % len(MARKERS)], markersize=8,
+                capsize=2.5, linestyle="none", label=f"{name}: {cost_label(height, priced=priced)}",
+            )  # fmt: skip
+        axes.set_xlabel("USD per task, agent and draft" if priced else "thousand tokens per task, agent and draft")
+        axes.set_ylabel("accuracy (%)")
+        axes.set_xlim(0, 1.15 * axes.get_xlim()[1])
+        axes.legend(fontsize=8.5)
+
+    missing = [name for name, height in zip(names, heights, strict=True) if height is None]
+    note = "FOCUS-D with each draft, and the uncompressed agent. Bars: 95 % confidence."
+    if missing:
+        note += f" Without a known price, and so not drawn: {', '.join(missing)}."
+    return Figure("drafts", "Accuracy and cost by draft model", note, draw)
+
+
+def _drawable(name: str) -> str:
+    """Return a name in characters that every font has."""
+    return name.encode("ascii", "replace").decode()
 
 
 def _look(line: Line, theme: Theme) -> tuple[str, str]:

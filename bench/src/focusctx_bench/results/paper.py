@@ -21,6 +21,10 @@ _TOTALS = (
 )  # fmt: skip
 
 
+_TASKS = {"appworld": 168, "officebench": 95, "qa8": 100}
+"""How many tasks the paper ran of each benchmark whose figures are here."""
+
+
 def paper_figures(study: Study, line: Line, difficulty: str = "") -> dict[str, float]:
     """By the names of `paper.toml`, totals per task; empty where the paper has nothing or another setting."""
     found: dict[str, float] = {}
@@ -59,23 +63,52 @@ def _is_that_of(table: Mapping[str, Any], study: Study, line: Line, difficulty: 
     return (
         study.benchmark == table["benchmark"]
         and (study.settings.get("split") or "") in table["splits"]
-        and plain_name(study.model) == table["agent"]
+        and study.settings.get("seed", 42) == 42
+        and study.settings.get("step_limit") in (None, 50)
+        and _is_model(study.model, table["agent"])
         and difficulty.lower() == table.get("difficulty", "")
-        and _has_its_settings(table, line.settings)
+        and _has_its_tasks(table, study, line, difficulty)
+        and _has_its_settings(table, line)
     )
 
 
-def _has_its_settings(table: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
-    """A method has the paper's setting when all that it looks at is as there."""
+def _is_model(name: str, wanted: str) -> bool:
+    """True if this is the paper's model. OpenAI's are asked at OpenAI or Azure, open weights anywhere.
+
+    A server of one's own may give any name to any model: `openai:gpt-4.1@http://localhost` is not the paper's.
+    """
+    if plain_name(name) != wanted:
+        return False
+    return not wanted.startswith("gpt-") or (name.partition(":")[0] in ("openai", "azure") and "@" not in name)
+
+
+def _has_its_tasks(table: Mapping[str, Any], study: Study, line: Line, difficulty: str) -> bool:
+    """True if the line has run as many tasks as the paper, from where the paper had them."""
+    if len(line.tasks) != _TASKS[study.benchmark]:
+        return False
+    if difficulty and "tasks" in table and line.classes[difficulty].tasks != table["tasks"]:
+        return False
+    if study.benchmark == "officebench":  # its test split is a list that the user has to give
+        return "splits" in study.options
+    if study.benchmark == "qa8":  # prepared groups, which their own file says to be for testing
+        return "retriever" in study.options and all(re.fullmatch(r"qa8-test-\d+", task) for task in line.tasks)
+    return True
+
+
+def _has_its_settings(table: Mapping[str, Any], line: Line) -> bool:
+    """True if everything that the method reads is as in the paper.
+
+    Retrieval never is: the paper does not name its embedder.
+    """
+    settings = line.settings
     writer = settings.get("draft") or settings.get("compressor")
     return (
-        (writer is None or plain_name(writer) == table.get("compressor"))
+        line.method != "retrieval"
+        and (writer is None or _is_model(writer, table.get("compressor", "")))
         and settings.get("budget") in (None, table.get("budget"))
         and settings.get("rollouts", 3) == table.get("rollouts", 3)
         and settings.get("threshold", 0.3) == 0.3
-        and settings.get("embedder", "openai:").startswith(
-            "openai:"
-        )  # whose they were is not said; all its models are OpenAI's
+        and (not line.is_focus or table.get("rollout_mode") in (None, settings.get("rollout_mode")))
         and settings.get("llmlingua_model", LLMLINGUA_MODEL) == LLMLINGUA_MODEL
     )
 

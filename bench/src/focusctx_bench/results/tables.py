@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean, stdev
 from typing import TypeAlias
 
-from ..metrics import Summary, difference
+from ..metrics import Summary, TaskMetrics, difference, recommended_budget
 from ..report.table import Cell, Column, Fields, Number, Row, Table, cell_of, table_of
 from .choose import main_lines, same_for_all, value_of, varied_lines
 from .collect import Line, Study
@@ -17,9 +18,10 @@ _UNITS = "Peak tokens in thousands, dependency in millions, system prompt exclud
 
 _PAPER_SCALE = dict.fromkeys(("agent_in", "agent_out", "draft_in", "draft_out"), 1000.0)
 """The paper has these in millions."""
+_BUDGETS = (512, 1024, 2048, 4096, 8192, 16384)
 CellOf: TypeAlias = Callable[[Line], Cell]
 
-KEYS = ("main", "difficulty", "draft", "rollouts", "budget", "cost", "trajectories")
+KEYS = ("main", "spread", "difficulty", "draft", "rollouts", "threshold", "budget", "cost", "trajectories", "reach")
 
 
 def tables(study: Study, keys: Sequence[str] = KEYS) -> list[Table]:
@@ -27,12 +29,15 @@ def tables(study: Study, keys: Sequence[str] = KEYS) -> list[Table]:
     lines = main_lines(study)
     makers: dict[str, Callable[[], Table | None]] = {
         "main": lambda: _main(study, lines),
+        "spread": lambda: _spread(lines),
         "difficulty": lambda: _difficulty(study, lines),
         "draft": lambda: _varied(study, "draft", "The model that sketches plans or writes summaries varies."),
         "rollouts": lambda: _varied(study, "rollouts", "N, the number of sketches per event, varies."),
+        "threshold": lambda: _varied(study, "threshold", "τ, the share of sketches that must cite a span, varies."),
         "budget": lambda: _varied(study, "budget", "δ, the tokens above which history is compressed, varies."),
         "cost": lambda: _cost(study, lines),
         "trajectories": lambda: _trajectories(study, lines),
+        "reach": lambda: _reach(lines),
     }
     return [table for key in keys if (table := makers[key]()) is not None]
 
@@ -53,6 +58,37 @@ def _main(study: Study, lines: Sequence[Line]) -> Table:
     if compared:
         note += " Vs. none: the difference in points over the tasks that both have run, paired."
     return Table("main", "Main results", f"{_setting(lines)}{note}", [*columns, Column("Tasks")], rows)
+
+
+def _spread(lines: Sequence[Line]) -> Table | None:
+    """Mean and standard deviation over repeated runs of all tasks, where there were several."""
+    repeated = [line for line in lines if len(_whole_repeats(line)) > 1]
+    if not repeated:
+        return None
+    measures: list[tuple[Column, Callable[[TaskMetrics], float], int, float]] = [
+        (Column("Accuracy %"), lambda task: task.success, 1, 100.0),
+        (Column("Steps"), lambda task: task.steps, 2, 1.0),
+        (Column("Peak"), lambda task: task.peak, 2, 1e-3),
+        (Column("Dependency"), lambda task: task.dependency, 3, 1e-6),
+    ]
+    rows = []
+    for line in repeated:
+        runs = _whole_repeats(line)
+        cells: list[Cell] = []
+        for _, measure, digits, scale in measures:
+            means = [scale * fmean(measure(task) for task in run.values()) for run in runs]
+            cells.append(f"{fmean(means):,.{digits}f} ± {stdev(means):,.{digits}f}")
+        rows.append(_row(line, [*cells, f"{len(runs)}"]))
+    note = (
+        "Every repeat runs all tasks with the same settings and seed. Mean of the repeats ± their standard deviation; "
+        "the paper gives ± 1.4 points for about 100 tasks."
+    )
+    return Table("spread", "Spread over repeats", note, [*(one for one, *_ in measures), Column("Repeats")], rows)
+
+
+def _whole_repeats(line: Line) -> list[Mapping[str, TaskMetrics]]:
+    """Return the repeats that have all tasks of the line: means over other tasks would not be comparable."""
+    return [run for run in line.repeats.values() if run.keys() == line.tasks.keys()]
 
 
 def _difficulty(study: Study, lines: Sequence[Line]) -> Table | None:
@@ -83,12 +119,13 @@ def _varied(study: Study, setting: str, note: str) -> Table | None:
     title, symbol = {
         "draft": ("By draft model", ""),
         "rollouts": ("By the number of rollouts", "N = "),
+        "threshold": ("By threshold", "τ = "),
         "budget": ("By budget", "δ = "),
     }[setting]
     rows = []
     for line in lines:
         summary, value = line.summary, value_of(line, setting)
-        shown = f"{value:,}" if isinstance(value, int) else value
+        shown = f"{value:,}" if isinstance(value, int | float) else value
         cost = None if summary.cost is None else Number(summary.cost / summary.tasks, 4)
         rest: list[Cell] = [Number(summary.events / summary.tasks, 1), cost, f"{summary.tasks:,}"]
         rows.append(_row(line, [*_numbers(study, line, lines), *rest], name=f"{line.name} ({symbol}{shown})"))
@@ -159,6 +196,20 @@ def _trajectories(study: Study, lines: Sequence[Line]) -> Table | None:
         rows.append(Row(names[key], cells))
     columns = [Column(name) for name in ("mean", "median", "p90", "max")]
     return Table("trajectories", "Trajectories without compression", "Per task.", columns, rows, stub="Of a task")
+
+
+def _reach(lines: Sequence[Line]) -> Table | None:
+    """How many tasks a budget would ever touch, by the sizes of the uncompressed agent."""
+    line = next((line for line in lines if line.method == "none"), None)
+    if line is None:
+        return None
+    peaks = [task.peak for task in line.tasks.values()]
+    rows = [Row(f"{budget:,}", [Number(100 * fmean(peak > budget for peak in peaks), 1)]) for budget in _BUDGETS]
+    note = (
+        f"The share of tasks whose history ever exceeds δ without compression. Recommended δ: "
+        f"{recommended_budget(peaks):,}, the largest power of two that is at most half the median peak."
+    )
+    return Table("reach", "How many tasks a budget reaches", note, [Column("Tasks over δ, %")], rows, stub="δ")
 
 
 def _numbers(study: Study, line: Line, lines: Sequence[Line]) -> list[Cell]:

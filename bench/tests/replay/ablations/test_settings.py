@@ -1,10 +1,12 @@
 """Settings at recorded points: what each keeps, against what can be told by hand."""
 
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
 from focusctx.baselines.embedders import embedder_from
+from focusctx.compressor import Focus
 from focusctx.config import FocusConfig
 from focusctx.replay.evidence import Evidence
 from focusctx.replay.runs import read_runs
@@ -14,7 +16,7 @@ from focusctx_bench.replay.ablations.variants import GROUPS, Variant, variants
 from focusctx_bench.replay.points import Point, points_of
 from focusctx_bench.replay.sketches import PointSketches, read_sketches
 from focusctx_bench.report.table import Number
-from replay.logs import long_run
+from replay.logs import chat, long_run, run_of, step
 
 SHARED = Path(__file__).parents[5] / "shared"
 
@@ -50,6 +52,20 @@ async def test_one_variant_at_one_point(point: Point) -> None:
     assert none_cited is not None
     assert none_cited.recall == (spans in holders) / len(needed)  # the newest span stays
     assert none_cited.left == pytest.approx(point.history.spans[-1].tokens / point.span_tokens)
+
+
+async def test_only_levels_cut_a_step() -> None:
+    """The history of a point is cut into passages, whatever a variant makes of it."""
+    lines = "\n".join(f"line {number} has key_{number:04} among other words" for number in range(60))
+    steps = [step(number, {"page": f"page_{number}"}, lines) for number in range(1, 7)]
+    long = points_of(Evidence(run_of(chat(*steps, task="Read."))), 400, (4,))[0]
+    sent = {id(message) for message in long.sent}
+    for levels in (True, False):
+        config = Variant("", "", FocusConfig(levels=levels), 0.5).at(long)
+        result = await Focus("offline", config=config).acompress(long.history)
+        assert result.compressed
+        assert bool(result.shortened) == levels
+        assert all(id(message) in sent for message in result.messages) != levels
 
 
 async def test_groups_of_sketches_are_averaged_and_too_few_are_no_outcome(point: Point) -> None:
@@ -91,8 +107,15 @@ def test_the_recorded_sketches_give_the_known_figures() -> None:
     assert names["N", "N = 10"] == []
     assert names["N", "N = 3"] == paper == names["τ at N = 3", "τ = 0.3"]
     assert all(outcome.failed == 0 for outcomes in names.values() for outcome in outcomes)
-    skeletons = names["Switches on top of the paper", "skeletons for all dropped"]
-    assert all(more.recall >= less.recall for more, less in zip(skeletons, paper, strict=True))
+    on_top, off = "Levels and targets on top of the paper", "Levels and targets off the default"
+    whole = [names[on_top, f"whole steps, target {share}"] for share in (0.3, 0.5, 0.7)]
+    assert [fmean(one.left for one in some) for some in whole] == sorted(
+        fmean(one.left for one in some) for some in whole
+    )
+    default, levels_off = names[off, "default: levels, target 0.5"], names[off, "levels off"]
+    assert levels_off == whole[1], "with whole-step citations only the levels differ"
+    assert fmean(one.recall for one in default) > fmean(one.recall for one in levels_off)
+    assert all(one.left <= 0.5 for one in default)
     found = by_group({variant: judged.get(number, []) for number, variant in enumerate(variants())})
     made = {table.key: table for table in tables(found)}
     base = made["n"].rows[-1]

@@ -1,4 +1,4 @@
-"""A setting that a benchmark does not know is a mistake of the user's, to be said before anything runs."""
+"""Refuse settings that a benchmark does not have: a mistyped one would silently run something else."""
 
 from __future__ import annotations
 

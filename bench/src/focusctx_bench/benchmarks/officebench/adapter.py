@@ -13,8 +13,8 @@ from typing import Any
 
 from focusctx.errors import BenchError
 
-from ...models.registry import model_from
 from ...protocols import Model, Options, Score, Task, ToolCall
+from ...spending import environment_model
 from ..foreign.settings import check_settings
 from ..foreign.worker import SERVING, Worker
 from .checkout import Checkout, Place
@@ -91,7 +91,7 @@ def benchmark(options: Options) -> OfficeBench:
         Sandbox.of(options, checkout),
         split=options.split,
         splits=Path(splits) if splits else None,
-        llm=model_from(llm, seed=options.seed) if llm else None,
+        llm=environment_model(llm, "the llm app", seed=options.seed) if llm else None,
     )
 
 

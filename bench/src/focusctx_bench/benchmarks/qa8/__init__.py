@@ -10,7 +10,8 @@ from focusctx.errors import BenchError
 
 from ...models.scripted import FunctionModel
 from ...protocols import Options
-from .data import groups_from, passages_from, questions_from
+from ..foreign.settings import check_settings
+from .data import Question, groups_from, passages_from, questions_from
 from .environment import EightQuestions
 from .reader import decide
 from .search import Bm25, Search, SearchServer
@@ -24,14 +25,18 @@ _HOW = (
 
 def benchmark(options: Options) -> EightQuestions:
     """`groups=100` groups by seed; `retriever=URL` asks a search server instead of the passages."""
+    check_settings("qa8", options, ("groups", "retriever"))
     if options.data is None or not options.data.exists():
         missing = "" if options.data is None else f"There is no {options.data}. "
         raise BenchError(f"{missing}{_HOW}")
     count = options.more.get("groups", "100")
     if not count.isdecimal() or int(count) == 0:
         raise BenchError(f"groups must be a whole number above 0, got {count!r}")
-    groups = groups_from(questions_from(options.data), int(count), options.seed)
-    return EightQuestions(groups, _search(options), options.seed)
+    split = options.split or "test"
+    questions = questions_from(options.data)
+    groups = groups_from(questions, int(count), options.seed, split)
+    drawn = f"{options.seed}-" if isinstance(questions[0], Question) else ""
+    return EightQuestions(groups, _search(options), f"qa8-{drawn}{split}")
 
 
 def _search(options: Options) -> Search:

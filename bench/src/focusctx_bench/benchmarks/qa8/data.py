@@ -8,16 +8,25 @@ import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from zlib import crc32
 
-from focusctx.errors import BenchError
+from focusctx.errors import BenchError, ConfigError
 
 SIZE = 8
+SPLITS = ("test", "train", "all")
 
 
 class Question(NamedTuple):
     text: str
     answers: tuple[str, ...]
     """Each of them is right."""
+    split: str = ""
+    """The split that the file names; "" if it names none."""
+
+    @property
+    def part(self) -> str:
+        """The split: the file's, else by the question's words, so that no seed moves a question to the other one."""
+        return self.split or ("train" if crc32(self.text.encode()) % 2 else "test")
 
 
 class Passage(NamedTuple):
@@ -33,20 +42,39 @@ def questions_from(data: Path) -> list[Question | Group]:
     found = [row for row in _rows(_file(data, "questions")) if "question" in row or "questions" in row]
     if not found:
         raise BenchError(f"no questions in {data}: lines need question and answers")
-    return [_group(row) if "questions" in row else _question(row["question"], _answers(row)) for row in found]
+    return [_group(row) if "questions" in row else _question(row["question"], row) for row in found]
 
 
-def groups_from(questions: Sequence[Question | Group], count: int, seed: int) -> list[Group]:
-    """Prepared groups in their order, or groups of eight different questions, drawn by seed."""
+def groups_from(questions: Sequence[Question | Group], count: int, seed: int, split: str = "all") -> list[Group]:
+    """Return the split's prepared groups in their order, or groups of eight different questions, drawn by seed."""
+    if split not in SPLITS:
+        raise ConfigError(f"qa8 has no split {split!r}: it has {', '.join(SPLITS)}")
     prepared = [entry for entry in questions if not isinstance(entry, Question)]
     if prepared:
-        return prepared[:count]
+        return _prepared(prepared, split)[:count]
     single = list({entry.text: entry for entry in questions if isinstance(entry, Question)}.values())
+    single = [question for question in single if split in ("all", question.part)]
     if len(single) < SIZE:
-        raise BenchError(f"a group has {SIZE} questions, there are {len(single)}")
+        whole = "" if split == "all" else f" in the split {split}; --split all takes every question"
+        raise BenchError(f"a group has {SIZE} questions, there are {len(single)}{whole}")
     random.Random(f"qa8 {seed}").shuffle(single)
     starts = range(0, len(single) - SIZE + 1, SIZE)
     return [tuple(single[start : start + SIZE]) for start in starts][:count]
+
+
+def _prepared(groups: Sequence[Group], split: str) -> list[Group]:
+    """Return the groups of a split. They share questions as they like, so only their file can divide them."""
+    if split == "all":
+        return list(groups)
+    if not all(group[0].split for group in groups):
+        raise BenchError(
+            f"these prepared groups do not say which are for training: give each line a field split (train or test) "
+            f"to use --split {split}, or take them all with --split all"
+        )
+    found = [group for group in groups if group[0].split == split]
+    if not found:
+        raise BenchError(f"no prepared group belongs to the split {split}")
+    return found
 
 
 def passages_from(data: Path) -> list[Passage]:
@@ -96,15 +124,23 @@ def _answers(row: dict[str, Any]) -> Any:
     return row.get("answers", row.get("answer"))
 
 
-def _question(text: Any, answers: Any) -> Question:
+def _question(text: Any, row: dict[str, Any]) -> Question:
+    answers = _answers(row)
     given = [answers] if isinstance(answers, str) else answers
     if not isinstance(text, str) or not isinstance(given, list) or not given:
         raise BenchError(f"a question needs a text and answers, got {text!r} and {answers!r}")
-    return Question(text, tuple(map(str, given)))
+    return Question(text, tuple(map(str, given)), _split(row))
 
 
 def _group(row: dict[str, Any]) -> Group:
     questions, answers = row["questions"], _answers(row)
     if not isinstance(questions, list) or not isinstance(answers, list) or len(questions) != len(answers):
         raise BenchError("a group needs as many answers as questions")
-    return tuple(_question(text, given) for text, given in zip(questions, answers, strict=True))
+    return tuple(_question(text, {**row, "answers": given}) for text, given in zip(questions, answers, strict=True))
+
+
+def _split(row: dict[str, Any]) -> str:
+    split = row.get("split", "")
+    if split not in ("", "train", "test"):
+        raise BenchError(f"the split of a question is train or test, got {split!r}")
+    return str(split)

@@ -130,13 +130,14 @@ class EightQuestionsTask:
 class EightQuestions:
     name = "qa8"
 
-    def __init__(self, groups: Sequence[Group], search: Search, seed: int) -> None:
+    def __init__(self, groups: Sequence[Group], search: Search, prefix: str) -> None:
+        """`prefix` begins the ids of the tasks: it says how the groups were made."""
         self._groups = groups
         self._search = search
-        self._seed = seed
+        self._prefix = prefix
 
     def tasks(self) -> Sequence[Task]:
-        return [Task(f"qa8-{self._seed}-{number:03d}", data={"group": number}) for number in range(len(self._groups))]
+        return [Task(f"{self._prefix}-{number:03d}", data={"group": number}) for number in range(len(self._groups))]
 
     async def start(self, task: Task) -> EightQuestionsTask:
         return EightQuestionsTask(self._groups[task.data["group"]], self._search)

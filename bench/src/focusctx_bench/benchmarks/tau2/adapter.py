@@ -13,8 +13,8 @@ from typing import Any
 from focusctx.errors import ConfigError
 from focusctx.types import Message, Usage
 
-from ...models.registry import model_from
 from ...protocols import Model, Options, Score, Task, ToolCall
+from ...spending import environment_model
 from ..foreign.settings import check_settings
 from ..foreign.worker import SERVING, Worker
 from .checkout import Checkout
@@ -35,7 +35,7 @@ def _models(options: Options) -> dict[str, Model]:
     if not (user := options.more.get("user")):
         raise ConfigError("τ²-bench needs a model that plays the customer: --set user=openai:gpt-4.1")
     named = {"user": user, "judge": options.more.get("judge") or user}
-    return {who: model_from(name, seed=options.seed) for who, name in named.items()}
+    return {who: environment_model(name, f"the {who}'s model", seed=options.seed) for who, name in named.items()}
 
 
 class Tau2:
@@ -73,6 +73,7 @@ class Conversation:
     """One task: the agent's tools and the customer."""
 
     system = ""
+    greeting = ""
     task = ""
     tools: Sequence[Mapping[str, Any]] = ()
 
@@ -86,6 +87,7 @@ class Conversation:
     async def begin(self, domain: str, task: str) -> None:
         opening = await self._call("start", domain=domain, task=task)
         self.system, self.task, self.tools = opening["system"], opening["text"], opening["tools"]
+        self.greeting = opening["greeting"]
 
     async def act(self, call: ToolCall) -> str:
         said = await self._call("act", id=call.id, name=call.name, arguments=dict(call.arguments))

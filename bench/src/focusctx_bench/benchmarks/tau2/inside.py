@@ -40,9 +40,11 @@ def start(ask: _Ask, run: str, domain: str, task: str) -> dict[str, Any]:
     )
     orchestrator._run_start_time, orchestrator._run_start_perf = get_now(), time.perf_counter()
     orchestrator.initialize()
+    said = [message.content for message in orchestrator.trajectory if message.role == "assistant"]
     first = _until_the_agents_turn(orchestrator)
     _runs[run] = orchestrator
-    return {"system": agent.system_prompt, "tools": [tool.openai_schema for tool in agent.tools], **first}
+    tools = [tool.openai_schema for tool in agent.tools]
+    return {"system": agent.system_prompt, "tools": tools, "greeting": (said or [""])[0] or "", **first}
 
 
 def act(ask: _Ask, run: str, id: str, name: str, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from typing import Any
 
 from focusctx.errors import BenchError, ConfigError
 
-from ...models.registry import model_from
 from ...protocols import Model, Options, Score, Task, ToolCall
+from ...spending import environment_model
 from ..foreign.settings import check_settings
 from .browser import SharedBrowser, host_of
 from .judge import judge
@@ -72,7 +72,7 @@ def benchmark(options: Options) -> WebVoyager:
 def _judge(options: Options) -> Model:
     if not (name := options.more.get("judge")):
         raise BenchError("WebVoyager's answers are judged by a model: name one, as in --set judge=openai:gpt-4.1")
-    return model_from(name, seed=options.seed)
+    return environment_model(name, "the judge", seed=options.seed)
 
 
 class WebVoyager:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -14,6 +14,7 @@ from focusctx.errors import BenchError
 from focusctx.replay.folder import ReplayFolder
 from focusctx.replay.lines import Line, R, by_file, lines_of
 from focusctx.replay.record import RunRecord, run_records
+from focusctx.replay.runs import half_of
 
 from ...report.document import Document, Section
 from ..agreement.answers import Answer, answer_file
@@ -31,7 +32,18 @@ def document(folder: Path) -> Document:
     sections = [*_walks(walks), *_points(points), *_answers(answer_file(folder))]
     if not sections:
         raise BenchError(f"{folder} contains no records of a replay: make some with `focusctx replay run`")
-    return Document("focusctx replay", [f"Made by focusctx {__version__}."], sections, _commands(folder))
+    runs = {(record.file, record.run) for record in walks} | {(record.file, record.run) for record in points}
+    made = f"Made by focusctx {__version__}.{_halves([run for _, run in runs])}"
+    return Document("focusctx replay", [made], sections, _commands(folder))
+
+
+def _halves(runs: Sequence[str]) -> str:
+    """Say which half the runs are of: constants are chosen on the tuning half, figures published from the other."""
+    count = Counter(map(half_of, runs))
+    if len(count) == 1:
+        (half,) = count
+        return f" All runs are of the {half} half."
+    return f" Of {len(runs)} runs {count['tuning']} are of the tuning half." if runs else ""
 
 
 def _walks(records: Sequence[RunRecord]) -> list[Section]:

@@ -2,9 +2,9 @@
 
 Three readings of the same recorded log-likelihoods. `action_divergence` is the paper's counterfactual utility: the
 KL divergence between the distributions over an elicited vocabulary of next actions, with and without the span; with
-a model's own probabilities it is exact, and `sampled_curve` says what N draws from each distribution would have made
-of it. An action's weight is the geometric mean of its tokens' probabilities: by their product the shortest one would
-have all the weight.
+a model's own probabilities it is exact (`scoring`), from its sampled choices an estimate (`sampling`);
+`sampled_curve` says what N draws from each distribution would have made of it. An action's weight is the geometric mean
+of its tokens' probabilities: by their product the shortest one would have all the weight.
 `plan_divergence` is its per-token version over plans the model wrote freely: the mean fall in log-likelihood per
 token, an estimate of the divergence of all futures at once. `hindsight` is the same for the action the agent really
 took: no method can know it, others can be held against it.
@@ -26,7 +26,7 @@ from .ranks import jaccard, top
 
 SIZES = (1, 3, 10, 30, 100, 300, 1000, 3000)
 DRAWS = 20
-_SMOOTHING = 0.5
+SMOOTHING = 0.5
 """Added to every count, or one action never drawn makes a divergence infinite."""
 
 
@@ -103,8 +103,8 @@ class _Drawn:
         """The smoothed shares once the sample has that size."""
         more = size - self._counts.total()
         self._counts.update(self._chance.choices(self._places, weights=self._chances, k=more))
-        total = size + _SMOOTHING * len(self._chances)
-        return [(self._counts[place] + _SMOOTHING) / total for place in self._places]
+        total = size + SMOOTHING * len(self._chances)
+        return [(self._counts[place] + SMOOTHING) / total for place in self._places]
 
 
 def _distribution(scored: Likelihoods, *, without: int | None = None) -> list[float]:

@@ -96,9 +96,8 @@ def _scores(event: Event, kept: int, holders: Mapping[str, frozenset[int]]) -> S
         }
     chances = dict.fromkeys(votes.spans, 0.0)
     for fact in read_flow(history).facts:
-        for index in fact.holders:
-            if index in chances:
-                chances[index] += fact.chance
+        for index in {span for span, _ in fact.holders} & chances.keys():
+            chances[index] += fact.chance
     found |= {"data flow": chances, "recency": {index: float(index) for index in votes.spans}}
     used = frozenset[int]().union(*holders.values())
     return Scores({name: scores for name, scores in found.items() if scores}, kept, used & set(votes.spans))

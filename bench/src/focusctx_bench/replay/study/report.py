@@ -185,7 +185,8 @@ def facts(findings: Findings) -> str:
         f"{100 * findings.no_plans:.1f} % of the replies are none and do not vote. τ = {findings.threshold:g}."
     )
     if findings.model is not None:
-        text += f" Divergences by the probabilities of {findings.model}."
+        sampled = findings.model.endswith(" samples")
+        text += f" Divergences by {'choices' if sampled else 'the probabilities'} of {findings.model}."
     return text
 
 

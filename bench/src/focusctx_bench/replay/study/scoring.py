@@ -28,7 +28,7 @@ from .likelihoods import Kind, Likelihoods, Text
 
 _AT_ONCE = 8
 """Events in the making at a time: few enough to lose little when stopped."""
-_LEAST_ACTIONS = 2
+LEAST_ACTIONS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,8 @@ class Amounts:
     lists: int = 3
     """Replies that list possible actions."""
     plans: int = 4
+    samples: int = 0
+    """Choices among the actions that are sampled with each history; the exact pass needs none."""
 
 
 def score_points(
@@ -61,7 +63,7 @@ async def _score(model: ScoringDraft, amounts: Amounts, point: Point, _: Meter) 
         _replies(model, vocabulary_prompt(point.history, window, amounts.actions), amounts.lists),
     )
     actions = vocabulary(lists, plans, amounts.actions)
-    if len(actions) < _LEAST_ACTIONS:
+    if len(actions) < LEAST_ACTIONS:
         raise BenchError("the model named fewer than two possible actions")
     later = point.evidence.history.spans[point.history.newest :]
     texts = [

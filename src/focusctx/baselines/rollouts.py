@@ -1,0 +1,54 @@
+"""How the N sketches of an event are requested: the ways differ in requests, tokens and waiting, not in the plans."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any, Literal, TypeAlias, get_args
+
+from ..drafts.gather import as_they_come
+from ..errors import ConfigError
+from ..types import DraftModel, Prompt, Reply
+
+RolloutMode: TypeAlias = Literal["n", "parallel", "sequential"]
+"""`n`: one request for all of them where the server can do that, so the input is paid for once. `parallel`: N requests
+at the same time. `sequential`: N requests, one after the other."""
+
+ROLLOUT_MODES: tuple[str, ...] = get_args(RolloutMode)
+
+
+def requesting(draft: DraftModel, mode: str) -> DraftModel:
+    """Return the draft with its sketches requested in the given way."""
+    if mode not in ROLLOUT_MODES:
+        raise ConfigError(f"unknown rollout mode {mode!r}; known: {', '.join(ROLLOUT_MODES)}")
+    return draft if mode == "n" else SingleRequests(draft, parallel=mode == "parallel")
+
+
+class SingleRequests:
+    """Requests every sketch by itself, each with a seed of its own."""
+
+    def __init__(self, draft: DraftModel, *, parallel: bool) -> None:
+        self._draft = draft
+        self._parallel = parallel
+        self.endpoint: Any = getattr(draft, "endpoint", None)
+        """The draft's server, from which its price is known; None for a draft without one."""
+
+    @property
+    def name(self) -> str:
+        return self._draft.name
+
+    async def sample(self, prompt: Prompt, n: int) -> AsyncIterator[Reply]:
+        calls = (self._one(replace(prompt, seed=prompt.seed + k)) for k in range(n))
+        if self._parallel:
+            async with aclosing(as_they_come(calls)) as answers:
+                async for replies in answers:
+                    for reply in replies:
+                        yield reply
+            return
+        for call in calls:
+            for reply in await call:
+                yield reply
+
+    async def _one(self, prompt: Prompt) -> list[Reply]:
+        return [reply async for reply in self._draft.sample(prompt, 1)]
