@@ -90,6 +90,7 @@ def sources(original: Sequence[Json], rebuilt: Sequence[Json]) -> list[Json]:
 _LEFT_OUT = (
     r"[\d,]+ (?:lines?|characters) left out",
     r"[\d,]+ more calls? left out: [^\]]*",
+    r"[\d,]+ (?:later|earlier) steps? left out(?:: [^\]]*)?",
     r"image or file left out",
 )
 MARK = re.compile(rf"\n?\[… (?:{'|'.join(_LEFT_OUT)})\] ?\n?")

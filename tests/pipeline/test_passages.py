@@ -66,10 +66,7 @@ def test_what_is_shown_is_the_texts_own_words(text: str, speech: bool, data: st.
 
 @given(text=texts)
 def test_cutting_again_is_cutting_alike(text: str) -> None:
-    cut.cache_clear()
-    first = cut(text)
-    cut.cache_clear()
-    assert cut(text) == first
+    assert cut(text) == cut(f"{text} "[:-1])
 
 
 @pytest.mark.parametrize("text", ["", "ok", "x" * SHORT, json.dumps({"a": list(range(40))})[:SHORT]])

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 
-from ..pipeline.calls import calls_of, has_failed, is_reading
 from ..types import History, Span, Unit
 from ..wire import Role, results_by_call
+from ..wire.calls import calls_of, has_failed, is_reading
 
 _TOKEN = re.compile(r"[#~./]*\w[\w./@+-]*")
 _ESCAPE = re.compile(r'\\+[nrt"]')  # arguments arrive as JSON text: "\nimport" is not a name

@@ -58,15 +58,13 @@ def take_best(
     thrift: float = 1.0,
     have: Iterable[Unit] = (),
     least: float = 0.0,
-    favour: Mapping[Unit, float] | None = None,
 ) -> frozenset[Unit]:
     """Repeatedly take the unit with the highest gain / cost^thrift while there is room, beside those we `have`.
 
-    A passage brings its record along. Units that add less than `least` per token are left; `favour` multiplies the gain
-    of some. Gains only shrink as units are taken, so an earlier gain is an upper bound and only the top one is computed
-    again; where a record is taken, its passages get cheaper and are offered again.
+    A passage brings its record along. Units that add less than `least` per token are left. Gains only shrink as units
+    are taken, so an earlier gain is an upper bound and only the top one is computed again; where a record is taken, its
+    passages get cheaper and are offered again.
     """
-    favour = favour or {}
     held = worth.held_by(have)
     taken = {*have}
     passages: defaultdict[int, list[Unit]] = defaultdict(list)
@@ -81,7 +79,7 @@ def take_best(
 
     def ranked(unit: Unit) -> tuple[float, Unit]:
         cost = max(sum(costs[one] for one in bundle(unit)), 1)
-        gain = worth.added_by(bundle(unit), held) * favour.get(unit, 1.0)
+        gain = worth.added_by(bundle(unit), held)
         return (-gain / cost**thrift if gain >= least * cost else 0.0), (-unit[0], unit[1])
 
     queue = [ranked(unit) for unit in costs if unit not in taken]

@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from ..drafts.dataflow import Kind, facts_in, kind_of
 from ..types import Call, History, Span, Unit
 from ..wire import Role
+from ..wire.calls import calls_of, failed_calls, is_reading
 from ..wire.part import join
-from .calls import calls_of, failed_calls, is_reading
 from .outline import Outline, Outlines, Passage
 
 _ONCE = re.compile(

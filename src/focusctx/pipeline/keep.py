@@ -22,8 +22,7 @@ from .score import Scores
 
 _DONE = 0.03
 """Value of knowing that a step was made at all, in needed facts."""
-_CITED = 4.0
-"""Factor of a passage's value if its step is cited."""
+_EXPECTED = "the data flow of the history expects the future to need it"
 _LEAST = 0.0001
 """Needed facts per token below which spare room is left empty: free room is no reason to keep a screenful."""
 _FLOOR = 0.25
@@ -109,12 +108,14 @@ def select_parts(
     choice = _Choice(history, seen, pinned, config, reserve)
     choice.require(seen.required)
     choice.take(scores.narrow, config.threshold)
+    for votes in sorted({share for share in scores.cited.values() if share >= config.threshold}, reverse=True):
+        cited = {unit: share for unit, share in scores.cited.items() if share == votes}
+        choice.fill(cited)
+        choice.take(cited, votes)
     if config.defensive:
         choice.take(scores.rescued, config.threshold)
     choice.take_whole(newer)
-    if choice.target is not None:
-        choice.fill(scores.cited, config.threshold)
-    choice.take(scores.cited, config.threshold)
+    choice.fill()
     choice.trim()
     kept, shortened, sizes = choice.levels()
     tokens = choice.tokens(kept, sizes)
@@ -209,22 +210,20 @@ class _Choice:
                 if unit in self._costs and not self._has(unit) and self._costs[unit] <= self._room:
                     self._add(unit, spans[index])
 
-    def fill(self, shares: Mapping[Unit, float], threshold: float) -> None:
-        """Fill the room with what the data flow expects the future to need, most of it from the steps that are cited.
+    def fill(self, units: Collection[Unit] | None = None) -> None:
+        """Fill the room with what the data flow expects the future to need: of these units, or of all.
 
-        A plan that cites a long step whole seldom needs all of it: its passages compete by their value.
+        A plan that cites a long step whole seldom needs all of it, so its passages are taken by their value.
         """
         have = [(index, number) for index, parts in self._parts.items() for number in (0, *parts)]
+        offered = self._costs if units is None else {unit: self._costs[unit] for unit in units if unit in self._costs}
+        if self.target is None:
+            return
         best = take_best(
-            self._seen.worth,
-            self._costs,
-            self._room,
-            have=[*have, *self._units_of(self._whole)],
-            least=_LEAST,
-            favour={unit: _CITED for unit, share in shares.items() if share >= threshold},
+            self._seen.worth, offered, self._room, have=[*have, *self._units_of(self._whole)], least=_LEAST
         )
         for unit in sorted(best, key=lambda unit: (unit[1] > 0, unit)):
-            self._add(unit, "the data flow of the history expects the future to need it")
+            self._add(unit, _EXPECTED if units is None else None)
 
     def trim(self) -> None:
         """Give units up again, the last first, while marks between passages make the history too large."""

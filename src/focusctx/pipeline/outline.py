@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ..types import Message, Span
 from ..wire import Role, Text, Wire, wire_named
+from ..wire.calls import calls_of, failed_calls, is_reading
 from ..wire.part import MEDIA_TOKENS, join
-from .calls import calls_of, failed_calls, is_reading
 from .passages import Passages, cut, is_short, uncut
 
 if TYPE_CHECKING:

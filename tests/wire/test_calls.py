@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from focusctx.pipeline.calls import calls_of, failed_calls, is_reading
 from focusctx.types import Call, Span
+from focusctx.wire.calls import calls_of, failed_calls, is_reading
 
 
 def call(name: str, **arguments: object) -> Call:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import dropwhile
 
 from ..types import Call, Span
-from ..wire import results_by_call
+from . import results_by_call
 
 _FAILURES = {
     ("returncode",): r"<returncode>\s*-?0*[1-9]",
