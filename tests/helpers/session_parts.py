@@ -14,6 +14,8 @@ from focusctx.types import Prompt, Reply, Usage
 from helpers.histories import Messages, call
 
 NOTHING = "Step: finish | Depends on: []"
+WHOLE_STEPS: dict[str, Any] = {"levels": False, "target": None}
+"""Settings under which a step stays or goes as a whole, as in the paper."""
 SYSTEM = {"role": "system", "content": "You help."}
 
 
@@ -113,8 +115,9 @@ class BreakableStore(MemoryStore):
 
 
 def session_of(draft: Any, store: Any = "memory", *, budget: int = 300, **options: Any) -> Session:
-    """A session in which nothing happens in the background unless asked for."""
-    settings = {key: options.pop(key) for key in ("rollouts", "dropped", "deadline", "pin") if key in options}
+    """Return a session of whole steps, in which nothing happens in the background unless asked for."""
+    named = ("rollouts", "deadline", "pin", "levels", "target", "reads")
+    settings = WHOLE_STEPS | {key: options.pop(key) for key in named if key in options}
     focus = Focus(draft, budget=budget, tokens=options.pop("tokens", crosses), **settings)
     return focus.session(store, **{"ahead": 1.0, **options})
 

@@ -10,6 +10,7 @@ from focusctx import Focus
 from focusctx.integrations.plug import Plug, Source
 from helpers import task
 from helpers.provider import Provider, Say
+from helpers.session_parts import WHOLE_STEPS
 from integrations.conformance import Conformance, compressing, failing
 
 anthropic = pytest.importorskip("anthropic", reason="scripts/test-integrations anthropic")
@@ -96,7 +97,7 @@ def test_a_retry_sends_what_was_sent() -> None:
 
 
 def test_beta_messages_carry_views_and_counts_do_not() -> None:
-    focus = Focus(lambda prompt: "Step: finish | Depends on: []", budget=20)
+    focus = Focus(lambda prompt: "Step: finish | Depends on: []", budget=20, **WHOLE_STEPS)
     long = [{"role": role, "content": "Yes."} for _ in range(20) for role in ("user", "assistant")]
     long.append({"role": "user", "content": "And now?"})
     with Provider(lambda received: Say("Yes.")) as provider:
@@ -110,7 +111,7 @@ def test_beta_messages_carry_views_and_counts_do_not() -> None:
 
 def test_a_thread_that_the_server_holds_goes_through() -> None:
     """The tool runner uses one unless it is told `thread=False`."""
-    focus = Focus(lambda prompt: "Step: finish | Depends on: []", budget=20)
+    focus = Focus(lambda prompt: "Step: finish | Depends on: []", budget=20, **WHOLE_STEPS)
     long = [{"role": role, "content": "Yes."} for _ in range(20) for role in ("user", "assistant")]
     long.append({"role": "user", "content": "And now?"})
     with Provider(lambda received: Say("Yes.")) as provider:

@@ -113,22 +113,23 @@ class Delegating(BaseLlm):
         yield LlmResponse(content=Content(role="model", parts=[part]))
 
 
-@pytest.mark.parametrize("dropped", ["remove", "skeleton"])
-async def test_after_a_transfer_the_other_agents_steps_can_be_left_out(dropped: Any) -> None:
+@pytest.mark.parametrize("levels", [False, True])
+async def test_after_a_transfer_the_other_agents_steps_can_be_left_out(levels: bool) -> None:
     """ADK tells the second agent about them in messages of the user, whose own words all stay."""
     plain, whole = await transferred([])
-    session = Focus("offline", budget=BUDGET, dropped=dropped).session(recall=dropped == "skeleton")
+    focus = Focus("offline", budget=BUDGET, levels=levels, target=0.5 if levels else None)
+    session = focus.session(recall=levels)
     requests, stored = await transferred([FocusPlugin(session)])
     assert stored == whole
-    assert len(requests[-1].raw) < (0.6 if dropped == "remove" else 0.75) * len(plain[-1].raw)
+    assert len(requests[-1].raw) < 0.6 * len(plain[-1].raw)
     own = [request for request in requests if "You are the second." in request.raw.decode()]
     assert len(own) == 1 + task.STEPS - task.STEPS // 2
     retold = [json.dumps([one for one in request.messages if one["role"] == "user"]) for request in own]
     for text in retold:
-        assert text.count(" called tool `") == text.count("` tool returned result:") + text.count("[output omitted]")
+        assert levels or text.count(" called tool `") == text.count("` tool returned result:")
         assert text.count("For context: I like grey paper.") == text.count("[clerk] said: Audit the warehouse") == 1
     assert any("` tool returned result:" in text for text in retold)
-    assert ("[output omitted]" in retold[-1]) == (dropped == "skeleton")
+    assert (" left out]" in retold[-1]) == levels
 
 
 async def transferred(plugins: list[Any]) -> tuple[list[Received], list[Any]]:

@@ -12,6 +12,7 @@ from focusctx import Focus
 from helpers import task
 from helpers.histories import run
 from helpers.provider import Provider, Say
+from helpers.session_parts import WHOLE_STEPS
 from integrations.conformance import Conformance
 
 openai = pytest.importorskip("openai", reason="scripts/test-integrations openai")
@@ -101,7 +102,7 @@ def client(provider: Provider) -> Iterator[Any]:
 
 
 LONG = run(40)
-SHORT = Focus(lambda prompt: "Step: finish | Depends on: []", budget=20)
+SHORT = Focus(lambda prompt: "Step: finish | Depends on: []", budget=20, **WHOLE_STEPS)
 
 
 def test_a_history_the_server_holds_goes_through(client: Any, provider: Provider) -> None:
@@ -140,7 +141,7 @@ def test_other_endpoints_go_through(client: Any) -> None:
 
 def test_sixty_conversations_in_turns(client: Any, provider: Provider) -> None:
     """With the same words at first: each request begins with the one before of its conversation, except at events."""
-    ours = focused(client, Focus(lambda prompt: "Step: finish | Depends on: []", budget=1200))
+    ours = focused(client, Focus(lambda prompt: "Step: finish | Depends on: []", budget=1200, **WHOLE_STEPS))
     histories: list[list[Any]] = [[{"role": "user", "content": task.TASK}] for _ in range(60)]
     sent: list[list[Any]] = [[] for _ in histories]
     for turn in range(4):

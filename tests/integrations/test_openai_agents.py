@@ -121,8 +121,8 @@ async def test_a_session_of_many_runs() -> None:
     assert 1 <= moved(requests) <= 5
 
 
-@pytest.mark.parametrize("dropped", ["remove", "skeleton"])
-async def test_a_history_that_is_nested_at_a_handoff_is_read_as_steps(dropped: Any) -> None:
+@pytest.mark.parametrize("levels", [False, True])
+async def test_a_history_that_is_nested_at_a_handoff_is_read_as_steps(levels: bool) -> None:
     """The second agent gets the first one's steps as lines of one message."""
 
     async def run(focus: Source | None) -> list[Received]:
@@ -143,15 +143,15 @@ async def test_a_history_that_is_nested_at_a_handoff_is_read_as_steps(dropped: A
             return provider.received
 
     plain = await run(None)
-    recall = dropped == "skeleton"
-    requests = await run(Focus("offline", budget=BUDGET, dropped=dropped).session(recall=recall))
-    assert len(requests[-1].raw) < (0.6 if dropped == "remove" else 0.75) * len(plain[-1].raw)
+    focus = Focus("offline", budget=BUDGET, levels=levels, target=0.5 if levels else None)
+    requests = await run(focus.session(recall=levels))
+    assert len(requests[-1].raw) < 0.6 * len(plain[-1].raw)
     (nested,) = [one for one in requests[-1].messages if "<CONVERSATION HISTORY>" in str(one.get("content"))]
     (record,) = _extract_nested_history_transcript(nested)[:1]
     assert record["role"] == "user"
     assert record["content"].startswith(task.TASK)
-    assert ("Left out to save space" in nested["content"]) == recall
-    assert ("[output omitted]" in nested["content"]) == recall
+    assert ("Left out to save space" in nested["content"]) == levels
+    assert (" left out]" in nested["content"]) == levels
     calls = [one for one in _extract_nested_history_transcript(nested) if one.get("type") == "function_call"]
     results = [one for one in _extract_nested_history_transcript(nested) if one.get("type") == "function_call_output"]
     assert [one["call_id"] for one in calls] == [one["call_id"] for one in results]

@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import json
 import logging
 import pickle
 import subprocess
@@ -16,11 +17,11 @@ import pytest
 import focusctx.integrations
 from focusctx import ConfigError, Focus, MessageError
 from focusctx.integrations.mini_swe_agent import FocusModel
-from focusctx.integrations.plug import Caller, Plug, fail_open, places, plugged
+from focusctx.integrations.plug import Caller, Plug, as_written, fail_open, places, plugged
 from focusctx.session.session import Session
 from focusctx.session.store import Totals
 from focusctx.session.stores import store_from
-from helpers.session_parts import Draft, crosses, everything, growing, moved, session_of, sized
+from helpers.session_parts import WHOLE_STEPS, Draft, crosses, everything, growing, moved, session_of, sized
 
 CHAT = "chat_completions"
 FOLDER = Path(focusctx.integrations.__file__).parent
@@ -31,7 +32,7 @@ PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 
 def focus_of(draft: Any = None, **settings: Any) -> Focus:
-    return Focus(draft or Draft(), budget=300, tokens=crosses, **settings)
+    return Focus(draft or Draft(), **{"budget": 300, "tokens": crosses, **WHOLE_STEPS, **settings})
 
 
 def session_for(caller: Caller) -> Session:
@@ -267,11 +268,11 @@ def test_a_wrapped_model_can_be_copied() -> None:
 # ------------------------------------------------------------------------------------------------------- the way back
 
 
-@pytest.mark.parametrize("dropped", ["remove", "skeleton"])
+@pytest.mark.parametrize("levels", [False, True])
 @pytest.mark.parametrize("recall", [False, True])
-def test_every_message_of_a_view_is_found_again(dropped: Any, recall: bool) -> None:
-    history = sized(*[100] * 6)
-    session = focus_of(dropped=dropped).session(recall=recall)
+def test_every_message_of_a_view_is_found_again(levels: bool, recall: bool) -> None:
+    history = sized(*[400] * 6)
+    session = focus_of(budget=1500, levels=levels, target=0.5 if levels else None).session(recall=recall)
     view = session.view(history)
     assert moved(session)
     found = places(history, view)
@@ -283,16 +284,38 @@ def test_every_message_of_a_view_is_found_again(dropped: Any, recall: bool) -> N
             assert message["content"].startswith("[Left out")
         else:
             assert {**message, "content": ""} == {**history[place], "content": ""}
-            assert dropped == "skeleton" or message is history[place]
-    assert (len(known) == len(history)) == (dropped == "skeleton")
+            assert levels or message is history[place]
+    assert any(message not in history for message in without_note(view)) == levels
 
 
-def test_so_it_is_where_some_steps_are_gone_and_of_others_a_skeleton_is_left() -> None:
-    history = sized(*[100] * 6)
-    history[4]["tool_calls"][0]["function"]["arguments"] = '"src/ledger.py"'
-    view = focus_of().session().view(history)
-    assert places(history, view) == [0, 1, 4, 5, 12, 13]
-    assert view[3]["content"] == "[output omitted]"
+def without_note(view: list[Any]) -> list[Any]:
+    return [message for message in view if not str(message["content"]).startswith("[Left out")]
+
+
+def test_turns_that_an_integration_made_stay_as_the_model_wrote_them() -> None:
+    """A framework's own turn cannot lose some of its calls, its words or the middle of an argument."""
+    history: list[Any] = [{"role": "user", "content": "Do it."}]
+    for number in range(1, 8):
+        arguments = json.dumps({"path": f"{number}.py", "text": "x and more words, " * 60})
+        calls = [
+            {"id": f"{number}_{n}", "type": "function", "function": {"name": "read", "arguments": arguments}}
+            for n in range(3)
+        ]
+        history.append({"role": "assistant", "content": "I think that x is so. " * 40, "tool_calls": calls})
+        history += [{"role": "tool", "tool_call_id": one["id"], "content": "x in a line\n" * 90} for one in calls]
+    focus = focus_of(Draft(everything), levels=True, target=0.75, tokens=len, budget=50_000)
+    plain = focus.session().view(history)
+    assert any(message["role"] == "assistant" and message not in history for message in plain), "it can fail"
+    view = (
+        focus_of(Draft(everything), levels=True, target=0.75, tokens=len, budget=50_000)
+        .session()
+        .view(as_written(history))
+    )
+    turns = [message for message in view if message["role"] == "assistant"]
+    assert turns
+    assert all(any(turn is message for message in history) for turn in turns)
+    assert any("left out]" in message["content"] for message in view if message["role"] == "tool")
+    assert None not in places(history, view)
 
 
 def test_a_view_of_something_else_is_refused() -> None:

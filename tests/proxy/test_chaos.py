@@ -8,7 +8,7 @@ import json
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
@@ -19,7 +19,7 @@ from focusctx.proxy.app import Proxy
 from focusctx.types import Prompt
 from helpers.histories import Messages
 from helpers.raw_http import Raw, connect, exchange, proxy, raw_upstream, request
-from helpers.session_parts import Draft
+from helpers.session_parts import WHOLE_STEPS, Draft
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -135,18 +135,18 @@ def plan(prompt: Prompt) -> str:
 
 
 @pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("dropped", ["remove", "skeleton"])
+@pytest.mark.parametrize("settings", [WHOLE_STEPS, {}], ids=["whole steps", "levels"])
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 8))])
 async def test_what_goes_up_is_a_legal_part_of_what_was_sent(
-    format: str, dropped: Literal["remove", "skeleton"], seed: int, tmp_path: Path
+    format: str, settings: dict[str, Any], seed: int, tmp_path: Path
 ) -> None:
-    chance = random.Random(f"{format} {dropped} {seed}")
+    chance = random.Random(f"{format} {len(settings)} {seed}")
     agent = Agent(format, chance)
     sent: dict[str, Messages] = {}
     store = f"sqlite:///{tmp_path / 'focus.db'}"
 
     def focus() -> Focus:
-        return Focus(Draft(plan, seconds=0.005), budget=500, dropped=dropped, breaker_failures=1000)
+        return Focus(Draft(plan, seconds=0.005), budget=500, breaker_failures=1000, **settings)
 
     async with (
         raw_upstream() as up,
@@ -167,8 +167,9 @@ async def test_what_goes_up_is_a_legal_part_of_what_was_sent(
                 assert {answer.status for answer in await asyncio.gather(*post)} == {200}
         saved = sum(len(json.dumps(whole)) for whole in sent.values())
         assert sum(len(got.body) for got in up.got) < 2 * saved
-        assert [event for live in one.conversations for event in live.session.events if event.happened]
-    if dropped == "remove":
+        lives = [*one.conversations, *two.conversations]
+        assert [event for live in lives for event in live.session.events if event.happened]
+    if settings:
         check(up, sent, agent.field, format)
     else:
         for got in up.got:

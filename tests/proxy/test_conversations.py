@@ -24,7 +24,7 @@ from focusctx.session.session import Session
 from focusctx.session.store import Store
 from focusctx.tokens import counter
 from helpers.histories import Messages, call
-from helpers.session_parts import BreakableStore, Draft, cites
+from helpers.session_parts import WHOLE_STEPS, BreakableStore, Draft, cites
 from helpers.thorough import examples
 from strategies import HISTORIES, Json, format_of
 
@@ -95,7 +95,7 @@ class Agent:
         ahead: float = 1.0,
         seconds: float = 0.0,
     ) -> None:
-        self._focus = Focus(Draft(cites(2, 5), seconds=seconds, name="scripted"), budget=budget, fill=0.0)
+        self._focus = Focus(Draft(cites(2, 5), seconds=seconds, name="scripted"), budget=budget, **WHOLE_STEPS)
         self._priced = priced
         self._ahead = ahead
         self.now = 0.0

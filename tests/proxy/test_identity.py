@@ -23,7 +23,7 @@ from focusctx.session.recall import TOOL
 from focusctx.session.stores.memory import MemoryStore
 from helpers.histories import Messages, call
 from helpers.provider import Call, Provider, Received, Say
-from helpers.session_parts import Draft, calls_in, cites, crosses, growing, sized
+from helpers.session_parts import WHOLE_STEPS, Draft, calls_in, cites, crosses, growing, sized
 
 pytestmark = pytest.mark.usefixtures("bounded")
 
@@ -77,7 +77,7 @@ class Stage:
 @asynccontextmanager
 async def staged(*, recall: bool = False, seconds: float = 0.0, store: str = "memory") -> AsyncIterator[Stage]:
     draft = Draft(cites(2), seconds=seconds)
-    focus = Focus(draft, budget=300, tokens=crosses)
+    focus = Focus(draft, budget=300, tokens=crosses, **WHOLE_STEPS)
     with Provider(model) as provider:
         settings = Settings((Upstream("local", provider.url),), port=0, store=store, recall=recall, grace=0.1)
         async with (

@@ -266,7 +266,7 @@ async def test_several_upstreams() -> None:
 
             refused = await exchange(url, "POST", "/v1/x", [(header, "three")], b"{}")
             assert refused.status == 404
-            assert "no upstream" in json.loads(refused.body)["error"]["message"]
+            assert "unknown upstream" in json.loads(refused.body)["error"]["message"]
             assert refused["x-focusctx-error"] == "1"
 
 

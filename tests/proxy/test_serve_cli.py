@@ -122,7 +122,7 @@ budget = 60
 rollouts = 3
 threshold = 0.3
 optimistic = false
-dropped = "remove"
+whole_steps = false
 deadline = 5
 """
 

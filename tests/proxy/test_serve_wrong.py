@@ -13,8 +13,8 @@ pytestmark = pytest.mark.usefixtures("bounded")
 
 WRONG: list[tuple[list[str], str]] = [
     ([], "no upstream: add --upstream openai"),
-    (["--upstream", "nobody"], "'nobody' names no upstream"),
-    (["--upstream", "mine=ftp://x"], "no http(s) address"),
+    (["--upstream", "nobody"], "unknown upstream 'nobody'"),
+    (["--upstream", "mine=ftp://x"], "its URL must have the form"),
     (["--upstream", "openai", "--upstream", "openai"], "same name"),
     (["--upstream", "openai", "--listen", "x:y"], "HOST:PORT"),
     (["--upstream", "openai", "--listen", "127.0.0.1:99999"], "port must be between 0 and 65535, got 99999"),
@@ -35,7 +35,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["--upstream", "openai", "--threshold", "2"], "threshold must be"),
     (["--upstream", "openai", "--rollouts", "0"], "rollouts must be"),
     (["--upstream", "openai", "--body-limit", "-1"], "body_limit"),
-    (["--upstream", "openai", "--dropped", "maybe"], "invalid choice"),
+    (["--upstream", "openai", "--target", "half"], "--target"),
     (["--upstream", "openai", "--nonsense"], "unrecognized arguments"),
     (["--upstream", "openai", "--config", "/not/there.toml"], "/not/there.toml: No such file"),
     (["--upstream", "openai", "--config", "WRONG"], "[compress] budget must be a whole number, not 'many'"),

@@ -112,7 +112,7 @@ def test_a_key_that_no_header_can_hold(key: str) -> None:
 
 
 def test_names_are_needed_and_told_apart() -> None:
-    with pytest.raises(ConfigError, match="no upstream"):
+    with pytest.raises(ConfigError, match="at least one upstream is needed"):
         Upstreams(())
     with pytest.raises(ConfigError, match="same name"):
         Upstreams((Upstream.named("openai"), Upstream.named("openai=http://x")))
@@ -247,9 +247,8 @@ budget = 20000
 rollouts = 5
 threshold = 0.4
 optimistic = true
-dropped = "remove"
-fill = 0.5
-limit = 30000
+target = 0.6
+whole_steps = true
 deadline = 10
 """
 
@@ -314,7 +313,7 @@ def test_an_empty_file(tmp_path: Path) -> None:
         ("[upstreams]\nopenai = true", r"\[upstreams.openai\] must be a table"),
         ("[upstreams.mine]", "unknown upstream"),
         ("[upstreams.mine]\nurl = 5", r"\[upstreams.mine\] url must be a text"),
-        ("[upstreams.mine]\nurl = 'x'", "no http"),
+        ("[upstreams.mine]\nurl = 'x'", "its URL must have the form"),
         ("[upstreams.mine]\nhost = 'x'", r"\[upstreams.mine\] unknown host; known: key, url"),
         ("[upstreams.openai]\nkey = 'sk-in-the-open'", "env:NAME"),
     ],

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from focusctx import Focus
-from focusctx.session import steps
+from focusctx.session import proposal, steps
 from focusctx.session.session import Session
 from focusctx.session.stores.memory import MemoryStore
 from focusctx.session.stores.sqlite import SQLiteStore
@@ -60,7 +60,7 @@ async def agent(session: Session, *, name: str = "", number: int = 8, **options:
 
 
 def session_over(draft: Draft, store: Any = "memory", **options: Any) -> Session:
-    return Focus(draft, budget=300, tokens=crosses).session(store, **options)
+    return session_of(draft, store, **{"ahead": 0.9, **options})
 
 
 @pytest.mark.parametrize("ahead", [0.8, 1.0])
@@ -290,30 +290,29 @@ def test_an_error_of_the_callers_own_code_reaches_all_who_wait() -> None:
             at_once(*[lambda: session.view(history)] * 3)
 
 
-def test_an_event_far_above_the_budget_is_decided_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    decided = []
-    decide = Focus.decide
+def counted_decisions(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Return a list that gets an entry for each decision from now on."""
+    decided: list[object] = []
+    decide = proposal.decide
 
-    def counted(self: Focus, *arguments: Any) -> Any:
+    def counted(*arguments: Any, **options: Any) -> Any:
         decided.append(arguments)
-        return decide(self, *arguments)
+        return decide(*arguments, **options)
 
-    monkeypatch.setattr(Focus, "decide", counted)
-    session = Focus(Draft(cites(2)), budget=300, tokens=crosses, fill=0.5).session(ahead=1.0)
+    monkeypatch.setattr(proposal, "decide", counted)
+    return decided
+
+
+def test_an_event_far_above_the_budget_is_decided_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    decided = counted_decisions(monkeypatch)
+    session = session_of(Draft(cites(2)), levels=True, target=0.5)
     session.view(sized(*[100] * 8))
     assert moved(session)
     assert len(decided) == 1
 
 
 async def test_equal_histories_at_once_are_decided_about_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    decided = []
-    decide = Focus.decide
-
-    def counted(self: Focus, *arguments: Any) -> Any:
-        decided.append(arguments)
-        return decide(self, *arguments)
-
-    monkeypatch.setattr(Focus, "decide", counted)
+    decided = counted_decisions(monkeypatch)
     session = session_over(Draft(cites(2), seconds=0.05), ahead=1.0)
     views = await asyncio.gather(*(session.aview(sized(*[100] * 8)) for _ in range(64)))
     assert all(view == views[0] for view in views)

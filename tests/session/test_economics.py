@@ -299,10 +299,9 @@ def test_a_history_of_which_all_is_needed_does_not_ask_at_every_step():
     assert moved(session) == []
 
 
-def test_growth_counts_in_skeletons_too():
-    """Tokens left in skeletons are not growth."""
+def test_tokens_left_in_records_are_not_growth():
     draft = Draft()
-    session = session_of(draft, budget=1000, tokens=len, dropped="skeleton")
+    session = session_of(draft, budget=1000, tokens=len, levels=True, target=0.5)
     history = sized(*[100] * 40)
     for message in history:
         if message["role"] == "assistant":

@@ -12,7 +12,7 @@ DRAWN, NOW = 800, 1040
 
 def run(draft: Draft, **options):
     """Replay the steps; sketches that are asked for ahead of time come before the next call."""
-    session = session_of(draft, budget=1000, ahead=0.8, **options)
+    session = session_of(draft, budget=1000, ahead=0.7, **options)
     for history in growing(sized(*STEPS)):
         session.view(history)
         assert wait_until(lambda: not session.conversations[0].early_draw.in_flight)

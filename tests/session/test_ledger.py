@@ -88,7 +88,8 @@ def test_the_ledger_is_what_a_provider_would_bill(gate, model, data):
         model=model,
         only_if_it_pays=gate,
         recall=data.draw(st.booleans()),
-        dropped=data.draw(st.sampled_from(["remove", "skeleton"])),
+        levels=data.draw(st.booleans()),
+        target=data.draw(st.sampled_from([None, 0.5])),
         clock=lambda: now[0],
     )
     histories, views = growing(sized(*sizes, task=data.draw(st.integers(0, 30)))), []

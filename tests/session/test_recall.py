@@ -223,15 +223,14 @@ def histories_in(format: str) -> Messages:
     return items
 
 
-@pytest.mark.parametrize("dropped", ["remove", "skeleton"])
 @pytest.mark.parametrize("format", FORMATS)
-def test_the_note_is_legal_and_stands_only_where_it_should(format, dropped):
+def test_the_note_is_legal_and_stands_only_where_it_should(format):
     history = histories_in(format)
-    told, silent = (session_of(Draft(), budget=700, recall=recall, dropped=dropped) for recall in (True, False))
+    told, silent = (session_of(Draft(), budget=700, recall=recall) for recall in (True, False))
     assert told.view(history[:-3]) == silent.view(history[:-3]) == history[:-3], "nothing was left out yet"
     view, bare = told.view(history), silent.view(history)
     notes = [message for message in view if TOOL in json.dumps(message)]
-    assert notes == [note(range(1, 8))]
+    assert notes == [note(range(1, 8), ())]
     assert [message for message in view if message not in notes] == bare
     assert TOOL not in json.dumps(bare)
     assert violations(view, format) == []

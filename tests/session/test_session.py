@@ -28,7 +28,7 @@ def test_below_the_budget_the_view_is_the_history():
 
 
 def test_an_event_carries_its_evidence():
-    session = session_of(Draft(cites(2)), budget=350, dropped="skeleton", tokens=len)
+    session = session_of(Draft(cites(2)), budget=350, tokens=len)
     view = session.view(sized(*[100] * 6))
     (event,) = session.events
     assert (event.happened, event.cause, event.span) == (True, "compressed", 6)

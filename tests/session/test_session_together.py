@@ -12,9 +12,11 @@ from focusctx.session.stores.memory import MemoryStore
 from helpers.session_parts import (
     NOTHING,
     STEPS,
+    WHOLE_STEPS,
     Draft,
     calls_in,
     cites,
+    crosses,
     everything,
     growing,
     moved,
@@ -91,7 +93,7 @@ def test_tenants_do_not_see_each_other():
 
 
 async def test_many_agents_at_once_in_one_loop():
-    focus = Focus(Draft(cites(2), seconds=0.005), budget=300, tokens=lambda text: text.count("x"))
+    focus = Focus(Draft(cites(2), seconds=0.005), budget=300, tokens=crosses, **WHOLE_STEPS)
     store = MemoryStore()
 
     async def agent(number: int) -> list[dict]:

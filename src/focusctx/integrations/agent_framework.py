@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Any
 
 from ..types import Message
-from .plug import Caller, Source, TenantOf, fail_open, needs, places, plugged
+from .plug import Caller, Source, TenantOf, as_written, fail_open, needs, places, plugged
 
 with needs("agent-framework"):
     from agent_framework import ChatContext, ChatMiddleware, Content
@@ -37,7 +37,7 @@ class FocusMiddleware(ChatMiddleware):
                 caller = Caller(
                     id=getattr(context.session, "session_id", None), model=name, framework="agent_framework"
                 )
-                view = await self.focusctx.aview([chat for chat, _ in parts], "chat_completions", caller)
+                view = await self.focusctx.aview(as_written([chat for chat, _ in parts]), "chat_completions", caller)
                 context.messages = list(_chosen(parts, view))
         await call_next()
 

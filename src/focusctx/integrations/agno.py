@@ -10,7 +10,7 @@ from copy import copy
 from typing import Any, TypeVar, cast
 
 from ..types import Message
-from .plug import Caller, Plug, Source, TenantOf, fail_open, needs, places, plugged
+from .plug import Caller, Plug, Source, TenantOf, as_written, fail_open, needs, places, plugged
 from .subclass import subclass
 
 with needs("agno"):
@@ -49,13 +49,13 @@ def _focused(kind: type[Any]) -> type[Any]:
 
         def _view(self, messages: list[Native], options: Mapping[str, Any]) -> list[Native]:
             with fail_open():
-                given = [_chat(message) for message in messages]
+                given = as_written([_chat(message) for message in messages])
                 return _chosen(messages, given, self.focusctx.view(given, _FORMAT, self._caller(options)))
             return messages
 
         async def _aview(self, messages: list[Native], options: Mapping[str, Any]) -> list[Native]:
             with fail_open():
-                given = [_chat(message) for message in messages]
+                given = as_written([_chat(message) for message in messages])
                 return _chosen(messages, given, await self.focusctx.aview(given, _FORMAT, self._caller(options)))
             return messages
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..types import Message
-from .plug import Caller, Source, TenantOf, fail_open, needs, places, plugged
+from .plug import Caller, Source, TenantOf, as_written, fail_open, needs, places, plugged
 
 with needs("dspy"):
     import dspy
@@ -36,7 +36,7 @@ class FocusedReAct(dspy.ReAct):
 
     def _call_with_potential_trajectory_truncation(self, module: Any, trajectory: dict[str, Any], **inputs: Any) -> Any:
         with fail_open():
-            given = list(_chats(trajectory, inputs))
+            given = as_written(list(_chats(trajectory, inputs)))
             trajectory = _chosen(trajectory, given, self.focusctx.view(given, _FORMAT, _caller()))
         return super()._call_with_potential_trajectory_truncation(module, trajectory, **inputs)
 
@@ -44,7 +44,7 @@ class FocusedReAct(dspy.ReAct):
         self, module: Any, trajectory: dict[str, Any], **inputs: Any
     ) -> Any:
         with fail_open():
-            given = list(_chats(trajectory, inputs))
+            given = as_written(list(_chats(trajectory, inputs)))
             trajectory = _chosen(trajectory, given, await self.focusctx.aview(given, _FORMAT, _caller()))
         return await super()._async_call_with_potential_trajectory_truncation(module, trajectory, **inputs)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..types import Message
 from .parts import FORMAT, Piece, is_whole, kept
-from .plug import Caller, Source, TenantOf, fail_open, needs, plugged
+from .plug import Caller, Source, TenantOf, as_written, fail_open, needs, plugged
 
 with needs("google-adk"):
     from google.adk.models.llm_request import LlmRequest
@@ -42,7 +42,7 @@ class FocusPlugin(BasePlugin):
             # Each agent of a session is sent contents of its own.
             names = (session.app_name, session.user_id, session.id, callback_context.agent_name)
             caller = Caller(id="/".join(names), model=llm_request.model, framework="google_adk")
-            view = await self.focusctx.aview([piece.chat for piece in pieces], FORMAT, caller)
+            view = await self.focusctx.aview(as_written([piece.chat for piece in pieces]), FORMAT, caller)
             shown = kept(pieces, view).items()
             llm_request.contents = [_sent(contents, place, parts, retold) for place, parts in shown]
 

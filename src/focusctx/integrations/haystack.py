@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..types import Message
-from .plug import Caller, Source, TenantOf, fail_open, needs, places, plugged
+from .plug import Caller, Source, TenantOf, as_written, fail_open, needs, places, plugged
 
 with needs("haystack"):
     from haystack import component
@@ -39,7 +39,7 @@ class FocusChatGenerator:
     ) -> dict[str, Any]:
         more = _said(generation_kwargs=generation_kwargs, tools=tools, streaming_callback=streaming_callback)
         with fail_open():
-            given = [_chat(message) for message in messages]
+            given = as_written([_chat(message) for message in messages])
             messages = _chosen(messages, given, self.focusctx.view(given, _FORMAT, self._caller()))
         answer: dict[str, Any] = self.chat_generator.run(messages=messages, **more)
         return answer
@@ -54,7 +54,7 @@ class FocusChatGenerator:
     ) -> dict[str, Any]:
         more = _said(generation_kwargs=generation_kwargs, tools=tools, streaming_callback=streaming_callback)
         with fail_open():
-            given = [_chat(message) for message in messages]
+            given = as_written([_chat(message) for message in messages])
             messages = _chosen(messages, given, await self.focusctx.aview(given, _FORMAT, self._caller()))
         if not hasattr(self.chat_generator, "run_async"):
             return await asyncio.to_thread(self.chat_generator.run, messages=messages, **more)

@@ -11,7 +11,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
 
 from ..types import Message
-from .plug import places
+from .plug import as_written, places
 
 FORMAT = "chat_completions"
 _ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "function"}
@@ -29,7 +29,7 @@ def conversation_of(config: RunnableConfig | None = None) -> str | None:
 
 def as_chat(messages: Sequence[BaseMessage]) -> list[Message]:
     """One chat message for each message."""
-    return [_chat(message) for message in messages]
+    return as_written([_chat(message) for message in messages])
 
 
 def chosen(messages: Sequence[BaseMessage], given: Sequence[Message], view: Sequence[Message]) -> list[Any]:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from ..types import Message
 from .parts import FORMAT, Piece
-from .plug import Caller, Plug, Source, TenantOf, fail_open, needs, places, plugged
+from .plug import Caller, Plug, Source, TenantOf, as_written, fail_open, needs, places, plugged
 from .subclass import subclass
 
 with needs("llama-index"):
@@ -102,7 +102,7 @@ class _History:
         if transcript is not None:
             pieces = [*pieces[:transcript], *turns(messages[transcript], transcript), *pieces[transcript:]]
         self._pieces = pieces
-        self.given = [piece.chat for piece in pieces]
+        self.given = as_written([piece.chat for piece in pieces])
 
     def sent(self, view: Sequence[Message]) -> _Sent:
         messages = _Sent()

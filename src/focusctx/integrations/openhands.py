@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any, Self
 
 from ..types import Message
-from .plug import Caller, Plug, fail_open, needs, places, plugged
+from .plug import Caller, Plug, as_written, fail_open, needs, places, plugged
 
 with needs("openhands"):
     from openhands.sdk.context.condenser.base import PipelinableCondenserBase
@@ -86,7 +86,7 @@ def _read(view: View) -> tuple[list[Message], list[_Part]]:
         events = list(group)
         (message,) = LLMConvertibleEvent.events_to_messages(events)
         parts.append((_chat(message), events))
-    return [chat for chat, _ in parts], parts
+    return as_written([chat for chat, _ in parts]), parts
 
 
 def _turn(event: LLMConvertibleEvent) -> str:

@@ -34,6 +34,7 @@ from ..session.session import Session
 from ..session.store import Totals
 from ..session.stores.fork import ForkSafe
 from ..types import Message
+from ..wire.chat_completions import AS_WRITTEN
 from .sessions import Sessions
 
 _log = logging.getLogger("focusctx")
@@ -237,11 +238,22 @@ def _check(source: object, tenant: object) -> None:
         return
 
 
+def as_written(messages: list[Message]) -> list[Message]:
+    """Mark the model's turns, in messages that an integration made: they stay or go as the model wrote them.
+
+    A shortened result can be put back into a framework's own message. A turn without some of its words or calls cannot.
+    """
+    for message in messages:
+        if isinstance(message, dict) and message.get("role") == "assistant":
+            message[AS_WRITTEN] = True
+    return messages
+
+
 def places(given: Sequence[Message], view: Sequence[Message]) -> list[int | None]:
     """For each message of a view, its place in `given`; None for the line that says what is missing.
 
-    A message that stays is the very object that was given. A result in a skeleton is a copy with another text, and
-    nothing is left out between it and the turn that it belongs to.
+    A message that stays is the very object that was given. A message that is shown in part is a copy with another text,
+    and nothing is left out between it and the turn that it belongs to: see `as_written`.
     """
     known = {id(message): place for place, message in enumerate(given)}
     found: list[int | None] = []
@@ -258,7 +270,7 @@ def places(given: Sequence[Message], view: Sequence[Message]) -> list[int | None
 
 
 def _is_copy(message: Message, original: Message) -> bool:
-    text = {"content": None, "output": None}
+    text = {"content": None, "output": None, "arguments": None, "input": None}
     return {**message, **text} == {**original, **text}
 
 
@@ -285,4 +297,4 @@ def needs(extra: str) -> Iterator[None]:
         raise MissingExtraError(f"focusctx.integrations.{extra.replace('-', '_')}", extra) from error
 
 
-__all__ = ["Caller", "Plug", "Source", "TenantOf", "fail_open", "needs", "places", "plugged"]
+__all__ = ["Caller", "Plug", "Source", "TenantOf", "as_written", "fail_open", "needs", "places", "plugged"]

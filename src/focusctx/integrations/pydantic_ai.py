@@ -13,7 +13,7 @@ from typing import Any
 
 from ..types import Message
 from .parts import FORMAT, Piece, is_whole, kept
-from .plug import Caller, Source, TenantOf, fail_open, needs, plugged
+from .plug import Caller, Source, TenantOf, as_written, fail_open, needs, plugged
 
 with needs("pydantic-ai"):
     from pydantic_ai.capabilities import AbstractCapability
@@ -46,7 +46,7 @@ class FocusHistory(AbstractCapability[Any]):
         messages = request_context.messages
         with fail_open():
             pieces = [piece for place, message in enumerate(messages) for piece in _pieces(place, message)]
-            given = [piece.chat for piece in pieces]
+            given = as_written([piece.chat for piece in pieces])
             name = request_context.model.model_name
             caller = Caller(id=ctx.conversation_id, model=name, framework="pydantic_ai")  # lasts over runs
             view = await self.focusctx.aview(given, FORMAT, caller)

@@ -11,7 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 from ..types import Message
-from .plug import Caller, Source, TenantOf, fail_open, needs, places, plugged
+from .plug import Caller, Source, TenantOf, as_written, fail_open, needs, places, plugged
 
 with needs("smolagents"):
     from smolagents import ChatMessage, CodeAgent, MessageRole, MultiStepAgent, ToolCallingAgent
@@ -36,7 +36,7 @@ class FocusedAgent(MultiStepAgent):
             parts = [part for number, step in enumerate(steps) for part in _parts(step, f"step_{number}", summary_mode)]
             name = getattr(self.model, "model_id", None)
             caller = Caller(id=self._conversation, model=name, framework="smolagents")
-            view = self.focusctx.view([chat for chat, _ in parts], "chat_completions", caller)
+            view = self.focusctx.view(as_written([chat for chat, _ in parts]), "chat_completions", caller)
             messages[:] = [message for part in _chosen(parts, view) for message in part]
         return messages
 

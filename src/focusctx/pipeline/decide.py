@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -11,6 +11,7 @@ from .. import theory
 from ..config import FocusConfig
 from ..types import Certificate, History, Message, Result, Sketch, Unit, Usage
 from .budget import NEWER
+from .deeds import results_like
 from .evidence import decisions
 from .keep import Selection, Survey, select, select_parts, target_tokens
 from .outline import shown_passages
@@ -50,10 +51,17 @@ def passages_of(history: History) -> Numbers:
 
 
 def decide(
-    history: History, drafted: Drafted, pinned: Mapping[int, str], config: FocusConfig, *, reserve: int = 0
+    history: History,
+    drafted: Drafted,
+    pinned: Mapping[int, str],
+    config: FocusConfig,
+    *,
+    regrets: Collection[int] = (),
+    reserve: int = 0,
 ) -> Selection:
     """Select what stays of a history that may have grown since the sketches were sampled: new spans stay.
 
+    `regrets` are spans that looked something up again because it had been cut: results of the same tools come early.
     `reserve` tokens are left free below the target, for what is still to come.
     """
     # The draft was told that the newest span stays, so it need not cite it: it stays even if newer ones have come.
@@ -62,7 +70,8 @@ def decide(
     scores = score(drafted.sketches, drafted.seen)
     if drafted.survey is None:
         return select(history, scores, {**newer, **pinned}, config)
-    return select_parts(history, scores, pinned, drafted.survey, config, newer=newer, reserve=reserve)
+    alike = results_like(history, drafted.survey.outlines, regrets)
+    return select_parts(history, scores, pinned, drafted.survey, config, newer=newer, alike=alike, reserve=reserve)
 
 
 def report(

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from ..drafts.dataflow import Kind, facts_in, kind_of
 from ..types import Call, History, Span, Unit
 from ..wire import Role
-from ..wire.calls import calls_of, failed_calls, is_reading
+from ..wire.calls import calls_of, failed_calls, is_reading, is_shell, may_be_reading
 from ..wire.part import join
 from .outline import Outline, Outlines, Passage
 
@@ -64,6 +64,7 @@ def repeated_lookups(spans: Sequence[Span], cut_at: Mapping[int, int], reads: Co
     """Return the spans that repeated a look-up after its result had been cut, each with the reason.
 
     `cut_at` holds the spans that were cut, with the newest span at that time. Of several repetitions the latest counts.
+    A call that is not known to change something counts as a look-up: what matters here is that it was made again.
     """
     if not cut_at:
         return {}
@@ -73,11 +74,29 @@ def repeated_lookups(spans: Sequence[Span], cut_at: Mapping[int, int], reads: Co
         for call in calls_of(span):
             name = " ".join(call.text.split())
             before = made.get(name)
-            if before is not None and span.index > cut_at.get(before, span.index) and is_reading(call, reads):
+            if before is not None and span.index > cut_at.get(before, span.index) and may_be_reading(call, reads):
                 found[name] = span.index
             else:
                 made[name] = span.index
     return dict.fromkeys(sorted(found.values()), "looked up again after its result was cut")
+
+
+def results_like(history: History, outlines: Outlines, regrets: Collection[int]) -> dict[Unit, str]:
+    """Return the results of calls to the tools whose results the agent missed before, the newest first.
+
+    `regrets` are the spans that looked something up again. A shell is many tools in one, so it does not count.
+    """
+    tools = {call.name for span in history.spans if span.index in regrets for call in calls_of(span)}
+    tools = {name for name in tools if not is_shell(name)}
+    found: dict[Unit, str] = {}
+    for span in reversed(history.spans) if tools else ():
+        names = {call.id: call.name for call in calls_of(span) if call.name in tools}
+        passages = (one for one in outlines.of(span).passages if one.role is Role.RESULT and one.call in names)
+        found |= {
+            (span.index, one.number): f"another result of {names[one.call]} was cut and looked up again"
+            for one in passages
+        }
+    return found
 
 
 def _said_once(span: Span, outline: Outline) -> dict[Unit, str]:

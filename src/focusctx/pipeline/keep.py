@@ -98,11 +98,13 @@ def select_parts(
     config: FocusConfig,
     *,
     newer: Mapping[int, str],
+    alike: Mapping[Unit, str],
     reserve: int = 0,
 ) -> Selection:
     """Choose whole steps, excerpts and records within the target, less a reserve.
 
-    Spans newer than the sketches stay whole if there is room: no sketch could ask for them.
+    Right after what the sketches cite come the `alike`: results like one that the agent missed. Spans newer than the
+    sketches stay whole if there is room: no sketch could ask for them.
     """
     plain = select(history, scores, pinned, config)
     choice = _Choice(history, seen, pinned, config, reserve)
@@ -112,6 +114,7 @@ def select_parts(
         cited = {unit: share for unit, share in scores.cited.items() if share == votes}
         choice.fill(cited)
         choice.take(cited, votes)
+    choice.take_in_turn(alike)
     if config.defensive:
         choice.take(scores.rescued, config.threshold)
     choice.take_whole(newer)
@@ -130,7 +133,7 @@ def select_parts(
         {**choice.notes, **over},
         sizes,
         tokens,
-        choice.excess(tokens),
+        excess_of(tokens, config),
     )
 
 
@@ -141,19 +144,27 @@ def target_tokens(config: FocusConfig) -> int | None:
     return int(config.target * config.budget) if config.target <= 1 else int(config.target)
 
 
+def excess_of(tokens: int, config: FocusConfig) -> str | None:
+    """Return why a history of this size is above the target; None if it is not."""
+    target = target_tokens(config)
+    if target is None or tokens <= target:
+        return None
+    return f"{tokens:,} tokens are left, above the target of {target:,}: the rest may not go"
+
+
 def _enough(shares: Mapping[int, float], config: FocusConfig) -> frozenset[int]:
     return frozenset(index for index, share in shares.items() if share >= config.threshold)
 
 
-def _room(fixed: int, costs: Mapping[Unit, int], target: int | None, config: FocusConfig) -> float:
-    """Return the tokens that the target leaves for what can be chosen.
+def _room(fixed: int, costs: Mapping[Unit, int], target: int | None, config: FocusConfig, reserve: int) -> float:
+    """Return the tokens that the target, less a reserve, leaves for what can be chosen.
 
     Where what may never go is larger than the target, there is none to keep to: a little stays beside it.
     """
     if target is None:
         return float("inf")
     if fixed <= target:
-        return target - fixed
+        return max(target - reserve - fixed, 0)
     return max(min(_FLOOR * sum(costs.values()), config.budget - fixed), 0)
 
 
@@ -164,7 +175,6 @@ class _Choice:
         self, history: History, seen: Survey, pinned: Mapping[int, str], config: FocusConfig, reserve: int
     ) -> None:
         self.target = target_tokens(config)
-        limit = None if self.target is None else max(self.target - reserve, 0)
         self.notes: dict[int, str] = {}
         self._history = history
         self._seen = seen
@@ -176,7 +186,7 @@ class _Choice:
             self._costs[span.index, 0] = outline.record_tokens
             self._costs |= {(span.index, one.number): one.tokens + one.extra for one in outline.passages}
         self._fixed = history.tokens - sum(span.tokens for span in self._spans.values())
-        self._most = self._room = _room(self._fixed, self._costs, limit, config)
+        self._most = self._room = _room(self._fixed, self._costs, self.target, config, reserve)
         self._parts: dict[int, set[int]] = {}
         """The chosen steps, with their chosen passages."""
         self._given: dict[Unit, None] = {}
@@ -198,17 +208,23 @@ class _Choice:
             return -shares[unit], -worth.added_by([unit], nothing) / max(self._costs[unit], 1), -unit[0], unit[1]
 
         for unit in sorted(wanted, key=rank):
-            bundle = [one for one in dict.fromkeys([(unit[0], 0), unit]) if not self._has(one)]
+            bundle = self._missing(unit)
             if sum(self._costs[one] for one in bundle) <= self._room:
                 for one in bundle:
                     self._add(one)
 
     def take_whole(self, spans: Mapping[int, str]) -> None:
         """Take these spans, the newest first: whole where there is room, else in part."""
-        for index in sorted(spans, reverse=True):
-            for unit in self._units_of([index]):
-                if unit in self._costs and not self._has(unit) and self._costs[unit] <= self._room:
-                    self._add(unit, spans[index])
+        newest_first = sorted(spans, reverse=True)
+        self.take_in_turn({unit: spans[index] for index in newest_first for unit in self._units_of([index])})
+
+    def take_in_turn(self, units: Mapping[Unit, str]) -> None:
+        """Take these units in this order, as far as there is room, each with its step's record."""
+        for unit, why in units.items():
+            bundle = self._missing(unit)
+            if bundle and unit in self._costs and sum(self._costs[one] for one in bundle) <= self._room:
+                for one in bundle:
+                    self._add(one, why)
 
     def fill(self, units: Collection[Unit] | None = None) -> None:
         """Fill the room with what the data flow expects the future to need: of these units, or of all.
@@ -271,18 +287,6 @@ class _Choice:
             sizes[index] = self._seen.outlines.tokens(self._spans[index], shortened[index], line)
         return frozenset(kept), shortened, sizes
 
-    def excess(self, tokens: int) -> str | None:
-        if self.target is None or tokens <= self.target:
-            return None
-        return f"{tokens:,} tokens are left, above the target of {self.target:,}: the rest may not go"
-
-    def _joint_tokens(self) -> int:
-        """Most tokens of the lines that tell of steps that are gone."""
-        shortened = {index: frozenset[int]() for index in self._parts}
-        outlines = self._seen.outlines
-        lines = joint_records(self._history.spans, self._whole, shortened, outlines.format)
-        return sum(outlines.count(f"\n{line}") + _LINE_ERROR for line in lines.values())
-
     def _add_companions(self) -> None:
         for index, why in companions_of(self._history, self._present()).items():
             self._add((index, 0), why, required=True)
@@ -302,6 +306,10 @@ class _Choice:
         if len(parts) == len(outline.passages) and not outline.record:
             return span.tokens
         return self._seen.outlines.tokens(span, outline.record.union(parts)) if parts else outline.record_tokens
+
+    def _missing(self, unit: Unit) -> list[Unit]:
+        """Return the unit and its step's record, unless they are chosen already."""
+        return [one for one in dict.fromkeys([(unit[0], 0), unit]) if not self._has(one)]
 
     def _has(self, unit: Unit) -> bool:
         return unit[0] in self._parts and (not unit[1] or unit[1] in self._parts[unit[0]])

@@ -22,7 +22,7 @@ from ..pipeline.split import Count, Reader
 from ..types import Message, Owner
 from ..wire.marks import unmarked
 from .economics import Ledger
-from .recall import answer, find, query_of, span_number, unavailable
+from .recall import answer, excerpt, find, named_units, query_of, span_number, unavailable
 from .sketches import EarlyDraw
 from .snapshot import Change, LeftOut, Place, Snapshot, view_of
 from .store import Archived, Store, StoredEvent, Totals
@@ -158,7 +158,10 @@ class Conversation:
         return self.ledger.totals
 
     def recall(self, query: str | int) -> list[Archived]:
-        """Return the dropped span with that id (`s_7`) or number, verbatim, or those in which the words occur."""
+        """Return the left-out span with that id (`s_7`) or number, verbatim, or those in which the words occur.
+
+        The id of a passage (`s_7.2`) gives the span with only that passage.
+        """
         return self._found(str(query), self.archived())
 
     def handle_recall(self, arguments: str | Mapping[str, Any], *, restore: bool = False) -> str:
@@ -178,7 +181,7 @@ class Conversation:
         return answer(query, found, archived)
 
     def restore(self, span: int | str) -> bool:
-        """Bring a dropped span, 7 or `s_7`, back for the rest of this conversation; False if it is not dropped."""
+        """Bring span 7 or `s_7` back whole for the rest of this conversation; False if nothing of it is left out."""
         number = span_number(span)
         if number not in self.decided.spans:
             return False
@@ -203,9 +206,17 @@ class Conversation:
         return [spans[key] for key in keys if key in spans]
 
     def _found(self, query: str, archived: Sequence[Archived]) -> list[Archived]:
-        found = find(query, archived)
+        asked = named_units(query)
+        found = [self._excerpt(span, asked.get(span.index, ())) for span in find(query, archived)]
         self.ledger.recalled(sum(span.tokens for span in found))
         return found
+
+    def _excerpt(self, archived: Archived, numbers: Collection[int]) -> Archived:
+        """Return a span with only these passages; the whole span for none."""
+        if not numbers:
+            return archived
+        span = self.reader.history().spans[archived.index - 1]
+        return excerpt(archived, span, numbers, self.reader.wire, self._count)
 
     @property
     def keys(self) -> Sequence[str]:

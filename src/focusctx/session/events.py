@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from ..types import Result
 from .conversation import Conversation
 from .economics import Cause, Judgement, Verdict
+from .recall import ranges
 
 _log = logging.getLogger("focusctx")
 _REMEMBERED = 1000
@@ -81,8 +82,11 @@ class Log:
                 return
             own.append(event)
             self.events.append(event)
+        why = event.why
+        if result is not None and result.regrets:
+            why += f"; {ranges(result.regrets)} looked up again what had been cut, so it stays whole"
         what = f"{event.tokens_before:,} → {event.tokens_after:,} tokens" if event.happened else "left unchanged"
-        _log.info("conversation %s, step %d: %s (%s: %s)", event.conversation, event.span, what, event.cause, event.why)
+        _log.info("conversation %s, step %d: %s (%s: %s)", event.conversation, event.span, what, event.cause, why)
 
     def forget(self, conversation: Conversation) -> None:
         """Keep only the numbers of a released conversation: the evidence holds its whole history."""

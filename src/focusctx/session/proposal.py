@@ -7,6 +7,7 @@ applies it has little left to do: later messages stay, and are appended.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -18,12 +19,15 @@ from ..errors import StoreError
 from ..pipeline.budget import NEWER
 from ..pipeline.decide import Drafted, decide, report
 from ..pipeline.evidence import reasons
-from ..pipeline.keep import Selection, survey, target_tokens
+from ..pipeline.keep import Selection, excess_of, survey, target_tokens
 from ..pipeline.legal import refusal
 from ..types import History, Result
 from .snapshot import Change, LeftOut, Snapshot
 from .store import Archived, Originals, pack_all
 
+_log = logging.getLogger("focusctx")
+_TRIES = 3
+"""Times that a selection is made anew, with less room, because of the note on what it leaves out."""
 _EARLIER = "what an earlier event left of it"
 
 
@@ -65,7 +69,8 @@ class Proposal:
                 history=history,
                 prompt=config.prompt,
             )
-        selection = replace(self.selection, tokens=self.change.tokens)
+        tokens = self.change.tokens
+        selection = replace(self.selection, tokens=tokens, excess=excess_of(tokens, config))
         return report(
             self.change.view,
             history,
@@ -87,23 +92,37 @@ def propose(focus: Focus, snapshot: Snapshot, drafted: Drafted) -> Proposal:
     """Decide by the sketches, and build the view that follows."""
     history = snapshot.remaining()
     if drafted.failure is not None:
+        _log.warning("history passed on uncompressed: %s", drafted.failure)
         same = Change(snapshot.place.left_out, list(snapshot.view), snapshot.tokens, snapshot.tokens, False)
         everything = frozenset(span.index for span in history.spans)
         nothing = Selection(everything, frozenset(), frozenset(), {})
         return Proposal(snapshot, drafted, nothing, same, None, Originals(), LeftOut())
-    # Sketches sampled ahead of time see a history within the budget; what comes until it is full stays whole.
-    coming = max(focus.config.budget - history.tokens, 0)
-    selection = decide(history, drafted, snapshot.pinned(history), focus.config, reserve=coming)
-    selection = _with_earlier(selection, history, snapshot.place.left_out)
-    gone = {span.index for span in history.spans} - selection.kept - selection.shortened.keys()
-    left = LeftOut(frozenset(gone | selection.shortened.keys()), selection.shortened)
-    change = snapshot.change_to(snapshot.decided.then(left))
+    selection, change = _chosen(focus, snapshot, drafted, history)
     illegal = refusal(change.view, snapshot.history.messages, history.format)
     news = change.left_out.since(snapshot.place.left_out)
     originals = Originals(_originals(snapshot, drafted, news))
     with suppress(StoreError):  # the store will report the error again
         pack_all(originals)
     return Proposal(snapshot, drafted, selection, change, illegal, originals, news)
+
+
+def _chosen(focus: Focus, snapshot: Snapshot, drafted: Drafted, history: History) -> tuple[Selection, Change]:
+    """Return what stays, and the change of the view that follows."""
+    config, pinned, regrets = focus.config, snapshot.pinned(history), snapshot.regrets()
+    # Sketches sampled ahead of time see a history within the budget; what comes until it is full stays whole.
+    coming = reserve = max(config.budget - history.tokens, 0)
+    target = target_tokens(config)
+    for _ in range(_TRIES):
+        selection = decide(history, drafted, pinned, config, regrets=regrets, reserve=reserve)
+        selection = _with_earlier(selection, history, snapshot.place.left_out)
+        gone = {span.index for span in history.spans} - selection.kept - selection.shortened.keys()
+        left = LeftOut(frozenset(gone | selection.shortened.keys()), selection.shortened)
+        change = snapshot.change_to(snapshot.decided.then(left))
+        if target is None or change.tokens <= max(target - coming, selection.tokens):
+            break
+        # The note on what was left out takes room, too.
+        reserve = max(reserve + 1, coming + change.tokens - selection.tokens)
+    return selection, change
 
 
 def up_to_date(proposal: Proposal, now: Snapshot, focus: Focus) -> Proposal:

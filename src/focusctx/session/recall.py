@@ -1,4 +1,4 @@
-"""The recall tool, with which an agent gets back a step that was left out of its view."""
+"""The recall tool, with which an agent gets back a step that was left out of its view, or one passage of it."""
 
 from __future__ import annotations
 
@@ -6,20 +6,29 @@ import copy
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..errors import ConfigError
-from ..types import History, Message
+from ..pipeline.outline import message_tokens, outline, shortened
+from ..pipeline.split import Count
+from ..types import History, Message, Span
+from ..wire import Wire
 from .store import Archived
 
 TOOL = "recall_step"
 _DESCRIPTION = (
-    "Bring back an earlier step of this conversation that was left out to save space, word for word. "
-    "Give its id, such as s_7, or a few words that occurred in it."
+    "Bring back an earlier step of this conversation that was left out to save space, whole or in part, word for word. "
+    "Give its id, such as s_7, or s_7.2 for its second passage alone, or a few words that occurred in it."
 )
 _SCHEMA = {
     "type": "object",
-    "properties": {"query": {"type": "string", "description": "A step id such as s_7, or words to search for."}},
+    "properties": {
+        "query": {
+            "type": "string",
+            "description": "A step id such as s_7, a passage id such as s_7.2, or words to search for.",
+        }
+    },
     "required": ["query"],
     "additionalProperties": False,
 }
@@ -27,7 +36,7 @@ _HOLD = 5
 """Number of further steps for which a recalled one is pinned."""
 _MOST = 3
 """Most steps that one search brings back."""
-_IDS = re.compile(r"\bs[_\s-]?(\d{1,9})\b|^\W*(\d{1,9})\W*$", re.IGNORECASE)
+_IDS = re.compile(r"\bs[_\s-]?(\d{1,9})(?:\.(\d{1,9}))?\b|^\W*(\d{1,9})(?:\.(\d{1,9}))?\W*$", re.IGNORECASE)
 
 
 def recall_tool(format: str = "chat_completions") -> dict[str, Any]:
@@ -59,22 +68,46 @@ def query_of(arguments: object) -> str:
 
 
 def span_number(span: int | str) -> int:
-    """Return the number of a step given as 7, "7" or "s_7"."""
+    """Return the number of a step given as 7, "7" or "s_7", or of the step of a passage such as "s_7.2"."""
     match = _IDS.fullmatch(span) if isinstance(span, str) else None
     if match is None and not isinstance(span, int):
         raise ConfigError(f"no step has the id {span!r}: give its number, or an id such as s_7")
-    return int(match[1] or match[2]) if match else int(span)
+    return int(match[1] or match[3]) if match else int(span)
 
 
 def find(query: str, archived: Sequence[Archived]) -> list[Archived]:
     """Return the steps with the ids in the query, or those that share most words with it, newest first among equals."""
-    ids = {int(number) for match in _IDS.findall(query) for number in match if number}
+    ids = named_units(query)
     if named := [span for span in archived if span.index in ids]:
         return named
     words = _words(query)
     scored = [(len(words & _words(span.text)), span.index, span) for span in archived]
     best = sorted((entry for entry in scored if entry[0]), key=lambda entry: entry[:2], reverse=True)
     return [span for _, _, span in best[:_MOST]]
+
+
+def excerpt(archived: Archived, span: Span, numbers: Collection[int], wire: Wire, count: Count) -> Archived:
+    """Return a step with only these passages and their calls; the whole step if it has no such passage."""
+    outlined = outline(span, wire.name, count)
+    shown = [passage for passage in outlined.passages if passage.number in numbers]
+    if not shown:
+        return archived
+    asked = {passage.call for passage in shown}
+    calls = {-number for number, call in enumerate(span.calls, 1) if call.id in asked} if outlined.record else ()
+    messages = shortened(replace(span, messages=archived.messages), wire, frozenset({*numbers, *calls}))
+    tokens = sum(message_tokens(message, wire, count) for message in messages)
+    return replace(archived, messages=messages, tokens=tokens)
+
+
+def named_units(query: str) -> dict[int, frozenset[int]]:
+    """Return the steps named in a query, with the passages it asks for; none for the whole step."""
+    found: dict[int, frozenset[int]] = {}
+    for match in _IDS.finditer(query):
+        index, passage = int(match[1] or match[3]), match[2] or match[4]
+        wanted = frozenset({int(passage)} if passage else ())
+        before = found.get(index, wanted)
+        found[index] = before | wanted if before and wanted else frozenset()
+    return found
 
 
 def _words(text: str) -> set[str]:

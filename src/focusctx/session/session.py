@@ -155,7 +155,7 @@ class Session:
         return conversation.size if conversation else (0, 0)
 
     def recall(self, query: str | int, *, conversation: Conversation | None = None) -> list[Archived]:
-        """Return the dropped span with that id (`s_7`) or number, verbatim, or those in which the words occur."""
+        """Return the spans that match an id (`s_7`, `s_7.2`), a number or words; see `Conversation.recall`."""
         found = conversation or self._only()
         return found.recall(query) if found else []
 
@@ -175,7 +175,7 @@ class Session:
         return found.handle_recall(arguments, restore=restore) if found else answer(query_of(arguments), (), ())
 
     def restore(self, span: int | str, *, conversation: Conversation | None = None) -> bool:
-        """Bring a dropped span, 7 or `s_7`, back for the rest of the conversation; False if it is not dropped."""
+        """Bring a span back whole, 7 or `s_7`, for the rest of the conversation; False if nothing of it is left out."""
         number, found = span_number(span), conversation or self._only()
         return found is not None and found.restore(number)
 

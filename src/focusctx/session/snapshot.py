@@ -113,7 +113,9 @@ class Snapshot:
         return replace(self.history, spans=tuple(spans), messages=(), owners=(), tokens=self.tokens, outlines=outlines)
 
     def regrets(self) -> dict[int, str]:
-        """Return the spans that looked something up again whose result had been cut."""
+        """Return the spans that looked something up again whose result had been cut; the paper's rule knows none."""
+        if not self.config.levels and self.config.target is None:
+            return {}
         return repeated_lookups(self.history.spans, self.cut_at, self.config.reads)
 
     def pinned(self, history: History) -> dict[int, str]:

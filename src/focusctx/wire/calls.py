@@ -67,18 +67,34 @@ def is_reading(call: Call, reads: Collection[str] = ()) -> bool:
     if call.name in reads:
         return True
     arguments = _arguments(call)
-    if _SHELL.fullmatch(call.name):
+    if is_shell(call.name):
         return _only_shows(_command(arguments, call))
-    words = [word.lower() for word in _NAME_WORDS.findall(call.name)]
+    words = _words(call.name)
     if isinstance(command := arguments.get("command"), str) and not {"edit", "editor"}.isdisjoint(words):
         return command == "view"
     return any(map(_READING.fullmatch, words)) and not any(map(_CHANGING.fullmatch, words))
+
+
+def may_be_reading(call: Call, reads: Collection[str] = ()) -> bool:
+    """True if a call only looks something up, or if nothing says that it changes something."""
+    if is_reading(call, reads):
+        return True
+    return not is_shell(call.name) and not any(map(_CHANGING.fullmatch, _words(call.name)))
+
+
+def is_shell(name: str) -> bool:
+    """True for the name of a tool that runs shell commands."""
+    return _SHELL.fullmatch(name) is not None
 
 
 def failed_calls(span: Span, format: str) -> frozenset[str]:
     """Return the ids of the calls whose results report a failure; "" stands for a text agent's action."""
     results = results_by_call(span.messages, format) if span.calls else {"": span.observation}
     return frozenset(call for call, result in results.items() if has_failed(result))
+
+
+def _words(name: str) -> list[str]:
+    return [word.lower() for word in _NAME_WORDS.findall(name)]
 
 
 def _text_calls(action: str) -> Iterator[Call]:

@@ -33,7 +33,9 @@ from .part import (
 SYSTEM_ROLES = ("system", "developer")
 _ROLES = (*SYSTEM_ROLES, "user", "assistant", "tool", "function")
 _ONLY_HERE = frozenset({"image_url", "file"})
-_REASONING = ("thinking_blocks", "reasoning_content", "reasoning_details")
+AS_WRITTEN = "focusctx_as_written"
+"""Field by which an integration says that a turn must stay as the model wrote it."""
+_REASONING = ("thinking_blocks", "reasoning_content", "reasoning_details", AS_WRITTEN)
 """Fields in which gateways put a model's thinking, for models that must see how a turn began."""
 
 
