@@ -287,6 +287,13 @@ class _Choice:
             sizes[index] = self._seen.outlines.tokens(self._spans[index], shortened[index], line)
         return frozenset(kept), shortened, sizes
 
+    def _joint_tokens(self) -> int:
+        """Most tokens of the lines that tell of steps that are gone."""
+        shortened = {index: frozenset[int]() for index in self._parts}
+        outlines = self._seen.outlines
+        lines = joint_records(self._history.spans, self._whole, shortened, outlines.format)
+        return sum(outlines.count(f"\n{line}") + _LINE_ERROR for line in lines.values())
+
     def _add_companions(self) -> None:
         for index, why in companions_of(self._history, self._present()).items():
             self._add((index, 0), why, required=True)

@@ -14,7 +14,7 @@ from focusctx.types import Message, Usage
 
 from ..record import Record, Step
 from ..sizes import size
-from ..wire.calls import calls_of, repeated
+from .calls import calls_of, repeated
 
 CACHED = 0.1
 """Price of a token that the provider has in its cache, in tokens at full price."""
