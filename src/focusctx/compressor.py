@@ -85,15 +85,19 @@ class Focus:
         passages = passages_of(history)
         # What the sketches do not say is read meanwhile; a million tokens take seconds, too long for the event loop.
         reading = asyncio.create_task(asyncio.to_thread(survey, history, self.config))
-        prompt = await asyncio.to_thread(build_prompt, history, self.config)
-        replies, problem = await sample(self.draft, prompt, self.config.rollouts, self.config.deadline)
+        try:
+            prompt = await asyncio.to_thread(build_prompt, history, self.config)
+            replies, problem = await sample(self.draft, prompt, self.config.rollouts, self.config.deadline)
+            seen = await reading
+        finally:
+            reading.cancel()  # if this call is cancelled, nobody waits for it
         numbers = {index: max(own, default=0) for index, own in passages.items()}
         sketches = tuple(read_sketch(reply.text, numbers, truncated=reply.truncated) for reply in replies)
         drafted = Drafted(
             sketches,
             problem,
             passages,
-            await reading,
+            seen,
             self._usage(replies),
             _unusable(sketches, problem, self.config.rollouts),
         )

@@ -16,7 +16,7 @@ from operator import is_
 
 from ..compressor import Focus
 from ..errors import StoreError
-from ..pipeline.budget import NEWER
+from ..pipeline.budget import NEWER, NEWEST
 from ..pipeline.decide import Drafted, decide, report
 from ..pipeline.evidence import reasons
 from ..pipeline.keep import Selection, excess_of, survey, target_tokens
@@ -139,7 +139,9 @@ def up_to_date(proposal: Proposal, now: Snapshot, focus: Focus) -> Proposal:
         return propose(focus, now, replace(proposal.drafted, survey=survey_now))
     was = proposal.change
     change = replace(was, view=[*was.view, *new], tokens=was.tokens + sum(now.sizes[seen:]))
-    newer = {span.index: NEWER for span in now.history.spans[len(proposal.snapshot.history.spans) :]}
+    # The span that was the newest at that time was not judged, either.
+    unjudged = now.history.spans[len(proposal.snapshot.history.spans) - 1 :]
+    newer = {span.index: NEWEST if span is unjudged[-1] else NEWER for span in unjudged}
     selection = proposal.selection
     selection = replace(selection, kept=selection.kept | newer.keys(), pinned={**selection.pinned, **newer})
     return replace(proposal, snapshot=now, selection=selection, change=change)
