@@ -98,7 +98,7 @@ def select_parts(
     config: FocusConfig,
     *,
     newer: Mapping[int, str],
-    alike: Mapping[Unit, str],
+    alike: Mapping[Unit, str] | None = None,
     reserve: int = 0,
 ) -> Selection:
     """Choose whole steps, excerpts and records within the target, less a reserve.
@@ -114,7 +114,7 @@ def select_parts(
         cited = {unit: share for unit, share in scores.cited.items() if share == votes}
         choice.fill(cited)
         choice.take(cited, votes)
-    choice.take_in_turn(alike)
+    choice.take_in_turn(alike or {})
     if config.defensive:
         choice.take(scores.rescued, config.threshold)
     choice.take_whole(newer)

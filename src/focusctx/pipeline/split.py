@@ -114,6 +114,11 @@ class Reader:
         """The index of the newest span; 0 if there is none."""
         return len(self._spans) + (self._open is not None)
 
+    @property
+    def newest_tokens(self) -> int:
+        """Tokens from the beginning of the newest span on; 0 if there is none."""
+        return sum(self.sizes[self._open.start :]) if self._open else 0
+
     def continues(self, messages: Sequence[Message]) -> bool:
         """True if `messages` starts with the messages read so far. Cheap if they are the same objects."""
         known = len(self._given)

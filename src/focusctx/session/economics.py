@@ -169,7 +169,7 @@ class Economics:
         if last and last.key == conversation.keys[conversation.settled - 1] and not further:
             return Judgement(False, "growth", "no new step since the last event", verdict)
         judged = self._judged(tokens, verdict, self._owed(conversation, tokens, verdict, calls))
-        if judged.due and not further and self._large < conversation.new_tokens and tokens <= self._latest:
+        if judged.due and not further and self._large < conversation.reader.newest_tokens and tokens <= self._latest:
             why = f"over budget, may wait until {self._latest} tokens: large results are not answered yet"
             return Judgement(False, "newest", why, verdict)
         return judged
