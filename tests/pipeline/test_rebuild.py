@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from focusctx.config import FocusConfig
 from focusctx.pipeline.budget import pinned_spans
-from focusctx.pipeline.outline import Parts, message_tokens
+from focusctx.pipeline.outline import Parts, joint_records, message_tokens
 from focusctx.pipeline.rebuild import rebuild
 from focusctx.pipeline.split import read_history
 from focusctx.types import History, Span
@@ -73,7 +73,12 @@ def test_some_may_go_and_others_stay_in_part(kind: str, data: st.DataObject) -> 
     assert outlines is not None
     fixed = history.tokens - sum(span.tokens for span in history.spans)
     whole = sum(span.tokens for span in history.spans if span.index in present - shortened.keys())
-    rest = sum(outlines.tokens(span, shortened[span.index]) for span in history.spans if span.index in shortened)
+    lines = joint_records(history.spans, present - shortened.keys(), shortened, history.format)
+    rest = sum(
+        outlines.tokens(span, shortened[span.index], lines.get(span.index, ""))
+        for span in history.spans
+        if span.index in shortened
+    )
     assert sum(message_tokens(message, wire, len) for message in rebuilt) == fixed + whole + rest
 
 

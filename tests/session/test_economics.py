@@ -4,11 +4,13 @@ from functools import partial
 
 import pytest
 
+from focusctx import Focus
 from focusctx.errors import ConfigError
 from focusctx.prices import Price, price_of
 from focusctx.session.economics import calls_to_come, weigh
 from focusctx.session.stores.memory import MemoryStore
 from focusctx.types import Usage
+from helpers import histories
 from helpers.session_parts import NOTHING, Draft, cites, everything, growing, moved, sent, session_of, sized
 
 GPT = "gpt-4.1"
@@ -424,3 +426,18 @@ def test_sketches_that_did_not_pay_are_acted_on_once_they_do():
     # at s_9: 0.25·9·100 = 225 against 0.75·(300 + 4) = 228, not yet
     done = moved(session)[0].verdict
     assert (done.gain, done.cost) == pytest.approx((0.25 * 10 * 100, 0.75 * 305))
+
+
+def test_an_event_waits_until_large_results_are_answered() -> None:
+    """They must stay whole until then, and would leave little room for the rest."""
+    messages = [{"role": "user", "content": "Go on."}]
+    session = Focus("offline", budget=1000, target=0.5).session()
+    for number, words in enumerate((150, 150, 150, 150, 500, 20), 1):
+        messages += histories.step(number, "word " * words)
+        view = session.view(messages)
+        event = view.conversation.events[-1] if view.conversation.events else None
+        if number == 5:
+            assert (event.happened, event.cause) == (False, "newest")
+            assert view == messages
+    assert event.happened
+    assert view.conversation.tokens <= 500

@@ -169,10 +169,15 @@ class Economics:
         if last and last.key == conversation.keys[conversation.settled - 1] and not further:
             return Judgement(False, "growth", "no new step since the last event", verdict)
         judged = self._judged(tokens, verdict, self._owed(conversation, tokens, verdict, calls))
-        if judged.due and not further and self._large < conversation.reader.newest_tokens and tokens <= self._latest:
+        if judged.due and not further and tokens <= self._latest and self._has_large_results(conversation):
             why = f"over budget, may wait until {self._latest} tokens: large results are not answered yet"
             return Judgement(False, "newest", why, verdict)
         return judged
+
+    def _has_large_results(self, conversation: Conversation) -> bool:
+        """True if the newest step is large against the target and twice as large as its steps mostly are."""
+        reader = conversation.reader
+        return reader.newest_tokens > max(self._large, 2 * reader.tokens / max(reader.newest, 1))
 
     def is_due_soon(self, conversation: Conversation) -> bool:
         """True if an event may be due at the next call, so that its sketches should be asked for now."""
