@@ -1,6 +1,5 @@
 """What holds for every method, over any history an agent can have."""
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,10 +30,10 @@ from focusctx_bench.baselines.prompting import Prompting
 from focusctx_bench.baselines.registry import KNOWN
 from focusctx_bench.baselines.running_summary import RunningSummary
 from focusctx_bench.baselines.summary import HEADING
+from helpers.oracles import is_less_of
 from strategies import HISTORIES
 
 FORMAT = "chat_completions"
-MARK = re.compile(r"\[… .+ left out\]")
 DOWN = DraftUnavailable("the server is down")
 PLANS = [
     "Step: go on | Depends on: [s_1]\nRescued Spans: [s_2] | Reason: it failed",
@@ -101,13 +100,9 @@ def is_made(message: Message, history: Sequence[Message]) -> bool:
     if message["role"] == "user" and str(message["content"]).startswith(HEADING):
         return True
     changed = [original for original in history if {**message, "content": ...} == {**original, "content": ...}]
-    return any(message["content"] == PLACEHOLDER or is_excerpt(message, original) for original in changed)
-
-
-def is_excerpt(message: Message, original: Message) -> bool:
-    """Some lines of the original, in their order, with marks where others were left out."""
-    lines = iter(str(original["content"]).splitlines())
-    return all(MARK.fullmatch(line) or line in lines for line in str(message["content"]).splitlines())
+    if any(message["content"] == PLACEHOLDER for _ in changed):
+        return True
+    return any(is_less_of(original, message) for original in history)
 
 
 def position(message: Message, history: Sequence[Message]) -> int | None:
