@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import Any
 
 from ...explain import what_brings_back
-from ...pipeline.excerpt import Block, blocks_of, parts_shown
+from ...pipeline.excerpt import Block, shown_of
 from ...prices import price_of
 from ...session.events import SessionEvent
 from ...types import Decision, Result, Sketch, Span, Unit, UserTurn
@@ -190,13 +190,8 @@ def _first_try(steps: Sequence[Step], place: int) -> int:
 
 def span_texts(result: Result, index: int) -> list[Json] | None:
     """Return the texts of a span as an event shows it; None if the event has no such span."""
-    history = result.history
-    span = next((span for span in history.spans if span.index == index), None) if history else None
-    if history is None or span is None:
-        return None
-    decision = next((decision for decision in result.decisions if decision.index == index), None)
-    parts = parts_shown(history, decision) if decision else None
-    return as_blocks(blocks_of(span, history.format, parts))
+    blocks = shown_of(result, index)
+    return None if blocks is None else as_blocks(blocks)
 
 
 def as_blocks(blocks: Iterable[Block]) -> list[Json]:
