@@ -90,7 +90,9 @@ class _Reading:
         if self.span.calls or not spoken:  # an agent that acts in plain text acts in what it says
             found.append(self._action(shortener))
         found += self.arguments
-        return [block for block in (*found, *self._observations()) if any(one.text or one.mark for one in block.stretches)]
+        return [
+            block for block in (*found, *self._observations()) if any(one.text or one.mark for one in block.stretches)
+        ]
 
     def _add(self, text: Text, stretches: tuple[Stretch, ...], gone: Collection[str]) -> None:
         if text.role is Role.SPEECH:

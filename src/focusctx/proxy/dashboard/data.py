@@ -107,7 +107,10 @@ def whole_event(live: LiveConversation, number: int) -> Json | None:
 
 
 def _back(event: SessionEvent, left: Mapping[int, int], later: Sequence[SessionEvent]) -> list[int]:
-    """Return the spans of which a later event saw more than this one left: they had been restored."""
+    """Return the spans of which a later event saw more than this one left: they had been restored.
+
+    A span that is still shortened was not restored: only the line behind it, about steps that are gone, has grown.
+    """
     if not event.happened:
         return []
     seen = (
@@ -116,6 +119,7 @@ def _back(event: SessionEvent, left: Mapping[int, int], later: Sequence[SessionE
         if other.result and other.result.history
         for span in other.result.history.spans
         if span.tokens > left.get(span.index, span.tokens)
+        and not (other.result.history.outlines and span.index in other.result.history.outlines.left)
     )
     return sorted(set(seen))
 
