@@ -95,6 +95,13 @@ class History:
     """The size that is compared with the budget: everything but system and developer messages."""
     outlines: Outlines | None = field(default=None, compare=False, repr=False)
     """The passages of the spans, if they may be shown in part; None if a span stays or goes whole."""
+    gone: tuple[Span, ...] = field(default=(), repr=False)
+    """Spans of which earlier events left nothing; they are counted in lines behind other steps."""
+
+    @property
+    def every(self) -> list[Span]:
+        """All spans in order, those that are gone included."""
+        return sorted((*self.gone, *self.spans), key=lambda span: span.index)
 
     @property
     def newest(self) -> int:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from focusctx import Focus
 from focusctx.config import FocusConfig
 from focusctx.drafts import ScriptedDraft
-from focusctx.pipeline.excerpt import blocks_of, parts_shown
+from focusctx.pipeline.excerpt import blocks_of, shown_of
 from focusctx.pipeline.outline import outline, shortened
 from focusctx.pipeline.split import read_history
 from focusctx.wire import wire_named
@@ -91,11 +91,25 @@ def test_the_parts_of_an_event(saved):
     if saved:
         result = Result.from_json(result.to_json())
     history = result.history
-    shown = [parts_shown(history, decision) for decision in result.decisions]
-    fates = [decision.fate for decision in result.decisions]
-    assert "excerpt" in fates
-    for parts, decision, span in zip(shown, result.decisions, history.spans, strict=True):
-        assert (parts is None) == (decision.fate not in ("excerpt", "record"))
-        if parts is not None:
-            sent = shortened(span, wire_named(history.format), parts)
-            assert all(message in list(result.messages) for message in sent)
+    fates = {decision.index: decision.fate for decision in result.decisions}
+    assert "excerpt" in fates.values()
+    sent = [message["content"] for message in result.messages]
+    for span in history.spans:
+        blocks = shown_of(result, span.index)
+        is_cut = any(mark for block in blocks for _, mark in block.stretches)
+        assert is_cut == (fates[span.index] in ("excerpt", "record"))
+        if is_cut:
+            assert all(seen(block.stretches) in sent for block in blocks if block.name.startswith("observation"))
+    assert shown_of(result, 99) is None
+
+
+def test_a_line_about_steps_that_are_gone_is_behind_the_last_result():
+    messages = [{"role": "user", "content": "Go."}, *step(LOG)]
+    messages += [one for number in range(2, 6) for one in histories.step(number, LOG)]
+    result = Focus(ScriptedDraft(["Step: x | Depends on: [s_1.2]"]), budget=0, target=775).compress(messages)
+    assert result.dropped
+    (index,) = result.shortened
+    (result_block,) = [block for block in shown_of(result, index) if block.name == "observation"]
+    assert f"{len(result.dropped)} later steps left out: look" in result_block.stretches[-1].mark
+    assert seen(result_block.stretches) in [message["content"] for message in result.messages]
+    assert "".join(text for text, _ in result_block.stretches) == LOG

@@ -122,8 +122,9 @@ async def test_the_dashboard_shows_each_run_by_itself() -> None:
             assert line["requests"] == {"one": 10, "two": 8}[name], "the opening is equal, and so the first one's"
             assert line["events"] == sum(event.happened for event in live.events) > 0
             assert line["tokens_saved"] == live.savings.tokens_saved > 0
-            shown = await stage.data(f"sessions/{live.id}/events/1/spans/1")
-            assert shown["observation"].startswith(f"{name} x")
+            blocks = await stage.data(f"sessions/{live.id}/events/1/spans/1")
+            (result,) = [block["stretches"] for block in blocks if block["name"] == "observation"]
+            assert result[0][0].startswith(f"{name} x")
         answer = await stage.data(f"sessions/{lives['one'].id}/restore", {"span": 3})
         assert list(answer["restored"]) == ["3"]
         for name, is_back in (("one", True), ("two", False)):

@@ -6,9 +6,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ..types import Decision, History, Span
+from ..types import Result, Span
 from ..wire import Role, Text, Wire, wire_named
-from .outline import NO_MEDIA, Outlines, Parts, Shortener, cut_texts, shortened
+from .outline import NO_MEDIA, Outlines, Parts, Shortener, cut_texts, joint_records, shortened
 from .passages import Passages, is_short
 
 
@@ -17,7 +17,7 @@ class Stretch(NamedTuple):
 
     text: str
     mark: str = ""
-    """What the agent sees in place of the text; "" if it sees the text."""
+    """What the agent sees in place of the text; "" if it sees the text. A mark without a text tells of other steps."""
 
 
 class Block(NamedTuple):
@@ -27,21 +27,34 @@ class Block(NamedTuple):
     stretches: tuple[Stretch, ...]
 
 
-def parts_shown(history: History, decision: Decision) -> Parts | None:
-    """Return the parts that an event shows of a span; None if it stays or goes whole."""
-    if decision.fate not in ("excerpt", "record"):
+def shown_of(result: Result, index: int) -> list[Block] | None:
+    """Return the texts of a span as an event shows them; None if the event has no such span."""
+    history = result.history
+    span = next((span for span in history.spans if span.index == index), None) if history else None
+    if history is None or span is None:
         return None
-    span = next(span for span in history.spans if span.index == decision.index)
+    fates = {decision.index: decision.fate for decision in result.decisions}
+    if fates.get(index) not in ("excerpt", "record"):
+        return blocks_of(span, history.format, None)
     outlines = history.outlines or Outlines(history.format, len)
-    return outlines.of(span).record.union(decision.parts)
+    shown = {
+        one.index: outlines.of(one).record.union(result.shortened[one.index])
+        for one in history.spans
+        if one.index in result.shortened
+    }
+    lines = joint_records(history.every, result.kept, shown, history.format)
+    return blocks_of(span, history.format, shown[index], lines.get(index, ""))
 
 
-def blocks_of(span: Span, format: str, parts: Parts | None) -> list[Block]:
-    """Return the texts of a step, divided into what these parts show and what they leave out; None shows all."""
+def blocks_of(span: Span, format: str, parts: Parts | None, ending: str = "") -> list[Block]:
+    """Return the texts of a step, divided into what these parts show and what they leave out; None shows all.
+
+    `ending` is the line behind the last result that tells of steps that are gone.
+    """
     if parts is None or format == "spans":
         named = (("thought", span.thought), ("action", span.action), ("observation", span.observation))
         return [Block(name, (Stretch(text),)) for name, text in named if text]
-    return _Reading(span, wire_named(format), parts).blocks()
+    return _Reading(span, wire_named(format), parts, ending).blocks()
 
 
 @dataclass(slots=True)
@@ -51,10 +64,13 @@ class _Reading:
     span: Span
     wire: Wire
     parts: Parts
+    ending: str = ""
     speech: list[Stretch] = field(default_factory=list)
     arguments: list[Block] = field(default_factory=list)
     results: list[tuple[str, tuple[Stretch, ...]]] = field(default_factory=list)
     """The results that are shown, each with the id of its call."""
+    last: int | None = None
+    """The place of the last result that stays as text."""
     gone: dict[str, str] = field(default_factory=dict)
     """The results of calls that are left out, by the ids of the calls."""
 
@@ -66,12 +82,17 @@ class _Reading:
                 own = {number - before for number in self.parts if before < number <= before + passages.count}
                 before += passages.count
                 self._add(text, _stretches(text, passages, own), shortener.gone)
+        if self.ending and self.last is not None:
+            call, stretches = self.results[self.last]
+            self.results[self.last] = call, (*stretches, Stretch("", f"\n{self.ending}"))
         spoken = _is_cut(self.speech)
         found = [Block("thought", tuple(self.speech) if spoken else (Stretch(self.span.thought),))]
         if self.span.calls or not spoken:  # an agent that acts in plain text acts in what it says
             found.append(self._action(shortener))
         found += self.arguments
-        return [block for block in (*found, *self._observations()) if any(one.text for one in block.stretches)]
+        return [
+            block for block in (*found, *self._observations()) if any(one.text or one.mark for one in block.stretches)
+        ]
 
     def _add(self, text: Text, stretches: tuple[Stretch, ...], gone: Collection[str]) -> None:
         if text.role is Role.SPEECH:
@@ -82,6 +103,8 @@ class _Reading:
         elif text.call in gone:
             self.gone[text.call] = text.text
         else:
+            if not text.media:
+                self.last = len(self.results)
             self.results.append((text.call, stretches))
 
     def _action(self, shortener: Shortener) -> Block:

@@ -177,6 +177,7 @@ class _Choice:
         self.target = target_tokens(config)
         self.notes: dict[int, str] = {}
         self._history = history
+        self._every = history.every
         self._seen = seen
         self._whole = frozenset(pinned)
         self._spans = {span.index: span for span in history.spans if span.index not in pinned}
@@ -275,7 +276,7 @@ class _Choice:
         kept, shortened = set(self._whole), dict[int, Parts]()
         for index, parts in sorted(self._parts.items()):
             span = self._spans[index]
-            more = span.tokens - sizes[index]
+            more = self._seen.outlines.of(span).tokens - sizes[index]
             nearly = more <= (1 - _NEARLY_WHOLE) * span.tokens and tokens - self._fixed + more <= self._most
             if more == 0 or (nearly and not self._seen.outlines.left.get(index)):
                 kept.add(index)
@@ -283,7 +284,7 @@ class _Choice:
                 del sizes[index]
             else:
                 shortened[index] = self._seen.outlines.of(span).record.union(parts)
-        for index, line in joint_records(self._history.spans, kept, shortened, self._seen.outlines.format).items():
+        for index, line in joint_records(self._every, kept, shortened, self._seen.outlines.format).items():
             sizes[index] = self._seen.outlines.tokens(self._spans[index], shortened[index], line)
         return frozenset(kept), shortened, sizes
 
@@ -291,7 +292,7 @@ class _Choice:
         """Most tokens of the lines that tell of steps that are gone."""
         shortened = {index: frozenset[int]() for index in self._parts}
         outlines = self._seen.outlines
-        lines = joint_records(self._history.spans, self._whole, shortened, outlines.format)
+        lines = joint_records(self._every, self._whole, shortened, outlines.format)
         return sum(outlines.count(f"\n{line}") + _LINE_ERROR for line in lines.values())
 
     def _add_companions(self) -> None:
@@ -311,7 +312,7 @@ class _Choice:
         span, parts = self._spans[index], self._parts[index]
         outline = self._seen.outlines.of(span)
         if len(parts) == len(outline.passages) and not outline.record:
-            return span.tokens
+            return outline.tokens
         return self._seen.outlines.tokens(span, outline.record.union(parts)) if parts else outline.record_tokens
 
     def _missing(self, unit: Unit) -> list[Unit]:

@@ -22,7 +22,7 @@ from ..pipeline.evidence import reasons
 from ..pipeline.keep import Selection, excess_of, survey, target_tokens
 from ..pipeline.legal import refusal
 from ..types import History, Result
-from .snapshot import Change, LeftOut, Snapshot
+from .snapshot import Change, LeftOut, Snapshot, shortened_sizes
 from .store import Archived, Originals, pack_all
 
 _log = logging.getLogger("focusctx")
@@ -122,6 +122,9 @@ def _chosen(focus: Focus, snapshot: Snapshot, drafted: Drafted, history: History
             break
         # The note on what was left out takes room, too.
         reserve = max(reserve + 1, coming + change.tokens - selection.tokens)
+    if snapshot.history.outlines is not None:  # the lines that tell of steps that are gone may have moved
+        sizes = shortened_sizes(snapshot.history, snapshot.history.outlines, change.left_out)
+        selection = replace(selection, sizes={**selection.sizes, **sizes})
     return selection, change
 
 

@@ -9,7 +9,7 @@ from ..config import FocusConfig
 from ..pipeline.budget import pinned_spans
 from ..pipeline.companions import companions_of
 from ..pipeline.deeds import repeated_lookups
-from ..pipeline.outline import Parts
+from ..pipeline.outline import Outlines, Parts, joint_records
 from ..pipeline.rebuild import rebuild
 from ..pipeline.split import Count, tokens_of
 from ..types import History, Message
@@ -104,13 +104,23 @@ class Snapshot:
             spans = [span for span in self.history.spans if span.index not in left_out.spans]
         else:
             outlines = outlines.after(left_out.shown)
+            sizes = shortened_sizes(self.history, outlines, left_out)
             spans = [
-                replace(span, tokens=outlines.of(span).tokens) if span.index in left_out.shown else span
+                replace(span, tokens=sizes.get(span.index, span.tokens))
                 for span in self.history.spans
                 if span.index not in left_out.gone
             ]
+        gone = tuple(span for span in self.history.spans if span.index in left_out.gone)
         # Without messages: the view is always rebuilt from the full history.
-        return replace(self.history, spans=tuple(spans), messages=(), owners=(), tokens=self.tokens, outlines=outlines)
+        return replace(
+            self.history,
+            spans=tuple(spans),
+            messages=(),
+            owners=(),
+            tokens=self.tokens,
+            outlines=outlines,
+            gone=gone,
+        )
 
     def regrets(self) -> dict[int, str]:
         """Return the spans that looked something up again whose result had been cut; the paper's rule knows none."""
@@ -141,6 +151,17 @@ class Snapshot:
         wire = wire_named(self.history.format)
         sizes = ((message, known.get(id(message))) for message in view)
         return [tokens_of(message, wire, self.count) if size is None else size for message, size in sizes]
+
+
+def shortened_sizes(history: History, outlines: Outlines, left_out: LeftOut) -> dict[int, int]:
+    """Return the tokens of the shortened spans, with the lines behind them that tell of spans that are gone."""
+    whole = {span.index for span in history.spans if span.index not in left_out.spans}
+    lines = joint_records(history.spans, whole, left_out.shown, history.format)
+    return {
+        span.index: outlines.tokens(span, parts, lines.get(span.index, ""))
+        for span in history.spans
+        if (parts := left_out.shown.get(span.index)) is not None
+    }
 
 
 def view_of(history: History, left_out: LeftOut, *, noted: bool) -> list[Message]:

@@ -127,8 +127,9 @@ async def events_with_levels(stage: Any, steps: int = 20) -> list[Any]:
 
 
 async def test_an_event_tells_what_is_left_of_each_span(staging):
-    async with staging(levels=True) as stage:
+    async with staging(levels=True, budget=3000) as stage:
         events = await events_with_levels(stage)
+    assert len(events) > 1
     spans = [span for event in events for span in event["result"]["spans"]]
     assert {span["fate"] for span in spans} >= {"kept", "excerpt", "record", "dropped"}
     for span in spans:
@@ -136,7 +137,8 @@ async def test_an_event_tells_what_is_left_of_each_span(staging):
             case "dropped", _:
                 assert span["left"] == 0
             case "excerpt" | "record", "what an earlier event left of it":
-                assert span["left"] == span["tokens"]
+                # The line behind it that tells of steps that are gone may have grown.
+                assert span["tokens"] <= span["left"] <= span["tokens"] + 20
             case "excerpt", _:
                 assert 0 < span["left"] < span["tokens"]
                 assert span["parts"]
@@ -147,7 +149,7 @@ async def test_an_event_tells_what_is_left_of_each_span(staging):
                 assert span["left"] == span["tokens"]
     for event in events:
         left = sum(span["left"] for span in event["result"]["spans"])
-        assert event["result"]["frame"] + left == event["after"] <= event["target"] == 1250
+        assert event["result"]["frame"] + left == event["after"] <= event["target"] == 1500
         assert sum(event["fates"].values()) == event["spans"]
         assert not event["restored"], "what stayed did not come back"
 
@@ -159,13 +161,16 @@ async def test_the_text_of_an_excerpt_has_the_marks_that_the_agent_sees(staging)
         excerpts = [span["index"] for span in events[-1]["result"]["spans"] if span["fate"] == "excerpt"]
         assert excerpts
         sent = json.loads(stage.went_up)["messages"]
+        lines = 0
         for index in excerpts:
             blocks = {block["name"]: block["stretches"] for block in await got(stage, f"{path}/spans/{index}")}
             whole = "".join(words for words, _ in blocks["observation"])
             seen = "".join(mark or words for words, mark in blocks["observation"])
             assert any(message["content"] == seen for message in sent)
+            lines += " left out: read_page" in blocks["observation"][-1][1]
             if index % 5:  # every fifth step makes several calls
                 assert whole == task.run_tool("read_page", {"page": index})
+        assert lines == 1, "steps are gone, and one line tells of them"
 
 
 async def test_an_event_above_its_target_says_so(staging):
@@ -179,7 +184,7 @@ async def test_an_event_above_its_target_says_so(staging):
 
 
 async def test_a_session_counts_what_was_looked_up_again(staging):
-    async with staging(levels=True) as stage:
+    async with staging(levels=True, budget=3000) as stage:
         agent = stage.agent()
         await agent.step(12)
         assert (await got(stage, f"sessions/{await only_session(stage)}"))["regrets"] == 0
@@ -203,7 +208,7 @@ async def test_an_event_tells_each_spans_fate_and_who_asked_for_it(staging):
         assert [fates[index] for index in (1, 2, 3, 4)] == ["rescued", "kept", "kept", "dropped"]
         assert fates[event["span"]] == "pinned"
         assert result["spans"][1]["utility"] == pytest.approx(2 / 3)
-        assert result["spans"][-1]["pinned"] == "newer than the sketches"
+        assert result["spans"][-1]["pinned"] == "newest span"
         assert result["sketches"][0]["steps"] == [["finish the audit", ["2", "3"]]]
         assert result["sketches"][0]["rescues"] == [["it was the first try", ["1"]]]
         assert result["certificate"]["rollouts"] == 3

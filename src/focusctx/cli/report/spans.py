@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from ...explain import what_brings_back
-from ...pipeline.excerpt import Block, blocks_of, parts_shown
+from ...pipeline.excerpt import Block, shown_of
 from ...types import Decision, Result, Sketch, Span, Unit, UserTurn
 from ..table import numbers, what
 from .markup import Markup, tag, together
@@ -150,12 +150,12 @@ def _texts(span: Span, decision: Decision | None, result: Result) -> Markup:
     """Make the folded box with the span's full text; what was left out is behind its marks."""
     history = result.history
     assert history is not None
-    parts = parts_shown(history, decision) if decision else None
     named = (("thought", span.thought), ("action", span.action), ("observation", span.observation))
     about = ", ".join(f"{name} ({len(text):,})" for name, text in named if text)
     words = f"{about} characters" if about else "no text"
-    shown = [_block(block, span.label) for block in blocks_of(span, history.format, parts)]
-    return tag("details", tag("summary", words if parts is None else f"as the agent sees it: {words}"), *shown)
+    shown = [_block(block, span.label) for block in shown_of(result, span.index) or ()]
+    is_shortened = decision is not None and decision.fate in ("excerpt", "record")
+    return tag("details", tag("summary", f"as the agent sees it: {words}" if is_shortened else words), *shown)
 
 
 def _block(block: Block, label: str) -> Markup:
@@ -168,7 +168,9 @@ def _block(block: Block, label: str) -> Markup:
 
 
 def _gap(text: str, mark: str) -> Markup:
-    """Make a mark that opens, with the blanks that the agent sees around it."""
+    """Make a mark that opens, with the blanks that the agent sees around it; plain if there is nothing behind it."""
+    if not text:
+        return tag("span", mark)
     name = mark.strip()
     before, _, after = mark.partition(name)
     folded = tag("details", tag("summary", name), tag("div", text), class_="gap")

@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import Any
 
 from ...explain import what_brings_back
-from ...pipeline.excerpt import Block, blocks_of, parts_shown
+from ...pipeline.excerpt import Block, shown_of
 from ...prices import price_of
 from ...session.events import SessionEvent
 from ...types import Decision, Result, Sketch, Span, Unit, UserTurn
@@ -107,7 +107,10 @@ def whole_event(live: LiveConversation, number: int) -> Json | None:
 
 
 def _back(event: SessionEvent, left: Mapping[int, int], later: Sequence[SessionEvent]) -> list[int]:
-    """Return the spans of which a later event saw more than this one left: they had been restored."""
+    """Return the spans of which a later event saw more than this one left: they had been restored.
+
+    A span that is still shortened was not restored: only the line behind it, about steps that are gone, has grown.
+    """
     if not event.happened:
         return []
     seen = (
@@ -116,6 +119,7 @@ def _back(event: SessionEvent, left: Mapping[int, int], later: Sequence[SessionE
         if other.result and other.result.history
         for span in other.result.history.spans
         if span.tokens > left.get(span.index, span.tokens)
+        and not (other.result.history.outlines and span.index in other.result.history.outlines.left)
     )
     return sorted(set(seen))
 
@@ -190,13 +194,8 @@ def _first_try(steps: Sequence[Step], place: int) -> int:
 
 def span_texts(result: Result, index: int) -> list[Json] | None:
     """Return the texts of a span as an event shows it; None if the event has no such span."""
-    history = result.history
-    span = next((span for span in history.spans if span.index == index), None) if history else None
-    if history is None or span is None:
-        return None
-    decision = next((decision for decision in result.decisions if decision.index == index), None)
-    parts = parts_shown(history, decision) if decision else None
-    return as_blocks(blocks_of(span, history.format, parts))
+    blocks = shown_of(result, index)
+    return None if blocks is None else as_blocks(blocks)
 
 
 def as_blocks(blocks: Iterable[Block]) -> list[Json]:

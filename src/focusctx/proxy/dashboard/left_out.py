@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from ...config import FocusConfig
 from ...pipeline.excerpt import blocks_of
-from ...pipeline.outline import Outline, Outlines, Parts
-from ...pipeline.split import Count, read_history
+from ...pipeline.outline import Outline, Outlines, Parts, joint_records
+from ...pipeline.split import read_history
 from ...session.store import Archived
 from ...types import Fate, Span
 from ..conversations import LiveConversation
@@ -30,6 +30,8 @@ class LeftOutStep:
     fate: Fate
     parts: Parts | None
     """The parts that the agent sees; None if it sees nothing of the step."""
+    ending: str
+    """The line behind its last result that tells of steps that are gone, or ""."""
     left: int
     """Tokens that stay of it."""
     reason: str
@@ -51,24 +53,31 @@ def left_out_steps(live: LiveConversation) -> tuple[list[LeftOutStep], list[int]
         return [], []
     now = conversation.left_out
     archived = [one for one in conversation.archived() if one.index in now.spans]
-    count = live.session.focus.count
-    steps = [_step(one, now.shown.get(one.index), live.key.format, count) for one in archived]
+    format, outlines = live.key.format, Outlines(live.key.format, live.session.focus.count)
+    spans = [_original(one, format) for one in archived]
+    lines = joint_records(spans, (), now.shown, format)
+    steps = [
+        _step(span, one.reason, now.shown.get(span.index), lines.get(span.index, ""), outlines)
+        for span, one in zip(spans, archived, strict=True)
+    ]
     return steps, sorted(now.spans.difference(one.index for one in archived))
 
 
-def _step(archived: Archived, parts: Parts | None, format: str, count: Count) -> LeftOutStep:
+def _original(archived: Archived, format: str) -> Span:
     # Only messages of the step itself are archived: a user's message among them is an observation.
     history = read_history(archived.messages, FocusConfig(observations="always"), len, format=format)
-    span = replace(history.spans[0], index=archived.index, tokens=archived.tokens)
-    outlines = Outlines(format, count)
+    return replace(history.spans[0], index=archived.index, tokens=archived.tokens)
+
+
+def _step(span: Span, reason: str, parts: Parts | None, ending: str, outlines: Outlines) -> LeftOutStep:
     fate: Fate = "dropped" if parts is None else "excerpt" if any(number > 0 for number in parts) else "record"
-    left = 0 if parts is None else outlines.tokens(span, parts)
-    return LeftOutStep(span, format, fate, parts, left, archived.reason, outlines.of(span))
+    left = 0 if parts is None else outlines.tokens(span, parts, ending)
+    return LeftOutStep(span, outlines.format, fate, parts, ending, left, reason, outlines.of(span))
 
 
 def step_texts(step: LeftOutStep) -> list[Json]:
     """Return all texts of a step, with the marks that the agent sees."""
-    return as_blocks(blocks_of(step.span, step.format, step.parts))
+    return as_blocks(blocks_of(step.span, step.format, step.parts, step.ending))
 
 
 def found_steps(steps: Sequence[LeftOutStep], query: str) -> list[Json]:

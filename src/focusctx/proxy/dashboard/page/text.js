@@ -6,8 +6,9 @@ import { count } from "./words.js";
 // Long texts scroll in a box of their own, which the keyboard must be able to reach.
 export const text = (words, name) => el("pre", { tabindex: "0", role: "group", "aria-label": name }, words);
 
-// A mark, with the line end that the agent sees behind it.
+// A mark, with the line end that the agent sees behind it. One that tells of other steps has nothing to open.
 function gap(words, mark) {
+  if (!words) return [el("span", {}, mark)];
   const [, before, name, after] = /^(\s*)(.*?)(\s*)$/s.exec(mark);
   const folded = el("details", { class: "gap" }, el("summary", {}, name), el("div", {}, words));
   return [before && el("span", {}, before), folded, after && el("span", {}, after)].filter(Boolean);
