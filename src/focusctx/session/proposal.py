@@ -132,8 +132,11 @@ def up_to_date(proposal: Proposal, now: Snapshot, focus: Focus) -> Proposal:
     """
     seen = proposal.snapshot.place.messages
     new = now.history.messages[seen:]
-    if proposal.drafted.failure is not None or (not new and _has_same_objects(proposal, now)):
+    if proposal.drafted.failure is not None:
         return proposal
+    if not new:
+        same = _has_same_objects(proposal, now)
+        return proposal if same else replace(proposal, snapshot=now, change=now.change_to(proposal.change.left_out))
     if not _holds(proposal, now):
         survey_now = survey(now.remaining(), focus.config)  # new steps count, too
         return propose(focus, now, replace(proposal.drafted, survey=survey_now))
