@@ -165,9 +165,10 @@ class Conformance:
 
     def test_only_messages_are_left_out(self, plain: Run, focused: Run) -> None:
         for small, large in both(focused, plain):
-            whole = spelled(large)
-            sent = [message for message in spelled(small) if " left out" not in message]
-            assert [message for message in whole if message in sent] == sent
+            whole = iter(spelled(large))
+            for message in spelled(small):
+                if " left out" not in message:
+                    assert any(is_original(message, original) for original in whole), message
             assert without_messages(small) == without_messages(large)
 
     def test_the_prefix_moves_at_events_only(self, focused: Run) -> None:
@@ -264,6 +265,20 @@ def together(count: int, work: Callable[[], Any]) -> list[Any]:
 
 def both(run: Run, other: Run) -> list[tuple[Received, Received]]:
     return list(zip(run.requests, other.requests, strict=True))
+
+
+def is_original(message: str, original: str) -> bool:
+    """True if a message is sent as it was, or lacks only results whose calls were left out.
+
+    Some frameworks put the results of parallel calls into one message.
+    """
+    if message == original:
+        return True
+    sent, whole = json.loads(message), json.loads(original)
+    if not (isinstance(sent.get("content"), list) and isinstance(whole.get("content"), list)):
+        return False
+    rest = [block for block in whole["content"] if block in sent["content"] or block.get("type") != "tool_result"]
+    return bool(rest) and sent == {**whole, "content": rest}
 
 
 def without_messages(request: Received) -> dict[str, Any]:

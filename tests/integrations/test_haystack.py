@@ -69,7 +69,12 @@ def test_pictures_in_results_are_no_obstacle() -> None:
 
     history = [ChatMessage.from_user("Look."), *[turn, result] * 20]
     FocusChatGenerator(MockChatGenerator(response_fn=answer), compressing()).run(history)
-    assert len(seen) < len(history)
+    results = [message.tool_call_result for message in seen if message.tool_call_result]
+    pictures = [result for result in results if result.result == [picture]]
+    assert 1 <= len(pictures) < 3
+    assert {result.result for result in results if result not in pictures} <= {"[… image or file left out]"}
+    assert seen[0] == history[0]
+    assert seen[-1] == history[-1]
 
 
 def test_it_can_be_looked_at() -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import copy
-import json
 import pickle
 import re
 from collections.abc import Callable
@@ -139,6 +138,11 @@ def test_it_can_be_copied_and_pickled(copied: Any) -> None:
         assert "focusctx" not in llm.to_json()
 
 
+def written(message: Any) -> str:
+    content = message["content"]
+    return content if isinstance(content, str) else "".join(block["text"] for block in content)
+
+
 class Report(BaseModel):
     """The audit's result."""
 
@@ -163,9 +167,16 @@ def test_structured_output_is_asked_for_with_a_view() -> None:
             result = asyncio.run(run(llm if focus is None else focused(llm, focus)))
             assert result.structured_response == {"pages": 30}
             sizes.append(len(provider.received[-1].raw))
-            text = json.dumps(provider.received[-1].messages[-1])
-            assert text.count("<assistant>") == text.count("</assistant>") > 0
-            assert text.count("<tool>") == text.count("</tool>") > 0
+            text = written(provider.received[-1].messages[-1])
             assert f"<message>{task.TASK}</message>" in text
             assert "format the output according to the provided schema" in text
+            conversation = text[text.index("<current_conversation>") : text.index("</current_conversation>")]
+            messages = re.findall(
+                r"\t<(user|assistant|tool)>\n\t\t<message>(.*?)</message>\n\t</\1>", conversation, re.S
+            )
+            assert conversation.count("<message>") == len(messages) > 0
+            if focus is not None:
+                outside = re.sub(r"\t<(user|assistant|tool)>\n.*?\n\t</\1>\n", "", conversation, flags=re.DOTALL)
+                assert outside.strip() == "<current_conversation>"
+                assert any(role == "tool" and " left out]" in words for role, words in messages)
     assert sizes[1] < 0.6 * sizes[0]

@@ -98,7 +98,7 @@ def test_messages_of_all_kinds() -> None:
         history.append({"role": "user", "content": [result, mark, *([{"text": "And behind."}] if step == 2 else [])]})
     history.append({"role": "assistant", "content": [{"text": "All seen."}]})
     model = Recording()
-    session = Focus("offline", budget=1500).session(recall=True)
+    session = Focus("offline", budget=1500, levels=False, target=None).session(recall=True)
     agent = Agent(
         model,
         messages=copy.deepcopy(history),

@@ -1,5 +1,6 @@
 """A proposal is computed when its sketches arrive, and still holds when it is applied later."""
 
+import copy
 from typing import Any
 
 import pytest
@@ -57,6 +58,21 @@ def test_the_call_that_acts_on_it_works_nothing_out_again(made: list[int]) -> No
         index: "kept" if index == 2 else "pinned" if index > 8 else "dropped" for index in range(1, OVER + 1)
     }
     assert [found.index for found in session.recall("s_7")] == [7]
+
+
+@pytest.mark.parametrize("levels", [False, True])
+async def test_the_same_history_in_other_objects_gets_a_view_of_its_own_objects(levels: bool) -> None:
+    """Calls on equal histories share a proposal, and an integration finds its messages again by identity."""
+    one, two = (session_of(Draft(cites(2)), budget=5000, levels=levels, target=300) for _ in range(2))
+    first, second = HISTORY, copy.deepcopy(HISTORY)
+    here, there = one.view(first).conversation.now(), two.view(second).conversation.now()
+    proposal = await proposals.foresee(one.focus, here)
+    view = proposals.up_to_date(proposal, there, two.focus).change.view
+    assert view == proposal.change.view
+    assert len(view) < len(HISTORY) or view != HISTORY
+    own, others = {id(message) for message in second}, {id(message) for message in first}
+    assert any(id(message) in own for message in view)
+    assert not any(id(message) in others for message in view)
 
 
 def test_what_is_stored_is_what_was_there_then() -> None:

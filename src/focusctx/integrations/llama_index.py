@@ -19,7 +19,7 @@ with needs("llama-index"):
     from llama_index.core.bridge.pydantic import PrivateAttr
     from llama_index.core.llms import LLM, ChatMessage, TextBlock
 
-    from .llama_index_transcript import is_transcript, shortened, turns
+    from .llama_index_transcript import is_transcript, line, shortened, text_line, turns
 
 Model = TypeVar("Model", bound=LLM)
 
@@ -114,11 +114,18 @@ class _History:
             elif self._transcript is None:
                 messages.append(ChatMessage(content=chat["content"]))
             else:
-                blocks += [chat["content"]] if piece is None or chat is not piece.chat else piece.parts
+                blocks += _blocks(piece, chat)
         if self._transcript is not None:
             whole = self._messages[self._transcript]
             messages.insert(self._transcript, shortened(whole, blocks))
         return messages
+
+
+def _blocks(piece: Piece | None, chat: Message) -> list[int | str]:
+    """Return the blocks of a transcript for a message of the view; a shortened result keeps its tags."""
+    if piece is None:
+        return [line(chat["content"])]
+    return [*piece.parts] if chat is piece.chat else [piece.parts[0], text_line(chat["content"]), piece.parts[-1]]
 
 
 def _changed(message: ChatMessage, given: Message, chat: Message) -> ChatMessage:

@@ -45,13 +45,25 @@ def turns(message: ChatMessage, place: int) -> list[Piece]:
     return pieces
 
 
-_UNTOLD = {"name": "tool", "arguments": ""}
+_UNTOLD = {"name": "lookup", "arguments": ""}
+"""The name of every call, since the transcript holds none. It must be one that only reads: if each step counted as a
+change, none of them could go, and the request would stay over the budget."""
 
 
 def shortened(message: ChatMessage, kept: Sequence[int | str]) -> ChatMessage:
-    """The transcript with these blocks in it; a text stands for blocks that were left out."""
-    blocks = [message.blocks[one] if isinstance(one, int) else TextBlock(text=f"\t{one}\n") for one in kept]
+    """Return the transcript with these of its blocks, and with texts in the place of others."""
+    blocks = [message.blocks[one] if isinstance(one, int) else TextBlock(text=one) for one in kept]
     return message.model_copy(update={"blocks": [message.blocks[0], *blocks, *message.blocks[-2:]]})
+
+
+def line(text: str) -> str:
+    """Return the text of a block between two messages of a transcript."""
+    return f"\t{text}\n"
+
+
+def text_line(text: str) -> str:
+    """Return the text of a block that stands for the words of a message of a transcript."""
+    return f"\t\t<message>{text}</message>\n"
 
 
 def _written(message: ChatMessage) -> Iterator[tuple[str, tuple[int, ...], str]]:

@@ -6,7 +6,8 @@ So the steps of the memory are translated: the model's turn, and the result of i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -33,9 +34,10 @@ class FocusedAgent(MultiStepAgent):
         messages: list[ChatMessage] = super().write_memory_to_messages(summary_mode)
         with fail_open():
             steps = [self.memory.system_prompt, *self.memory.steps]
-            parts = [part for number, step in enumerate(steps) for part in _parts(step, f"step_{number}", summary_mode)]
-            name = getattr(self.model, "model_id", None)
-            caller = Caller(id=self._conversation, model=name, framework="smolagents")
+            named = [(f"step_{number}", step) for number, step in enumerate(steps)]
+            parts = [part for name, step in named for part in _parts(step, name, self.tools, summary_mode)]
+            model = getattr(self.model, "model_id", None)
+            caller = Caller(id=self._conversation, model=model, framework="smolagents")
             view = self.focusctx.view(as_written([chat for chat, _ in parts]), "chat_completions", caller)
             messages[:] = [message for part in _chosen(parts, view) for message in part]
         return messages
@@ -49,7 +51,7 @@ class FocusedToolCallingAgent(FocusedAgent, ToolCallingAgent):
     """A `ToolCallingAgent` whose model gets views."""
 
 
-def _parts(step: Any, name: str, summary_mode: bool) -> Iterator[_Part]:
+def _parts(step: Any, name: str, tools: Iterable[str], summary_mode: bool) -> Iterator[_Part]:
     """A step of the model is a turn with one call, and all that follows is the call's result."""
     said, called, result = _sorted(step.to_messages(False))
     written = _sorted(step.to_messages(summary_mode))
@@ -59,11 +61,21 @@ def _parts(step: Any, name: str, summary_mode: bool) -> Iterator[_Part]:
         return
     turn: dict[str, Any] = {"role": "assistant", "content": _content(said)}
     if result:
-        function = {"name": "act", "arguments": _content(called)}
+        function = {"name": _name(called, tools), "arguments": _content(called)}
         turn["tool_calls"] = [{"id": name, "type": "function", "function": function}]
     yield turn, [*written[0], *written[1]]
     if result:
         yield {"role": "tool", "tool_call_id": name, "content": _content(result)}, written[2]
+
+
+def _name(called: Sequence[ChatMessage], tools: Iterable[str]) -> str:
+    """Return the names of the tools that a step uses, in a list of calls or in code: they tell whether it only reads.
+
+    A step without a call is a plan.
+    """
+    text = str(_content(called))
+    used = [tool for tool in tools if re.search(rf"\b{re.escape(tool)}\b", text)]
+    return "_".join(used) or ("act" if called else "plan")
 
 
 def _sorted(messages: Sequence[ChatMessage]) -> tuple[list[ChatMessage], list[ChatMessage], list[ChatMessage]]:

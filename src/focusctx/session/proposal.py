@@ -129,14 +129,17 @@ def _chosen(focus: Focus, snapshot: Snapshot, drafted: Drafted, history: History
 
 
 def up_to_date(proposal: Proposal, now: Snapshot, focus: Focus) -> Proposal:
-    """Bring a proposal up to date with a conversation that has grown.
+    """Bring a proposal up to date with a conversation that has grown, or holds the same history in other objects.
 
     Newer messages follow a span that stays whole, as they do in the history, so no provider can newly object to them.
     """
     seen = proposal.snapshot.place.messages
     new = now.history.messages[seen:]
-    if proposal.drafted.failure is not None or not new:
+    if proposal.drafted.failure is not None:
         return proposal
+    if not new:
+        same = _has_same_objects(proposal, now)
+        return proposal if same else replace(proposal, snapshot=now, change=now.change_to(proposal.change.left_out))
     if not _holds(proposal, now):
         survey_now = survey(now.remaining(), focus.config)  # new steps count, too
         return propose(focus, now, replace(proposal.drafted, survey=survey_now))
@@ -160,10 +163,15 @@ def _holds(proposal: Proposal, now: Snapshot) -> bool:
         (target is None or tokens <= target)
         and now.decided == proposal.snapshot.decided
         and now.regrets() == proposal.snapshot.regrets()
-        and all(map(is_, then.messages, now.history.messages))  # the view must hold the caller's own objects
+        and _has_same_objects(proposal, now)
         and all(owner == 0 or owner >= then.newest for owner in owners)
         and not any(span.needs in gone for span in now.history.spans[len(then.spans) :])
     )
+
+
+def _has_same_objects(proposal: Proposal, now: Snapshot) -> bool:
+    """True if the proposal was made for these very messages: a view must hold the caller's own objects."""
+    return all(map(is_, proposal.snapshot.history.messages, now.history.messages))
 
 
 def _with_earlier(selection: Selection, history: History, earlier: LeftOut) -> Selection:
