@@ -15,7 +15,7 @@ from ..types import Message, Span
 from ..wire import Role, Text, Wire, wire_named
 from ..wire.calls import calls_of, failed_calls, is_reading
 from ..wire.part import MEDIA_TOKENS, join
-from .passages import Passages, cut, is_short, uncut
+from .passages import SHORT, Passages, cut, is_short, uncut
 
 if TYPE_CHECKING:
     from .split import Count
@@ -292,6 +292,14 @@ _MOST_NAMES = 5
 NO_MEDIA = "[… image or file left out]"
 
 
+def _action_in(text: Text, span: Span) -> int | None:
+    """Return where the action begins in what an agent says that acts in plain text; None if there is none."""
+    if text.role is not Role.SPEECH or span.calls or not span.action:
+        return None
+    place = text.text.find(span.action[:SHORT])
+    return place if place >= 0 else None
+
+
 def cut_texts(message: Message, wire: Wire, span: Span, *, every: bool = False) -> Iterator[tuple[Text, Passages]]:
     """Yield the texts of a message with their passages: those that can be shown in part, or `every` one."""
     for text in wire.texts(message):
@@ -302,6 +310,6 @@ def cut_texts(message: Message, wire: Wire, span: Span, *, every: bool = False) 
         elif text.media:  # images go with all of their text, since a shortened result is plain text
             passages = uncut(text.text, 1)
         else:
-            passages = cut(text.text, speech=text.role is Role.SPEECH)
+            passages = cut(text.text, speech=text.role is Role.SPEECH, action=_action_in(text, span))
         if every or passages.count:
             yield text, passages

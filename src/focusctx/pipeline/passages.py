@@ -92,22 +92,25 @@ def is_shortened(text: str) -> bool:
     return _MARK.search(text) is not None
 
 
-def cut(text: str, *, speech: bool = False) -> Passages:
+def cut(text: str, *, speech: bool = False, action: int | None = None) -> Passages:
     """Cut a text into passages. Of a tool's output, lines that tell how it ended are shown in any case; `speech` is cut
-    between sentences."""
+    between sentences. Where an agent acts in plain text, `action` is where that begins: its first lines are shown in
+    any case, and the rest is cut between lines."""
     if is_short(text):
         return uncut(text, 0)
-    return _cut_again(text, speech) if len(text) > _REMEMBERED else _cut(text, speech)
+    return _cut_again(text, speech, action) if len(text) > _REMEMBERED else _cut(text, speech, action)
 
 
 @lru_cache(maxsize=1024)
-def _cut(text: str, speech: bool) -> Passages:
-    return _cut_again(text, speech)
+def _cut(text: str, speech: bool, action: int | None) -> Passages:
+    return _cut_again(text, speech, action)
 
 
-def _cut_again(text: str, speech: bool) -> Passages:
+def _cut_again(text: str, speech: bool, action: int | None) -> Passages:
     if speech:
-        inside: tuple[Piece, ...] = (*_sentences(text),)
+        inside: tuple[Piece, ...] = (*_sentences(text, 0, len(text) if action is None else action),)
+        if action is not None:
+            inside = (*inside, *_action_pieces(text, action))
     else:
         inside = _json_pieces(text) or _line_pieces(text)
     numbers = iter(range(1, len(text) + 1))
@@ -159,13 +162,25 @@ def _mark(text: str, start: int, end: int) -> str:
     return f"{ahead}[… {len(left_out.strip()):,} characters left out] "
 
 
-def _sentences(text: str) -> Iterator[Piece]:
+def _sentences(text: str, first: int, stop: int) -> Iterator[Piece]:
     """Cut between sentences and lines; short ones stay together."""
-    first = 0
-    for end in _SENTENCE_ENDS.finditer(text):
+    for end in _SENTENCE_ENDS.finditer(text, first, stop):
         if end.end() - first >= SHORT // 2:
             yield Piece(first, end.end(), 1)
             first = end.end()
+    if first < stop:
+        yield Piece(first, stop, 1)
+
+
+def _action_pieces(text: str, start: int) -> Iterator[Piece]:
+    """Cut an action in plain text between lines; its beginning is shown in any case."""
+    shown = text.find("\n", min(start + SHORT, len(text))) + 1 or len(text)
+    yield Piece(start, shown)
+    first = shown
+    for begin, stop in _lines(text):
+        if begin >= shown and stop - first > _PASSAGE and begin > first:
+            yield Piece(first, begin, 1)
+            first = begin
     if first < len(text):
         yield Piece(first, len(text), 1)
 

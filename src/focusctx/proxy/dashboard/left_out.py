@@ -53,9 +53,9 @@ def left_out_steps(live: LiveConversation) -> tuple[list[LeftOutStep], list[int]
         return [], []
     now = conversation.left_out
     archived = [one for one in conversation.archived() if one.index in now.spans]
-    format, outlines = live.key.format, Outlines(live.key.format, live.session.focus.count)
-    spans = [_original(one, format) for one in archived]
-    lines = joint_records(spans, (), now.shown, format)
+    wire_format, outlines = live.key.format, Outlines(live.key.format, live.session.focus.count)
+    spans = [_original(one, wire_format) for one in archived]
+    lines = joint_records(spans, (), now.shown, wire_format)
     steps = [
         _step(span, one.reason, now.shown.get(span.index), lines.get(span.index, ""), outlines)
         for span, one in zip(spans, archived, strict=True)
