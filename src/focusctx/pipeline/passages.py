@@ -175,6 +175,8 @@ def _sentences(text: str, first: int, stop: int) -> Iterator[Piece]:
 def _action_pieces(text: str, start: int) -> Iterator[Piece]:
     """Cut an action in plain text between lines; its beginning is shown in any case."""
     shown = text.find("\n", min(start + SHORT, len(text))) + 1 or len(text)
+    if shown - start > _LONGEST:  # one very long line
+        shown = text.rfind(" ", start, start + _PASSAGE) + 1 or start + _PASSAGE
     yield Piece(start, shown)
     first = shown
     for begin, stop in _lines(text):

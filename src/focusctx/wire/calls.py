@@ -50,7 +50,7 @@ _OPTION = re.compile(r"-|\d+$|\{\}$|\w+=")
 _RUNS = ("-exec", "-execdir", "-ok", "-okdir")
 _REDIRECTED = re.compile(r"(?<![0-9&<>])>{1,2}\s*(?!&|/dev/null)\S")
 _INNER_COMMANDS = re.compile(r"&&|\|\||[;|\n]")
-_FENCED = re.compile(r"```(?:bash|sh|shell|console)?[ \t]*\n(.*?)```", re.DOTALL)
+_FENCED = re.compile(r"```(?:\w*(?:bash|sh|shell|console|command))?[ \t]*\n(.*?)```", re.DOTALL)
 _NAME_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
