@@ -1,4 +1,4 @@
-"""What levels and a target keep, with no model: the figures of docs/results/levels.md.
+"""Measure what levels and a target keep, with no model: the figures of docs/results/levels.md.
 
     python benchmarks/levels.py [--half tuning|reporting] [--out docs/results/levels.md]
 

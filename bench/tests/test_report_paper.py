@@ -27,7 +27,7 @@ FOCUS: dict[str, Any] = {"draft": "openai:gpt-4.1", "budget": 4096, "rollouts": 
 def figures(
     benchmark: str, method: str, model: str = "openai:gpt-4.1", difficulty: str = "", **settings: Any
 ) -> dict[str, float]:
-    """What stands beside a run of the paper's tasks with these settings."""
+    """The paper's figure beside a run of its tasks with these settings."""
     options, seed = settings.pop("options", OPTIONS.get(benchmark)), settings.pop("seed", 42)
     study = Study(benchmark, model, {"split": settings.pop("split", ""), "options": options, "seed": seed})
     classes = settings.pop("classes", CLASSES.get(benchmark, {"": COUNTS.get(benchmark, 4)}))

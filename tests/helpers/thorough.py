@@ -1,4 +1,4 @@
-"""Number of examples that property tests try: few in `scripts/test`, four times as many in `scripts/test-slow`."""
+"""Number of examples that property tests try: few in `scripts/test`, four times as many in `scripts/test-thorough`."""
 
 import os
 

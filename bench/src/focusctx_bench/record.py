@@ -90,7 +90,7 @@ class Record:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Draft, budget, seed, step limit and the like."""
     proxy: Mapping[str, Any] | None = None
-    """What a focusctx proxy between agent and model sent and saved; see `proxied.py`."""
+    """Data that a focusctx proxy between agent and model sent and saved; see `proxied.py`."""
     repeat: int = 1
     """1 for the first run of the task under this variant, 2 for the second."""
     version: int = VERSION

@@ -1,4 +1,4 @@
-"""What an agent must not forget, whatever the sketches say: deeds, what cannot be got again, rules, open questions.
+"""Parts that an agent must not forget, whatever the sketches say: deeds, codes shown once, rules, open questions.
 
 A look-up that is lost costs another call. A code shown once, the id of something made, a payment already sent, a rule
 or the question behind a user's "yes" cost the task. Each is found by plain evidence in the step itself.

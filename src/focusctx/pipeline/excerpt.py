@@ -17,7 +17,7 @@ class Stretch(NamedTuple):
 
     text: str
     mark: str = ""
-    """What the agent sees in place of the text; "" if it sees the text. A mark without a text tells of other steps."""
+    """The mark that the agent sees in place of the text, or ""; one without a text tells of other steps."""
 
 
 class Block(NamedTuple):

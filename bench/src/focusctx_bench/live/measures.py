@@ -46,7 +46,7 @@ class LiveRun:
     tokens: int
     """Tokens of all requests together."""
     cache_priced: float
-    """The same with cached tokens at a tenth. What follows a moved prefix is read anew."""
+    """Tokens in all, with cached tokens at a tenth; everything behind a moved prefix is read anew."""
     draft_tokens: int
     """Tokens that drafts, summarisers and embedders read and wrote."""
     deeds_twice: int
