@@ -1,4 +1,4 @@
-"""What no event may leave out: deeds, what was shown once, rules, answered questions, and standing failures."""
+"""Parts that no event may leave out: deeds, what was shown once, rules, answered questions, and standing failures."""
 
 import json
 from typing import Any

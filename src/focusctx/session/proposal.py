@@ -42,7 +42,7 @@ class Proposal:
     originals: Originals
     """Originals of the spans to be left out, verbatim."""
     news: LeftOut
-    """What is newly left out, as the event will record it."""
+    """Spans and passages newly left out, as the event will record them."""
 
     @property
     def saves(self) -> int:

@@ -83,7 +83,7 @@ class StoredEvent:
     time: float
     """Seconds since the epoch."""
     shortened: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """Of the dropped spans, those that are shown in part, with the numbers of the passages shown."""
+    """Dropped spans that are shown in part, with the numbers of the passages shown."""
     balance: float = 0.0
     """USD saved on this conversation so far, less its costs; negative while they are not yet recovered."""
     conversation: str = ""

@@ -35,7 +35,7 @@ class LeftOutStep:
     left: int
     """Tokens that stay of it."""
     reason: str
-    """What the sketches said of it when it was left out."""
+    """Reason given by the sketches when it was left out."""
     outline: Outline
 
     @property
