@@ -83,7 +83,7 @@ def lines_of(text: str) -> list[str]:
 @settings(max_examples=25)
 @given(st.lists(st.lists(st.tuples(st.integers(1, 30), st.integers(0, 6)), max_size=4), min_size=6, max_size=6))
 def test_a_later_event_shortens_further_and_never_lengthens(plans: list[list[tuple[int, int]]]) -> None:
-    """Whatever later sketches cite, an earlier decision is not taken back."""
+    """An earlier decision is not taken back, whatever later sketches cite."""
     replies = iter(plans)
 
     def plan(prompt: Prompt) -> str:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from .split import Count
 
 Parts: TypeAlias = frozenset[int]
-"""Parts that a shortened step shows: the numbers of its passages. Where some of its calls are left out, `-1` stands for its
-first call, `-2` for its second, and so on: these stay, and so do calls with a passage that stays."""
+"""Parts that a shortened step shows: the numbers of its passages. Where some of its calls are left out, `-1` stands for
+its first call, `-2` for its second, and so on: these stay, and so do calls with a passage that stays."""
 
 
 def shown_passages(parts: Collection[int]) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Show what is left out of a session now: the list, the search in the originals, and the way back, also after a restart."""
+"""Show what is left out of a session now: list, search in the originals and restore, also after a restart."""
 
 import json
 from pathlib import Path

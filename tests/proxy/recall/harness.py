@@ -51,7 +51,7 @@ def cut(stream: bytes, sizes: Iterable[int]) -> Iterator[bytes]:
 
 @dataclass
 class Sent:
-    """What a provider sends, as a `rounds.Readable`."""
+    """Bytes that a provider sends, as a `rounds.Readable`."""
 
     body: bytes
     sizes: Sequence[int] = (1 << 20,)
