@@ -94,10 +94,10 @@ def test_a_record_keeps_the_call_and_an_excerpt_the_passages_that_are_cited() ->
     assert result.messages[2] is messages[2]
     assert result.messages[3] == {**messages[3], "content": "line 0 of a long observation\n[… 99 lines left out]\n"}
     assert result.messages[4] is messages[4]
-    assert result.messages[5]["content"].startswith("line 0 of a long list\n[… ")
+    assert result.messages[5]["content"].startswith("line 0 of a long list\n[…]\n")
     passage = result.history.outlines.of(result.history.spans[1]).text_of(3)
-    assert len(passage.splitlines()) > 5
-    assert f"left out]\n{passage}[… " in result.messages[5]["content"]
+    assert len(passage.splitlines()) > 2
+    assert f"[…]\n{passage}[… " in result.messages[5]["content"]
     assert result.tokens_after < result.tokens_before
     assert result.decisions[1].parts == (3,)
     assert result.decisions[0].left < result.decisions[1].left < result.decisions[1].tokens

@@ -152,7 +152,7 @@ def with_levels(**settings):
     book[0] = {**book[0], "tool_calls": [histories.call(3, name="book_room", arguments='{"room": 7}')]}
     messages = [*histories.run(1), *histories.step(2, LOG), *book, *histories.step(4, LOG), *histories.step(5)]
     plan = "Step: read on | Depends on: [s_2.3]"
-    return event([plan], messages, **{"levels": True, "target": 140, **settings})
+    return event([plan], messages, **{"levels": True, "target": 130, **settings})
 
 
 def test_excerpts_and_records_have_their_places_in_the_picture():
@@ -190,7 +190,7 @@ def test_what_was_left_out_is_behind_marks_that_need_no_script():
     assert "cites s_2.3" in shown
     assert "steps shown in part" in shown
     assert "steps left as a record" in shown
-    assert "target140 tokens" in shown
+    assert "target130 tokens" in shown
     assert "book_room changed something" in shown.lower()
     assert "would have kept it whole: " in shown
 

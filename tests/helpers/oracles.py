@@ -93,7 +93,7 @@ _LEFT_OUT = (
     r"[\d,]+ (?:later|earlier) steps? left out(?:: [^\]]*)?",
     r"image or file left out",
 )
-MARK = re.compile(rf"\n?\[… (?:{'|'.join(_LEFT_OUT)})\] ?\n?")
+MARK = re.compile(rf"\n?\[…(?: (?:{'|'.join(_LEFT_OUT)}))?\] ?\n?")
 
 
 def is_less_of(before: object, after: object) -> bool:

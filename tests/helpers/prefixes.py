@@ -29,6 +29,11 @@ def spelled(received: Received) -> list[str]:
         place = _skip(text, place)
 
 
+def is_shortened(message: str) -> bool:
+    """True if a message as it is written has a mark for something left out."""
+    return "[…" in message or "[\\u2026" in message
+
+
 def _elements(text: str, place: int) -> list[str]:
     found: list[str] = []
     place = _skip(text, place)

@@ -178,5 +178,5 @@ def test_structured_output_is_asked_for_with_a_view() -> None:
             if focus is not None:
                 outside = re.sub(r"\t<(user|assistant|tool)>\n.*?\n\t</\1>\n", "", conversation, flags=re.DOTALL)
                 assert outside.strip() == "<current_conversation>"
-                assert any(role == "tool" and " left out]" in words for role, words in messages)
+                assert any(role == "tool" and "[…" in words for role, words in messages)
     assert sizes[1] < 0.6 * sizes[0]

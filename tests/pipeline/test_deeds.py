@@ -112,6 +112,14 @@ def test_a_question_stays_if_the_user_answered_it() -> None:
     assert required(read(spoken, *step("one", ("get_offers", {}, NOISE)))) == {}, "nobody answered"
 
 
+def test_a_question_stays_whole_if_a_colon_divides_it() -> None:
+    offer = "For the flights of that week you can choose from the fares that I found for you there today: "
+    asks = "Which of the two, RES774512 with a seat at the window or RES774513 without one, shall I book for you?"
+    spoken = {"role": "assistant", "content": "I compared all of the offers that there are. " * 12 + offer + asks}
+    history = read(spoken, {"role": "user", "content": "The first."})
+    assert (offer + asks) in words_of(history, required(history), "the user answered it")
+
+
 def failures(history: History) -> dict[Unit, str]:
     found = survey(history, FocusConfig())
     assert found is not None

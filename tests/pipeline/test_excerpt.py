@@ -106,7 +106,7 @@ def test_the_parts_of_an_event(saved):
 def test_a_line_about_steps_that_are_gone_is_behind_the_last_result():
     messages = [{"role": "user", "content": "Go."}, *step(LOG)]
     messages += [one for number in range(2, 6) for one in histories.step(number, LOG)]
-    result = Focus(ScriptedDraft(["Step: x | Depends on: [s_1.2]"]), budget=0, target=775).compress(messages)
+    result = Focus(ScriptedDraft(["Step: x | Depends on: [s_1.2]"]), budget=0, target=760).compress(messages)
     assert result.dropped
     (index,) = result.shortened
     (result_block,) = [block for block in shown_of(result, index) if block.name == "observation"]

@@ -123,3 +123,33 @@ def test_an_orphan_stays_where_it_is() -> None:
 
 def test_spans_without_messages_rebuild_to_nothing() -> None:
     assert rebuild(History(goal="go", spans=()), (1,)) == []
+
+
+@pytest.mark.parametrize(
+    ("kept", "shortened", "line"),
+    [
+        ({3, 5}, {1, 4}, (1, "later")),  # right behind the shortened step
+        ({1, 4, 5}, {3}, (3, "earlier")),  # right before it
+        ({3, 4, 5}, {1}, (1, "later")),
+        ({1, 5}, {3, 4}, (3, "earlier")),
+        ({3, 4}, {1, 5}, (1, "later")),
+    ],
+)
+def test_gone_steps_are_told_of_beside_their_place(kept: set[int], shortened: set[int], line: tuple[int, str]) -> None:
+    messages = [TASK, *(one for number in range(1, 6) for one in _look(number))]
+    history = read(messages)
+    parts = {index: frozenset[int]() for index in shortened}
+    anchor, place = line
+    assert joint_records(history.spans, kept, parts, history.format) == {anchor: f"[… 1 {place} step left out: look]"}
+
+
+def test_one_step_tells_of_gone_steps_before_and_after_it() -> None:
+    history = read([TASK, *(one for number in range(1, 6) for one in _look(number))])
+    found = joint_records(history.spans, {1, 5}, {3: frozenset()}, history.format)
+    assert found == {3: "[… 1 earlier step left out: look]\n[… 1 later step left out: look]"}
+
+
+def _look(number: int) -> list[dict[str, object]]:
+    call = {"type": "tool_use", "id": f"t{number}", "name": "look", "input": {"page": number}}
+    result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": "a line of a long result\n" * 40}
+    return [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]

@@ -56,10 +56,11 @@ _BASE = -3.1
 _BARE_NUMBER = -1.6  # a bare number: sizes, dates and line numbers are common
 _WRITTEN = 2.0  # the agent wrote it itself, in a thought or an action
 _REUSED = 1.4  # times log(actions that used it): a fact used twice is used again
+_SHOWN = 0.4  # times log(results that show it): what tools say again and again identifies something
 _AGE = -0.15  # times log(spans since it last appeared)
 _IN_GOAL = 0.75  # times the share of its words that the user also used
 _RECORD = 1.5  # an id or number in structured data: tools take these as arguments
-_TOPIC = 0.8  # it came back from a call about something the user named, and nothing was done about that yet
+_TOPIC = 1.6  # it came back from a call about something the user named, and nothing was done about that yet
 _OPEN = 0.7  # an unused id of a form that actions used: the next member of a set
 _CROWD = -0.7  # times log(neighbours), for files among files: hardly one of a long listing is needed
 
@@ -215,6 +216,7 @@ class _Trail:
 
     holders: list[Unit] = field(default_factory=list)
     uses: int = 0
+    shows: int = 0
     by_agent: bool = False
     record: bool = False
     crowd: float = math.inf
@@ -225,7 +227,7 @@ class _Trail:
 
     def odds(self, kind: Kind, newest: int) -> float:
         odds = _BASE + _WRITTEN * self.by_agent + _REUSED * math.log(max(self.uses, 1))
-        odds += _AGE * math.log(max(newest - self.last, 1))
+        odds += _SHOWN * math.log(max(self.shows, 1)) + _AGE * math.log(max(newest - self.last, 1))
         odds += _BARE_NUMBER * (kind is Kind.NUMBER)
         odds += _RECORD * (self.record and kind in _IDS)
         odds += 0.0 if self.by_agent else _CROWD * self.crowd
@@ -245,6 +247,7 @@ def _trails(spans: Sequence[Span], steps: Sequence[_Step]) -> dict[str, _Trail]:
             written = fact in step.done or fact in step.said
             trail.by_agent = trail.by_agent or written
             if fact in step.shown:
+                trail.shows += 1
                 trail.record = trail.record or step.record
                 trail.crowd = min(trail.crowd, crowds[kind_of(fact)])
         if span.index not in superseded:

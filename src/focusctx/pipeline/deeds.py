@@ -126,9 +126,24 @@ def _questions(span: Span, outline: Outline) -> dict[Unit, str]:
     """Return what was said to the user before an answer: all of it if it is short, else the asking part."""
     speech = [passage for passage in outline.passages if passage.role is Role.SPEECH]
     if sum(len(passage.text) for passage in speech) > _SHORT_SPEECH:
-        speech = [passage for passage in speech if _ASKS.search(passage.text)]
+        speech = [passage for sentence in _sentences(speech) for passage in sentence if _asks(sentence)]
     why = "the user answered it"
     return {(span.index, 0): why, **{(span.index, passage.number): why for passage in speech}}
+
+
+def _sentences(speech: Sequence[Passage]) -> list[list[Passage]]:
+    """Group passages that belong to one sentence: speech is also cut after a colon."""
+    found: list[list[Passage]] = []
+    for passage in speech:
+        if found and found[-1][-1].text.rstrip(" ").endswith(":"):
+            found[-1].append(passage)
+        else:
+            found.append([passage])
+    return found
+
+
+def _asks(sentence: Sequence[Passage]) -> bool:
+    return any(_ASKS.search(passage.text) for passage in sentence)
 
 
 def _results(outline: Outline, call: Call) -> Iterator[Passage]:

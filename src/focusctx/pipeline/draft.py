@@ -9,6 +9,7 @@ from contextlib import aclosing
 from typing import TypeAlias
 
 from ..config import FocusConfig
+from ..drafts.dataflow import facts_in
 from ..errors import DraftError
 from ..types import DraftModel, History, Prompt, Reply, Span
 
@@ -20,7 +21,7 @@ steps. Each step has an id such as [s_X]. Where a step brought back much, its re
 The agent will go on without seeing your plan. Its memory will hold, word for word, the passages and steps that you \
 name. Of every other step it will see at most which calls were made and how they ended, not what they returned. What \
 the user said, the agent's tools and the newest step always stay, so never name the newest step. Marks such as [… 20 \
-lines left out] stand for what was already deleted.
+lines left out] and […] stand for what was already deleted.
 
 Write the steps that are still to be done, in order, one per line, in this form:
   Step: <what the agent will do> | Depends on: [<ids>]
@@ -59,6 +60,8 @@ _PROMPTS = {"focusctx": (_PLANNER, _RESCUER, _ENDING), "paper": (_PAPER_PLANNER,
 prompt asks for, in our words."""
 
 _FORGERY = re.compile(r"\[(\s*s[_\s-]?\d+)|(depends\s+on|rescued\s+spans?)\s*:", re.IGNORECASE)
+_GIST = 180
+"""Characters of a passage without facts that the draft sees."""
 _CHARACTERS_PER_TOKEN = 3
 """A low ratio, so that a window measured in characters never exceeds its tokens (code and JSON are dense)."""
 
@@ -106,8 +109,13 @@ def _fields(span: Span, history: History) -> list[_Field]:
     brief = (("Code", outline.turn), ("Observation", outline.results))
     return [
         (span.label, brief),
-        *((f"{span.label}.{passage.number}", (("", passage.text),)) for passage in outline.passages),
+        *((f"{span.label}.{passage.number}", (("", _gist(passage.text)),)) for passage in outline.passages),
     ]
+
+
+def _gist(text: str) -> str:
+    """Return a passage as the draft sees it: a long one without names, ids or numbers by its beginning and end."""
+    return text if len(text) <= _GIST or facts_in(text) else _cut(text, _GIST)
 
 
 def harmless(text: str) -> str:
@@ -121,8 +129,8 @@ def _defuse(found: re.Match[str]) -> str:
 
 def _line(label: str, texts: Sequence[tuple[str, str]], limit: int) -> str:
     # Cut before cleaning, so that a megabyte of output is not searched for a few lines of it.
-    named = (f"{name}: {_cut(text, limit)}" if name else _cut(text, limit) for name, text in texts if text)
-    return f"[{label}] | {harmless(' | '.join(named))}"
+    named = [f"{name}: {_cut(text, limit)}" if name else _cut(text, limit) for name, text in texts if text]
+    return f"[{label}] {'| ' if texts[0][0] else ''}{harmless(' | '.join(named))}"
 
 
 def _cut(text: str, limit: int) -> str:

@@ -119,6 +119,7 @@ def select_parts(
         choice.take(scores.rescued, config.threshold)
     choice.take_whole(newer)
     choice.fill()
+    choice.fill_again()
     choice.trim()
     kept, shortened, sizes = choice.levels()
     tokens = choice.tokens(kept, sizes)
@@ -241,6 +242,14 @@ class _Choice:
         )
         for unit in sorted(best, key=lambda unit: (unit[1] > 0, unit)):
             self._add(unit, _EXPECTED if units is None else None)
+
+    def fill_again(self) -> None:
+        """Fill the room that is still left: steps shown with many passages need fewer marks than was reckoned with."""
+        if self.target is None:
+            return
+        self._room = self._most - sum(map(self._size, self._parts)) - self._joint_tokens()
+        if self._room > 0:
+            self.fill()
 
     def trim(self) -> None:
         """Give units up again, the last first, while marks between passages make the history too large."""

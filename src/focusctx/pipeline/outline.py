@@ -6,6 +6,7 @@ ended. Short texts belong to the record. The model's own turn is never altered b
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -255,27 +256,35 @@ def joint_records(
 ) -> dict[int, str]:
     """Return a line for each run of steps that are gone, by the shortened step it is put behind.
 
-    That is the one before the run, else the first one after it; only a step with a result can take the line.
+    That is the step right before the run, or right after it, if it can take the line: it is shortened and has a result.
+    Else it is the last one before the run that can, or the first one of all.
     """
     if not shortened or format == "spans":
         return {}
     wire = wire_named(format)
-    able = [
-        span.index
-        for span in spans
-        if span.index in shortened
-        and any(text.role is Role.RESULT and not text.media for m in span.messages for text in wire.texts(m))
-    ]
-    gone: dict[int, list[Span]] = {}
-    for span in spans:
-        if span.index not in kept and span.index not in shortened and able:
-            anchor = max((index for index in able if index < span.index), default=able[0])
-            gone.setdefault(anchor, []).append(span)
-    return {anchor: _joint_record(steps, anchor) for anchor, steps in gone.items()}
+    present = [span for span in spans if span.index in kept or span.index in shortened]
+    places = [span.index for span in present]
+    able = [span.index for span in present if span.index in shortened and _has_result(span, wire)]
+    gone: dict[tuple[int, bool], list[Span]] = {}
+    for span in spans if able else ():
+        if span.index not in kept and span.index not in shortened:
+            place, last = bisect(places, span.index), bisect(able, span.index)
+            before, after = able[max(last - 1, 0)], able[min(last, len(able) - 1)]
+            is_right_before_next = places[place : place + 1] == [after] and places[max(place - 1, 0)] != before
+            anchor = after if is_right_before_next else before
+            gone.setdefault((anchor, anchor < span.index), []).append(span)
+    lines: dict[int, str] = {}
+    for (anchor, later), steps in sorted(gone.items(), key=lambda found: found[0]):
+        lines[anchor] = join([lines.get(anchor, ""), _joint_record(steps, "later" if later else "earlier")])
+    return lines
 
 
-def _joint_record(steps: Sequence[Span], anchor: int) -> str:
-    place = "later" if steps[0].index > anchor else "earlier"
+def _has_result(span: Span, wire: Wire) -> bool:
+    texts = (text for message in span.messages for text in wire.texts(message))
+    return any(text.role is Role.RESULT and not text.media for text in texts)
+
+
+def _joint_record(steps: Sequence[Span], place: str) -> str:
     names = _counted(call.name for span in steps for call in calls_of(span))
     told = f": {names}" if names else ""
     return f"[… {len(steps)} {place} {'step' if len(steps) == 1 else 'steps'} left out{told}]"

@@ -14,17 +14,21 @@ from functools import lru_cache
 
 SHORT = 160
 """Characters up to which a text is not cut: a mark would save little."""
-_PASSAGE = 240
+_PASSAGE = 160
 """Characters of a passage, unless one element or line is longer."""
-_SMALL = 120
+_OBJECT = 240
+"""Characters of a JSON object or array that is cut inside: what belongs together stays together."""
+_SMALL = 80
 """Neighbouring elements are joined up to this length; a line that is longer is a passage of its own."""
 _LONGEST = 1200
 """A line or JSON element that is longer is cut inside: at its own elements, else at blanks."""
 _DEEPEST = 8
 _REMEMBERED = 20_000
 """Characters up to which the passages of a text are remembered."""
-_LEAST = 48
-"""Characters from which something is left out: a shorter stretch is as long as its mark."""
+_LEAST = 24
+"""Characters from which something is left out: a shorter stretch costs little more than its mark."""
+_COUNTED = 400
+"""Characters from which a mark says how much was left out."""
 _OUTCOMES = 3
 """Most lines that tell how something ended."""
 _OUTCOME = re.compile(
@@ -38,7 +42,7 @@ _NAMING = re.compile(
 )
 """Keys whose values say what an object is and how it is: they stay with whatever is shown of it."""
 _SENTENCE_ENDS = re.compile(r"(?<=[.?!:])\s+(?=\S)|\n+")
-_MARK = re.compile(r"\[… [\d,]+ (?:lines?|characters|more calls?|(?:later|earlier) steps?) left out")
+_MARK = re.compile(r"\[…\]|\[… [\d,]+ (?:lines?|characters|more calls?|(?:later|earlier) steps?) left out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,14 +156,19 @@ def _stays(piece: Piece, numbers: Collection[int], *, shown: bool) -> Iterator[t
 
 
 def _mark(text: str, start: int, end: int) -> str:
-    """Return the mark for what was left out, on a line of its own where whole lines were."""
+    """Return the mark for what was left out, on a line of its own where whole lines were.
+
+    It says how much that is, unless it is a short part of the text.
+    """
     left_out = text[start:end]
-    lines = left_out.strip("\n").count("\n") + 1
-    at_line = start == 0 or text[start - 1] == "\n"
-    if at_line and (left_out.endswith("\n") or end == len(text)):
-        return f"[… {lines:,} {'line' if lines == 1 else 'lines'} left out]" + ("\n" if left_out.endswith("\n") else "")
     ahead = "" if start == 0 or text[start - 1] in " [{(\n" else " "
-    return f"{ahead}[… {len(left_out.strip()):,} characters left out] "
+    behind = "\n" if left_out.endswith("\n") else "" if end == len(text) else " "
+    if len(left_out) < min(_COUNTED, len(text)):
+        return f"{ahead}[…]{behind}"
+    lines = left_out.strip("\n").count("\n") + 1
+    if not ahead and behind != " " and text[start - 1 : start] in ("", "\n"):
+        return f"[… {lines:,} {'line' if lines == 1 else 'lines'} left out]{behind}"
+    return f"{ahead}[… {len(left_out.strip()):,} characters left out]{behind}"
 
 
 def _sentences(text: str, first: int, stop: int) -> Iterator[Piece]:
@@ -303,7 +312,7 @@ def _container(text: str, start: int, end: int, depth: int) -> Piece:
             flush(begin)
             pieces.append(Piece(begin, place))
             pending = place
-        elif value and isinstance(value, dict | list) and stop - begin > _PASSAGE and depth < _DEEPEST:
+        elif value and isinstance(value, dict | list) and stop - begin > _OBJECT and depth < _DEEPEST:
             flush(begin)
             inner = _container(text, opened, stop, depth + 1).inside
             pieces.append(Piece(begin, place, inside=(Piece(begin, opened), *inner, Piece(stop, place))))

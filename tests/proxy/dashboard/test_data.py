@@ -131,14 +131,14 @@ async def test_an_event_tells_what_is_left_of_each_span(staging):
         events = await events_with_levels(stage)
     assert len(events) > 1
     spans = [span for event in events for span in event["result"]["spans"]]
-    assert {span["fate"] for span in spans} >= {"kept", "excerpt", "record", "dropped"}
+    assert {span["fate"] for span in spans} >= {"kept", "excerpt", "dropped"}
     for span in spans:
         match span["fate"], span["note"]:
             case "dropped", _:
                 assert span["left"] == 0
             case "excerpt" | "record", "what an earlier event left of it":
                 # The line behind it that tells of steps that are gone may have grown.
-                assert span["tokens"] <= span["left"] <= span["tokens"] + 20
+                assert span["tokens"] <= span["left"] <= span["tokens"] + 40
             case "excerpt", _:
                 assert 0 < span["left"] < span["tokens"]
                 assert span["parts"]
