@@ -139,6 +139,8 @@ class Focus:
                     return untouched(messages, spans, reader.tokens, started, warnings)
                 reader = self._recent.current(reader)
                 history, objects = reader.history(goal), reader.objects()
+        if history.doubts:
+            warnings = (*warnings, history.doubts)
         event = _Event(history, messages, objects, pinned_spans(history, self.config.pin), started, warnings=warnings)
         if not over_budget(history, self.config):
             return event.untouched()
