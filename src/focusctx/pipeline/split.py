@@ -28,6 +28,7 @@ Count = Callable[[str], int]
 _MAPPINGS = (dict, Mapping)
 """`dict` first: checking for it is fast, checking for `Mapping` is slow."""
 _LISTS = (list, tuple)
+_AS_LIST = ": pass list(messages), since a history is read more than once"
 
 
 def read_history(
@@ -77,10 +78,11 @@ def check_list(messages: object, start: int = 0) -> None:
     if isinstance(messages, Mapping) and isinstance(contents := messages.get("contents"), list) and contents:
         raise MessageError(not_understood(contents))
     if not isinstance(messages, list | tuple):
-        raise MessageError(f"expected a list of messages, got {kind_of(messages)}")
+        advice = "" if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable) else _AS_LIST
+        raise MessageError(f"expected a list of messages, got {kind_of(messages)}{advice}")
     for position, message in enumerate(messages[start:], start):
         if not isinstance(message, Mapping) and not hasattr(message, "model_dump"):
-            raise MessageError(f"expected an object, got {kind_of(message)}", position)
+            raise MessageError(f"expected a dict, got {kind_of(message)}", position)
 
 
 class Reader:
