@@ -95,6 +95,10 @@ def test_the_actions_of_a_text_agent_are_calls() -> None:
     assert (*calls_of(Span(1, action="look()", calls=made)),) == made
 
 
+def test_an_action_that_names_no_tool_is_one_call() -> None:
+    assert [one.name for one in calls_of(Span(1, action='web_search_call({"type": "search"})'))] == ["the action"]
+
+
 @pytest.mark.parametrize(
     "action",
     [

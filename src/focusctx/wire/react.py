@@ -205,8 +205,8 @@ def ends_in_action(action: str) -> bool:
 def named_actions(action: str) -> Iterator[tuple[str, str]]:
     """Yield the tools that a text action names, in any of the notations, each with the text of its input."""
     found = list(_NAMES.finditer(action))
-    ends = [*(one.start() for one in found[1:]), len(action)]
-    for one, end in zip(found, ends, strict=True):
+    ends = [*(one.start() for one in found[1:]), len(action)]  # one too many if no tool is named
+    for one, end in zip(found, ends, strict=False):
         yield next(filter(None, one.groups())), _INPUT_LABEL.sub("", action[one.end() : end]).strip()
 
 
