@@ -34,22 +34,27 @@ def add_to(parts: Commands) -> None:
     parser = parser_for(parts, "run", "walk through recorded runs under methods", _DESCRIPTION, epilog)
     add_data(parser)
     what = add_methods(parser, USUAL_METHODS, "offline")
-    what.add_argument("--model", help="the model whose prices the agent's calls are counted at (default: gpt-4.1)")
+    what.add_argument(
+        "--model",
+        help="the model at whose prices the agent's calls are counted (default: the log's own, else gpt-4.1)",
+    )
     add_running(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, model=None)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from ..replay.advice import model_of
     from ..replay.job import Plan
     from ..replay.record import run_records
     from ..replay.walks import walk_all
     from .progress import progress
     from .replay_options import budgets_of, folder_of, runs_of, settings_of
-    from .replay_table import print_walks
+    from .replay_table import print_advice, print_walks
     from .terminal import console_on
 
     arguments.draft = arguments.draft or "offline"
     runs = runs_of(arguments)
+    arguments.model = arguments.model or model_of(runs) or "gpt-4.1"
     settings = settings_of(arguments, runs)
     settings.check()
     plan = Plan(settings, runs, budgets_of(arguments, runs), arguments.engine, arguments.jobs)
@@ -58,7 +63,9 @@ def run(arguments: argparse.Namespace) -> int:
         folder.begin(runs, sys.argv[1:])
         records = run_records(folder.path)
         tally = walk_all(plan, records, watch)
-    print_walks(console_on(sys.stdout), records.latest().values(), arguments.model)
+    console, walked = console_on(sys.stdout), list(records.latest().values())
+    print_walks(console, walked, arguments.model)
+    print_advice(console, runs, walked, plan.budgets, arguments.model)
     return finish(folder, tally)
 
 
