@@ -62,7 +62,7 @@ def read_trace(source: str, format: str | None = None) -> list[Conversation | Sa
     """Read and check the whole file, so that a bad last line is found before the first draft is paid for."""
     name = "standard input" if source == "-" else source
     text = _decoded(_read(source), name)
-    entries = [_entry(value, part, place) for value, part, place in _values(text, name)]
+    entries = [_entry(value, part, _named(value, place)) for value, part, place in _values(text, name)]
     for entry in entries:
         if isinstance(entry, Conversation):
             _check(entry, format)
@@ -148,6 +148,12 @@ def _entry(value: Any, text: str, name: str) -> Conversation | SavedResult:
     if "role" in value or "type" in value:
         raise Problem(f"{name} is a single message; put the messages in a list (`jq -s . FILE` does it for JSONL)")
     raise Problem(f"{name} holds an object without 'messages' or 'input'; one of them should be the message list")
+
+
+def _named(value: Any, place: str) -> str:
+    """Return the name of a conversation: its own id, if it has one, and its place in the file."""
+    own = value.get("id") if isinstance(value, Mapping) else None
+    return f"{own} ({place})" if isinstance(own, str | int) and not isinstance(own, bool) and str(own) else place
 
 
 def _json_name(value: object) -> str:
