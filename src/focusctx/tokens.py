@@ -16,7 +16,7 @@ from functools import partial
 from math import ceil, inf
 from numbers import Real
 from threading import Lock
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .errors import ConfigError
 
@@ -102,14 +102,14 @@ def _checked(tokens: TokenCounter, text: str) -> int:
     """Return what a user's own function counts, rounded up; raise a ConfigError that names it if it fails."""
     name = getattr(tokens, "__name__", repr(tokens))
     try:
-        count = tokens(text)
+        count: Any = tokens(text)
     except Exception as error:
         raise ConfigError(f"the function given as tokens ({name}) raised {type(error).__name__}: {error}") from error
-    if isinstance(count, bool) or not isinstance(count, Real) or not 0 <= count < inf:
+    if isinstance(count, bool) or not isinstance(count, Real) or not 0 <= float(count) < inf:
         raise ConfigError(
             f"the function given as tokens ({name}) must return a number, 0 or more, and returned {count!r}"
         )
-    return ceil(count)
+    return ceil(float(count))
 
 
 def encoding(name: str) -> tiktoken.Encoding:
