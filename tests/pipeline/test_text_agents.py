@@ -87,6 +87,31 @@ def test_short_answers_of_a_person_raise_no_doubt() -> None:
     assert "tool output" not in "".join(Focus("offline", budget=20).compress(messages).warnings)
 
 
+@pytest.mark.parametrize(
+    "remark",
+    [
+        "Tool result: that is wrong, please run it again.",
+        "Result of search: I found it myself, it is in tax.py.",
+        "Output: should be JSON",
+        "Result: 7, says my colleague",
+        "Response: no",
+        "My observation: it is slow",
+    ],
+)
+def test_a_remark_that_begins_like_a_label_stays(remark: str) -> None:
+    messages = [{"role": "system", "content": ASKS}, *ALONE]
+    messages += [{"role": "assistant", "content": "Action: search[x]"}, {"role": "user", "content": remark}]
+    assert observed(messages) == []
+
+
+@pytest.mark.parametrize("label", ["**Observation:**", "### Observation 2:", "Command output:", "Function result:"])
+def test_labels_may_be_decorated(label: str) -> None:
+    messages = [{"role": "system", "content": ASKS}, *ALONE]
+    messages += [{"role": "assistant", "content": "Action: search[x]"}]
+    messages += [{"role": "user", "content": f"{label}\n{output(1)}"}]
+    assert observed(messages) == [3]
+
+
 def test_a_label_in_use_makes_an_unlabelled_answer_a_persons() -> None:
     messages = [{"role": "system", "content": RUNS}, *ALONE]
     for number, answer in enumerate([f"Observation: {output(1)}", output(2)], 1):

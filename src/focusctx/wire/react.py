@@ -63,8 +63,9 @@ _TAGS = (
 _FORMS = {
     "returncode": r"<returncode>-?\d+</returncode>\s*+(?:<\w+>.*</\w+>)?",
     "tag": rf"<({_TAGS})\b[^>]*>.*</\1>",
-    "observation": r"observation(?:[ \t]*\d+)?[ \t]*:.*",
-    "tool result": r"tool (?:output|result|response)s?(?:[ \t]+\d+)?[ \t]*:.*",
+    "observation": r"[#>*_ \t]{0,8}observation(?:[ \t]*\d+)?[*_ \t]{0,4}:.*",
+    "tool result": r"[#>*_ \t]{0,8}(?:tool|function|command|shell) (?:output|result|response)s?(?:[ \t]+\d+)?"
+    r"[*_ \t]{0,4}:.*",
     "logs": r"(?:Execution result|Execution logs|Code output)[ \t]*:\s*```.*```",
     "exitcode": r"exitcode: -?\d+ \(execution \w+\).*|EXECUTION RESULT of \[.*",
     "open file": r"\(Open file: [^\n]*\)\s*\n.*|\[File: [^\n]*\(\d+ lines total\)\]\s*\n.*",
@@ -77,6 +78,8 @@ _TOOL_OUTPUT = {
 }
 _SHELL_STATE = re.compile(r"\(Open file: [^\n]*\)\s*\n\(Current directory: [^\n]*\)(?:\s*\nbash-\$)?\s*\Z")
 _RESULT_OF = re.compile(r"\s*results? (?:of|from|for) [`'\"]?(\w[\w.-]{0,60})[^:\n]{0,80}:", re.IGNORECASE)
+_WORDED = ("tool result", "result of")
+"""Forms in words that a person may begin a remark with."""
 _PLAIN_LABEL = re.compile(r"\s*(output|results?|response|returned|stdout)(?:[ \t]+\d+)?[ \t]*:", re.IGNORECASE)
 """Labels that people write, too: they need more evidence."""
 
@@ -139,7 +142,8 @@ class TextRun:
             named = form.removeprefix("label:") in self.labels and (self.asks or self.runs)
             sure = (settled or named) and not may_be_spoken(text)
         elif self.asks or self.runs:
-            sure = True
+            first = text.strip().partition("\n")[0]
+            sure = settled or form not in _WORDED or not may_be_spoken(first)
         elif _is_formal(action):
             sure = settled or not may_be_spoken(text)
         else:
