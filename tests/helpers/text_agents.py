@@ -10,7 +10,7 @@ FILES = ("cart.py", "voucher.py", "prices.py", "orders.py", "tax.py", "models.py
 
 
 def output(step: int, lines: int = 25) -> str:
-    """What a command printed: grep's lines, without a word that a person would write."""
+    """Return what grep would print, without a word that a person would write."""
     name = FILES[step % len(FILES)]
     return "\n".join(
         f"src/shop/{name}:{17 * line + step}:    total_{step} = apply(rate_{line}, order[{line}].net)"

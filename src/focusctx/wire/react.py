@@ -102,7 +102,7 @@ class Reading(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TextRun:
-    """What a conversation has shown so far of how its agent acts and how the environment answers."""
+    """The evidence so far: how the agent of a conversation acts, and how its environment answers."""
 
     asks: bool = False
     """True if the task shows or describes actions written as text."""
