@@ -260,12 +260,14 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("messages", "words"),
         [
-            ("hello", "expected a list of messages, got string"),
-            (None, "got null"),
+            ("hello", "expected a list of messages, got str$"),
+            (None, "expected a list of messages, got None$"),
             ({"messages": []}, "pass its 'messages'"),
-            ([{"role": "user", "content": "a"}, "b"], "message 1: expected an object, got string"),
-            ([{"content": "a"}], "message 0: 'role' must be a string"),
-            ([{"role": "user", "content": 7}], "message 0: 'content' must be"),
+            ([{"role": "user", "content": "a"}, "b"], "message 1: expected a dict, got str"),
+            ((message for message in run(1)), r"got generator: pass list\(messages\)"),
+            (iter(run(1)), r"got list_iterator: pass list\(messages\)"),
+            ([{"content": "a"}], "message 0: 'role' must be a str, got None"),
+            ([{"role": "user", "content": 7}], "message 0: 'content' must be a str, a list of blocks or None, got int"),
             ([{"role": "user", "content": [3]}], "message 0: content block 0"),
             ([{"role": "assistant", "tool_calls": [{}]}], "message 0: tool call 0"),
             ([{"role": "tool", "content": "a"}], "message 0: 'tool_call_id'"),
@@ -274,6 +276,31 @@ class TestBadInput:
     def test_names_the_position_and_the_problem(self, messages: Any, words: str) -> None:
         with pytest.raises(MessageError, match="(?s)" + words):
             focus().compress(messages)
+
+    def test_a_raising_pin_rule_is_named(self) -> None:
+        def keep_orders(span: Span) -> bool:
+            raise KeyError("order")
+
+        with pytest.raises(
+            ConfigError, match=r"given as pin \(keep_orders\) raised KeyError for s_1: 'order'"
+        ) as raised:
+            focus(budget=10, pin=keep_orders).compress(run(5))
+        assert isinstance(raised.value.__cause__, KeyError)
+
+    @pytest.mark.parametrize("count", [lambda text: None, lambda text: "7", lambda text: -1, lambda text: float("nan")])
+    def test_a_bad_token_function_is_named(self, count: Any) -> None:
+        with pytest.raises(ConfigError, match=r"given as tokens \(<lambda>\) must return a number, 0 or more, and"):
+            focus(budget=10, tokens=count).compress(run(5))
+
+    def test_a_raising_token_function_is_named(self) -> None:
+        def count(text: str) -> int:
+            raise RuntimeError("no vocabulary")
+
+        with pytest.raises(ConfigError, match=r"given as tokens \(count\) raised RuntimeError: no vocabulary"):
+            focus(budget=10, tokens=count).compress(run(5))
+
+    def test_an_estimate_in_fractions_is_rounded_up(self) -> None:
+        assert type(focus(tokens=lambda text: len(text) / 4).compress(run(5)).tokens_before) is int
 
     def test_a_bad_message_later_on_does_not_spoil_what_was_read(self) -> None:
         compressor = focus(budget=10_000)

@@ -46,10 +46,12 @@ class Focus:
         draft: str | DraftModel | Callable[[Prompt], str | Awaitable[str]],
         *,
         config: FocusConfig | None = None,
+        api_key: str | None = None,
         **settings: Unpack[Settings],
     ) -> None:
+        """`api_key` is the key of the provider that `draft` names; by default it is read from the environment."""
         self.config = (config or FocusConfig()).with_changes(**settings)
-        self.draft = draft_from(draft)
+        self.draft = draft_from(draft, api_key) if api_key is not None else draft_from(draft)
         self.draft_price = price_of_draft(self.draft)
         """The draft's price; None if unknown."""
         self.count = Counter(self.config.tokens).count
@@ -139,6 +141,8 @@ class Focus:
                     return untouched(messages, spans, reader.tokens, started, warnings)
                 reader = self._recent.current(reader)
                 history, objects = reader.history(goal), reader.objects()
+        if history.doubts:
+            warnings = (*warnings, history.doubts)
         event = _Event(history, messages, objects, pinned_spans(history, self.config.pin), started, warnings=warnings)
         if not over_budget(history, self.config):
             return event.untouched()

@@ -95,9 +95,9 @@ class FocusConfig:
 
     observations: ObservationRule = "auto"
     """Rule for a `user` message after an assistant turn: is it the environment's answer (droppable with its span) or
-    the user's own words (never dropped)? `auto` reads it as an observation only if the task asks for actions in plain
-    text, the turn before holds one, and the message has the form of tool output; `never` and `always` decide for all; a
-    function gets (user message, assistant message before it)."""
+    the user's own words (never dropped)? `auto` reads it as an observation only if the evidence is clear: the task, the
+    action in the turn before, the form of the message and of the answers before it. In doubt it stays, and the result
+    has a warning. `always` and `never` decide for all; a function gets (user message, assistant message before it)."""
 
     pin: PinRule | None = None
     """A custom rule: spans for which it returns True are never dropped."""

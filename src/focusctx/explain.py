@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import NamedTuple
+
 from .types import Decision, Result, Span
 
 _DID = 90
@@ -35,15 +38,40 @@ def summary(result: Result) -> str:
         return f"nothing dropped, {result.tokens_before} tokens: {why}"
     saved = 1 - result.tokens_after / result.tokens_before if result.tokens_before else 0.0
     target = f", target {result.target}" if result.target is not None else ""
-    rescued = sum(index in result.kept for index in result.rescued)
-    records = sum(not parts for parts in result.shortened.values())
-    parts = f"{len(result.shortened) - records} as excerpts, {records} as records, " if result.shortened else ""
+    levels = levels_of(result)
+    parts = f"{levels.excerpts} as excerpts, {levels.records} as records, " if result.shortened else ""
     regrets = f"; {len(result.regrets)} looked up again after a cut" if result.regrets else ""
     return (
         f"{result.tokens_before} → {result.tokens_after} tokens ({saved:.0%} saved{target}): "
-        f"{len(result.kept)} kept whole ({rescued} rescued, {len(result.pinned)} pinned), "
-        f"{parts}{len(result.dropped)} dropped{regrets}"
+        f"{levels.whole} kept whole ({levels.rescued} rescued, {levels.pinned} pinned), "
+        f"{parts}{levels.dropped} dropped{regrets}"
     )
+
+
+class Levels(NamedTuple):
+    """The number of steps on each level, counted by their fates: the same in words, reports and the dashboard."""
+
+    whole: int
+    """All that stay whole, the rescued and pinned ones included."""
+    rescued: int
+    pinned: int
+    excerpts: int
+    records: int
+    dropped: int
+
+    @property
+    def steps(self) -> int:
+        return self.whole + self.excerpts + self.records + self.dropped
+
+
+def levels_of(result: Result) -> Levels:
+    """Count the steps of an event by level. Without decisions (it failed, or nothing was due) every step is whole."""
+    if not result.decisions:
+        return Levels(len(result.kept), 0, len(result.pinned), 0, 0, 0)
+    fates = Counter(decision.fate for decision in result.decisions)
+    rescued, pinned = fates["rescued"], fates["pinned"]
+    whole = fates["kept"] + rescued + pinned
+    return Levels(whole, rescued, pinned, fates["excerpt"], fates["record"], fates["dropped"])
 
 
 def evidence(decision: Decision, sketches: int) -> str:

@@ -13,8 +13,10 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from functools import partial
+from math import ceil, inf
+from numbers import Real
 from threading import Lock
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .errors import ConfigError
 
@@ -96,6 +98,20 @@ def _count(name: str, text: str) -> int:
     return len(encode(text)) if len(text) <= CHUNK else sum(len(encode(chunk)) for chunk in _chunks(text))
 
 
+def _checked(tokens: TokenCounter, text: str) -> int:
+    """Return what a user's own function counts, rounded up; raise a ConfigError that names it if it fails."""
+    name = getattr(tokens, "__name__", repr(tokens))
+    try:
+        count: Any = tokens(text)
+    except Exception as error:
+        raise ConfigError(f"the function given as tokens ({name}) raised {type(error).__name__}: {error}") from error
+    if isinstance(count, bool) or not isinstance(count, Real) or not 0 <= float(count) < inf:
+        raise ConfigError(
+            f"the function given as tokens ({name}) must return a number, 0 or more, and returned {count!r}"
+        )
+    return ceil(float(count))
+
+
 def encoding(name: str) -> tiktoken.Encoding:
     """Return tiktoken's encoding over the shipped vocabulary, built once per process at first use."""
     return _built.get(name) or _build(name)
@@ -131,7 +147,7 @@ class Counter:
     """
 
     def __init__(self, tokens: str | TokenCounter = "cl100k_base", *, room: int = 16_000_000) -> None:
-        self._fresh = counter(tokens)
+        self._fresh = partial(_checked, tokens) if callable(tokens) else counter(tokens)
         self._known: OrderedDict[str, int] = OrderedDict()
         self._room = room
         self._used = 0

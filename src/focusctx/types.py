@@ -95,6 +95,8 @@ class History:
     """The size that is compared with the budget: everything but system and developer messages."""
     outlines: Outlines | None = field(default=None, compare=False, repr=False)
     """The passages of the spans, if they may be shown in part; None if a span stays or goes whole."""
+    doubts: str | None = field(default=None, compare=False, repr=False)
+    """A warning about user messages that may be tool output; None if there are none."""
     gone: tuple[Span, ...] = field(default=(), repr=False)
     """Spans of which earlier events left nothing; they are counted in lines behind other steps."""
 

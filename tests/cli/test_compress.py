@@ -8,6 +8,7 @@ import pytest
 
 from focusctx import Result
 from helpers import histories
+from helpers.text_agents import HUMANS
 
 LEFT = [message for number in (1, 2, 5) for message in histories.step(number)]
 COMPRESSED = [*histories.run(0), *LEFT]
@@ -55,6 +56,26 @@ def test_lines_stay_lines(focusctx, scripted, tmp_path):
     assert f"{path} line 1" in err
     assert f"{path} line 3" in err
     assert "2 conversations: " in err
+
+
+def test_the_reading_of_user_messages_can_be_set(focusctx, tmp_path):
+    messages = HUMANS["pastes logs alone"]
+    path = tmp_path / "chat.json"
+    path.write_text(json.dumps(messages))
+    said = [message for message in messages if message["role"] == "user"]
+    _, out, err = focusctx("compress", path, "--budget", 500)
+    assert [message for message in json.loads(out) if message["role"] == "user"] == said
+    assert "14 user messages look like tool output" in err
+    assert 'set observations to "always"' in err
+    _, out, err = focusctx("compress", path, "--budget", 500, "--observations", "always")
+    assert [message for message in json.loads(out) if message["role"] == "user"] != said
+    assert "look like tool output" not in err
+    _, out, err = focusctx("compress", path, "--budget", 500, "--observations", "never")
+    assert [message for message in json.loads(out) if message["role"] == "user"] == said
+    assert "look like tool output" not in err
+    code, _, err = focusctx("compress", path, "--observations", "sometimes")
+    assert code == 2
+    assert "--observations" in err
 
 
 def test_lines_are_recognised_without_the_suffix(focusctx, scripted, tmp_path):

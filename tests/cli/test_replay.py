@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from focusctx.replay.record import run_records
+from helpers.text_agents import HUMANS, text_run
 from replay.logs import SHOPPING, long_run, run_of, write
 
 ANTHROPIC = [
@@ -58,7 +59,7 @@ def test_the_same_command_goes_on_and_more_can_be_added(focusctx, log, tmp_path,
     assert focusctx(*command, "--methods", "focus", "--set", "levels=false", "threshold=0.9")[0] == 0
     code, out, err = focusctx(*command, "--methods", "none", "focus")
     assert "3/3 tasks" in err
-    assert out.count("\nFOCUS (threshold") == 2
+    assert out.split("\n\n")[0].count("\nFOCUS (threshold") == 2, "the table may be in two parts, by its width"
     settings = [record.settings for record in run_records(path.parent) if record.method == "focus"]
     assert [(one["threshold"], one["levels"]) for one in settings] == 3 * [(0.3, True)] + 3 * [(0.9, False)]
 
@@ -89,6 +90,78 @@ def test_a_budget_of_nothing_is_over_at_once(focusctx, log, tmp_path):
 def test_the_table_says_at_whose_prices(focusctx, log, tmp_path, model, said):
     options = ("--budget", 400, "--jobs", 1, "--methods", "none", "--out", tmp_path / "out")
     assert f"$: cost of the agent's calls per run, {said}" in focusctx("replay", "run", log, *options, *model)[1]
+
+
+def test_few_facts_are_counted_and_no_share_is_printed(focusctx, tmp_path):
+    path = write(tmp_path / "small.jsonl", run_of(SHOPPING, "c"))
+    options = ("--budget", 20, "--jobs", 1, "--no-matched", "--methods", "none", "focus", "--out", tmp_path / "out")
+    _, out, _ = focusctx("replay", "run", path, *options)
+    (row,) = [line.split() for line in out.splitlines() if line.startswith("No compression")][:1]
+    assert row[2:10] == ["1", "5", "5", "of", "5", "facts", "5", "of"]
+    assert " 1.000 [" not in out
+    assert "1 run with a median of 6 steps" in out
+    assert "1 of 1 pass δ = 20: few, so replay more of them" in out
+    assert "of the 5 facts that actions needed were still in view: too few to judge by" in out
+    assert "Recommended: budget 20, target 0.5, draft offline." in out
+
+
+def test_many_facts_have_a_share_and_a_recommendation(focusctx, log, tmp_path):
+    options = ("--budget", 400, "--jobs", 1, "--methods", "none", "focus", "--out", tmp_path / "out")
+    _, out, _ = focusctx("replay", "run", log, *options)
+    (row,) = [line.split() for line in out.splitlines() if line.startswith("No compression")][:1]
+    records = [record for record in run_records(tmp_path / "out") if record.method == "none"]
+    needed = sum(step.needed for record in records for step in record.due)
+    assert needed >= 30
+    assert row[2:7] == ["2", "of", "3", str(needed), "1.000"], "one run of three never needs a fact over the budget"
+    assert "The agent calls tools, one at a time." in out
+    assert "The user speaks again in 1 run; their words are never dropped." in out
+    (recommended,) = [line for line in out.splitlines() if line.startswith("Recommended: ")]
+    assert "budget " in recommended
+    assert "target " in recommended
+    assert "draft " in recommended
+    ours = sum(record.cost_cached for record in run_records(tmp_path / "out") if record.method == "focus")
+    full = sum(record.cost_cached for record in records)
+    said = "saved" if ours <= full else "cost"
+    assert f"As replayed it would have {said} ${abs(full - ours):.4f} of ${full:.4f}" in out
+    assert "on 3 runs at gpt-4.1's prices" in out
+
+
+def test_a_log_within_the_budget_has_nothing_to_compress(focusctx, log, tmp_path):
+    options = ("--budget", 100_000, "--jobs", 1, "--methods", "none", "focus", "--out", tmp_path / "out")
+    _, out, _ = focusctx("replay", "run", log, *options)
+    assert "Nothing to compress: no history would have been cut at δ = 100,000." in out
+    assert "Recommended" not in out
+
+
+def test_the_prices_are_those_of_the_model_that_the_log_names(focusctx, tmp_path):
+    path = tmp_path / "named.jsonl"
+    runs = [long_run(30, "a"), long_run(24, "b")]
+    options = ("--budget", 400, "--jobs", 1, "--no-matched", "--methods", "none", "focus")
+
+    def replayed(model, *more):
+        path.write_text("".join(json.dumps({"id": r.id, "model": model, "messages": r.messages}) + "\n" for r in runs))
+        return focusctx("replay", "run", path, *options, "--out", tmp_path / f"out-{model}-{len(more)}", *more)[1]
+
+    assert "at gpt-5-mini's prices" in replayed("gpt-5-mini")
+    unknown = replayed("home-made-7b")
+    assert "What it would have saved is not known: home-made-7b has no known price" in unknown
+    assert "at gpt-4o's prices" in replayed("home-made-7b", "--model", "gpt-4o")
+
+
+def test_a_text_agent_and_doubts_are_named(focusctx, tmp_path):
+    path = tmp_path / "text.jsonl"
+    path.write_text(json.dumps(text_run("asked inline")) + "\n")
+    _, out, _ = focusctx("replay", "run", path, "--budget", 900, "--jobs", 1, "--out", tmp_path / "out")
+    assert "The agent acts in plain text" in out
+    assert "may be tool output" not in out
+    path.write_text(json.dumps(HUMANS["pastes logs alone"]) + "\n")
+    _, out, _ = focusctx("replay", "run", path, "--budget", 900, "--jobs", 1, "--out", tmp_path / "other")
+    assert "In 1 run some user messages may be tool output; they count as the user's words here." in out
+
+
+def test_a_recommendation_needs_both_sides(focusctx, log, tmp_path):
+    options = ("--budget", 400, "--jobs", 1, "--methods", "none", "--out", tmp_path / "out")
+    assert "No recommendation: it compares `none` with `focus`" in focusctx("replay", "run", log, *options)[1]
 
 
 def test_logs_in_other_formats(focusctx, tmp_path):

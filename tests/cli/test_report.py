@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -16,7 +17,7 @@ from focusctx.drafts import ScriptedDraft
 from helpers import histories
 
 EVIL = "</pre></script><script>alert(1)</script><img src=x onerror=alert(2)>\"'><a href=javascript:alert(3)>&lt;"
-VOID = {"meta"}
+VOID = {"meta", "img"}
 
 
 class Reader(HTMLParser):
@@ -228,3 +229,105 @@ def test_a_page_of_spans_without_messages():
     result = focus.compress(History(goal="g", spans=spans))
     assert json.loads(result.to_json())["dropped"] == [2]
     assert "idea 2" in page([Entry("spans", result)])
+
+
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+DATA = f"data:image/png;base64,{PIXEL}"
+
+
+def chat_with(url):
+    show = {
+        "role": "user",
+        "content": [{"type": "text", "text": "Like this:"}, {"type": "image_url", "image_url": {"url": url}}],
+    }
+    return [show, *histories.run(5)[1:]]
+
+
+def claude_with(source):
+    use = {"type": "tool_use", "id": "t", "name": "look", "input": {}}
+    image = {"type": "image", "source": source}
+    result = {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "seen " * 50}, image]}
+    end = {"role": "assistant", "content": [{"type": "text", "text": "Done."}]}
+    return [
+        {"role": "user", "content": "Go."},
+        {"role": "assistant", "content": [use]},
+        {"role": "user", "content": [result, {"type": "text", "text": "And this:"}, image]},
+        end,
+    ]
+
+
+def responses_with(url):
+    call = {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "c", "output": [{"type": "input_image", "image_url": url}]}
+    return [{"role": "user", "content": "Go."}, call, output, {"role": "assistant", "content": "Done."}]
+
+
+def shown(messages):
+    reader = Reader(page([event([PLAN], messages)]))
+    assert reader.open == []
+    return [(found["alt"], found["src"]) for name, found in reader.elements if name == "img"], reader
+
+
+@pytest.mark.parametrize(
+    ("messages", "names"),
+    [
+        (chat_with(DATA), ["image 1 of the task"]),
+        (
+            claude_with({"type": "base64", "media_type": "image/png", "data": PIXEL}),
+            ["image 1 of s_1", "image 1 of the user"],
+        ),
+        (responses_with(DATA), ["image 1 of s_1"]),
+    ],
+    ids=["chat", "anthropic", "responses"],
+)
+def test_images_in_the_trace_are_shown(messages, names):
+    found, _ = shown(messages)
+    assert found == [(name, DATA) for name in names]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://example.org/x.png",
+        "data:image/svg+xml;base64,PHN2Zz4=",
+        "data:text/html;base64,PHN2Zz4=",
+        f"{DATA}' onerror='alert(1)",
+        "file-123",
+        None,
+    ],
+)
+def test_other_images_are_named_and_never_fetched(url):
+    found, reader = shown(chat_with(url))
+    assert found == []
+    assert "image 1 of the task: not in the trace, so not shown" in reader.texts
+
+
+def test_levels_are_counted_as_in_explain():
+    """A parallel step of which only calls stay is a record, and a pinned step is not rescued as well."""
+    result = event([PLAN], levels=True, target=0.5).result
+    decisions = [
+        replace(result.decisions[0], fate="record"),
+        replace(result.decisions[1], fate="excerpt"),
+        *(replace(one, fate="pinned") for one in result.decisions[2:]),
+    ]
+    result = replace(
+        result, compressed=True, decisions=decisions, kept=(3, 4, 5), pinned=(3, 4, 5), rescued=(3,), dropped=(),
+        shortened={1: (-1,), 2: (1,)},
+    )  # fmt: skip
+    assert "3 kept whole (0 rescued, 3 pinned), 1 as excerpts, 1 as records, 0 dropped" in result.explain()
+    reader = Reader(page([Entry("a", result), Entry("b", result)]))
+    text = " ".join(reader.texts)
+    assert "steps shown in part 1 of 5" in text
+    assert "steps left as a record 1 of 5" in text
+    rows = re.findall(r"\ba (?:[\d,]+ ){2}-?\d+% ((?:\d+ ){4})", text)
+    assert rows == ["3 1 1 0 "]
+
+
+def test_runs_are_named_by_their_ids(focusctx, tmp_path):
+    path = tmp_path / "runs.jsonl"
+    path.write_text("".join(json.dumps({"id": name, "messages": histories.run(3)}) + "\n" for name in ("django-1", 7)))
+    _, out, _ = focusctx("explain", path)
+    assert f"django-1 ({path} line 1):" in out
+    assert f"7 ({path} line 2):" in out
+    focusctx("explain", path, "--out", tmp_path / "x.html")
+    assert f"django-1 ({path} line 1)" in (tmp_path / "x.html").read_text()

@@ -1,12 +1,14 @@
+import re
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from focusctx import drafts
+from focusctx import Focus, drafts
 from focusctx.drafts import AnthropicDraft, FunctionDraft, OpenAICompatibleDraft, ScriptedDraft, draft_from
-from focusctx.drafts.registry import price_of_draft
+from focusctx.drafts.registry import _PRESETS, price_of_draft
 from focusctx.errors import ConfigError
 
 
@@ -124,6 +126,59 @@ def test_ollama_host_as_ollama_writes_it(monkeypatch, host, url):
 def test_an_unknown_form_lists_the_known_ones(text):
     with pytest.raises(ConfigError, match=r"openai:MODEL@http://HOST/v1[\s\S]*openrouter[\s\S]*llama-cpp:FILE"):
         draft_from(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [
+        ("openai:m@notaurl", "openai:m@http://HOST/v1"),
+        ("openai:m@localhost:8000/v1", "openai:m@http://HOST/v1"),
+        ("vllm:m@gpu", "vllm:m@http://HOST/v1"),
+        ("groq:m@ftp://x", "groq:m@http://HOST/v1"),
+        ("anthropic:m@gateway.example", "anthropic:m@http://HOST/v1"),
+    ],
+)
+def test_a_wrong_url_is_named_before_a_missing_key(text, right):
+    with pytest.raises(ConfigError, match=f"{re.escape(repr(text.rpartition('@')[2]))}.* is not a URL: write {right}"):
+        draft_from(text)
+
+
+@pytest.mark.parametrize("model", ["claude@20240620", "m@v2", "m@latest", "@cf/meta/llama-3"])
+def test_an_at_sign_may_belong_to_the_model(model):
+    assert draft_from(f"vllm:{model}").model == model
+
+
+@pytest.mark.parametrize("name", ["openai:m", "anthropic:m", "azure:m", "deepseek:m", "groq:m", "mistral:m"])
+def test_a_key_can_be_passed_where_the_message_says_so(monkeypatch, name):
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://me.openai.azure.com")
+    with pytest.raises(ConfigError, match="_API_KEY, or pass api_key"):
+        Focus(name)
+    focus = Focus(name, api_key=" sk-given ")
+    assert {"Bearer sk-given", "sk-given"} & set(focus.draft.endpoint.headers.values())
+    assert "sk-given" not in repr(focus)
+
+
+@pytest.mark.parametrize("draft", ["offline", "transformers:a/b", ScriptedDraft(["plan"])])
+def test_a_key_for_a_draft_that_takes_none_is_refused(draft):
+    with pytest.raises(ConfigError, match="api_key"):
+        Focus(draft, api_key="sk-given")
+
+
+def test_the_docs_name_every_provider_with_its_variables():
+    page = (Path(__file__).parents[2] / "docs/drafts.md").read_text("utf-8")
+    for name, preset in _PRESETS.items():
+        assert f"| `{name}:MODEL` | `{preset.key}`" in page
+        assert preset.base_url in page
+    for name in (
+        "OPENAI_API_KEY",
+        "OPENAI_BASE_URL",
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_AUTH_TOKEN",
+        "ANTHROPIC_BASE_URL",
+    ):
+        assert f"`{name}`" in page
+    for name in ("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT", "OLLAMA_HOST"):
+        assert f"`{name}`" in page
 
 
 def test_objects_and_functions():

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import focusctx.compressor  # before `say` replaces draft_from, or it would hold the replacement for good
 from focusctx.cli import main
 from focusctx.drafts import ScriptedDraft
 from helpers import histories

@@ -36,6 +36,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["--upstream", "openai", "--rollouts", "0"], "rollouts must be"),
     (["--upstream", "openai", "--body-limit", "-1"], "body_limit"),
     (["--upstream", "openai", "--target", "half"], "--target"),
+    (["--upstream", "openai", "--observations", "maybe"], "--observations: invalid choice"),
     (["--upstream", "openai", "--nonsense"], "unrecognized arguments"),
     (["--upstream", "openai", "--config", "/not/there.toml"], "/not/there.toml: No such file"),
     (["--upstream", "openai", "--config", "WRONG"], "[compress] budget must be a whole number, not 'many'"),

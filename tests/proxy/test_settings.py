@@ -250,6 +250,7 @@ optimistic = true
 target = 0.6
 whole_steps = true
 deadline = 10
+observations = "never"
 """
 
 

@@ -49,7 +49,7 @@ def test_ids_are_made_unique(tmp_path: Path) -> None:
         ('{"text": 1}', "not a list of messages"),
         ('"hello"', "not a list of messages"),
         ("[1]", "not a list of messages"),
-        ('[{"role": 5, "content": "x"}]', "'role' must be a string"),
+        ('[{"role": 5, "content": "x"}]', "'role' must be a str, got int"),
     ],
 )
 def test_a_line_that_is_no_run_is_named(tmp_path: Path, line: str, said: str) -> None:

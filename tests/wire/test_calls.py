@@ -95,6 +95,30 @@ def test_the_actions_of_a_text_agent_are_calls() -> None:
     assert (*calls_of(Span(1, action="look()", calls=made)),) == made
 
 
+def test_an_action_that_names_no_tool_is_one_call() -> None:
+    assert [one.name for one in calls_of(Span(1, action='web_search_call({"type": "search"})'))] == ["the action"]
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        "Action: search\nAction Input: x",
+        "Action 3: search[x]",
+        '```json\n{"action": "search", "action_input": "x"}\n```',
+        '```\n{"thought": "hm", "tool": "search", "args": {"q": "x"}}\n```',
+        "<tool>search</tool><tool_input>x</tool_input>",
+        '<invoke name="search">x</invoke>',
+        "<function=search>x</function>",
+        "Calling tools:\n[{'id': 'a', 'type': 'function', 'function': {'name': 'search', 'arguments': {'q': 'x'}}}]",
+    ],
+)
+def test_a_text_action_names_its_tool_in_many_notations(action: str) -> None:
+    (call,) = calls_of(Span(1, action=action))
+    assert call.name == "search"
+    assert "x" in call.text
+    assert is_reading(call)
+
+
 def test_failures_of_parallel_calls_are_told_apart() -> None:
     calls = [{"id": name, "type": "function", "function": {"name": "look", "arguments": "{}"}} for name in "ab"]
     messages = (

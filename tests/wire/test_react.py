@@ -1,11 +1,17 @@
-"""Which texts are actions, and which are tool output; what they mean together stands in test_split."""
+"""Which texts are actions, and which have a form of tool output; test_text_agents reads whole conversations."""
 
 import time
 
 import pytest
 
-from focusctx.wire.react import asks_for_text_actions, looks_like_tool_output, split_turn
+from focusctx.wire.react import TextRun, asks_for_text_actions, form_of, split_turn
 from strategies import ACTIONS, OBSERVATIONS
+
+
+def is_tool_output(text: str) -> bool:
+    """True for a form that people do not write; "Output:" is one that they do."""
+    form = form_of(text)
+    return form is not None and not form.startswith("label:")
 
 
 @pytest.mark.parametrize(
@@ -33,8 +39,8 @@ def test_tasks_that_do_not(task: str) -> None:
 @pytest.mark.parametrize("shape", OBSERVATIONS)
 @pytest.mark.parametrize("inside", ["", "a.py", "two\nlines", "</output> <output>", "```\ncode\n```"])
 def test_shapes_of_tool_output(shape: str, inside: str) -> None:
-    assert looks_like_tool_output(shape.replace("{}", inside))
-    assert looks_like_tool_output(f"\n{shape.replace('{}', inside)}\n")
+    assert is_tool_output(shape.replace("{}", inside))
+    assert is_tool_output(f"\n{shape.replace('{}', inside)}\n")
 
 
 @pytest.mark.parametrize(
@@ -59,7 +65,7 @@ def test_shapes_of_tool_output(shape: str, inside: str) -> None:
     ],
 )
 def test_human_words_that_resemble_it(text: str) -> None:
-    assert not looks_like_tool_output(text)
+    assert not is_tool_output(text)
 
 
 @pytest.mark.parametrize(
@@ -85,11 +91,17 @@ def test_a_turn_is_thought_then_action(turn: str, thought: str, action: str) -> 
         "<code " * 20_000,
         "```\n" + "``" * 20_000,
         "> " * 20_000 + "Action",
+        "Thought " * 20_000,
+        "{ " * 20_000,
+        "result of " * 20_000,
+        "a " * 100_000 + "\n" * 20_000,
+        "x = 1\n" * 100_000,
+        "(Open file: x)\n" * 20_000,
     ],
 )
 def test_no_text_makes_the_search_slow(text: str) -> None:
     """Observations are anyone's text: one that is written to be slow to read must not stop the agent."""
     started = time.process_time()
-    looks_like_tool_output(text)
-    split_turn(text)
+    _, action = split_turn(text)
+    TextRun().with_task(text).read(action or "```\nls\n```", text)
     assert time.process_time() - started < 2

@@ -61,7 +61,7 @@ def test_a_walk_without_answers_is_counted_and_walked_again(focusctx, log, tmp_p
         assert f"a model gave no answer at {failed} events; run the same command again to retry\n" in err
         rows = out.splitlines()
         heads, focus = (next(row for row in rows if row.startswith(name)) for name in ("method", "FOCUS-D"))
-        assert heads.split()[7] == "failed"
+        assert "failed" in heads.split()
         assert f" {failed} " in focus
         kept = {record.run for record in run_records(folder).latest().values() if record.unanswered}
         assert kept

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from .options import DRAFTS, TRACES, add_settings, add_trace_options, focus_from
-from .parsers import parser_for
+from .parsers import add_quiet, parser_for
 
 if TYPE_CHECKING:
     from .parsers import Commands
@@ -34,12 +34,13 @@ def add_to(commands: Commands) -> None:
         action="store_true",
         help="print the whole Result as JSON, one line per conversation, instead of messages and table",
     )
+    add_quiet(parser, "no table and no progress")
     add_settings(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from .events import results_of, warn_of_failures
+    from .events import results_of, warn, warn_of_failures
     from .output import names_file, write_line, writing
     from .table import print_events
     from .terminal import console_on
@@ -56,6 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         for result in results:
             write_line(sys.stdout.buffer, result.to_json())
+    elif arguments.quiet:
+        warn(conversations, results)
     else:
         console = console_on(sys.stdout if to_file else sys.stderr)
         names = [conversation.name for conversation in conversations]

@@ -31,7 +31,7 @@ def results_of(
         TimeElapsedColumn(),
         console=console,
         transient=True,
-        disable=not console.is_terminal,
+        disable=not console.is_terminal or getattr(arguments, "quiet", False),
     ) as progress:
         task = progress.add_task(f"sketching plans: {printable(focus.draft.name)}", total=len(entries))
         for entry in entries:
@@ -41,6 +41,13 @@ def results_of(
                 results.append(focus.compress(entry.messages, goal=arguments.goal, format=arguments.format))
             progress.advance(task)
     return results
+
+
+def warn(entries: Sequence[Conversation | SavedResult], results: Sequence[Result]) -> None:
+    """Write the warnings of results that are not shown otherwise."""
+    for entry, result in zip(entries, results, strict=True):
+        for warning in result.warnings:
+            sys.stderr.write(printable(f"focusctx: warning: {entry.name}: {warning}\n"))
 
 
 def warn_of_failures(entries: Sequence[Conversation | SavedResult], results: Sequence[Result]) -> None:

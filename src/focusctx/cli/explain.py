@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
 from .options import DRAFTS, TRACES, add_settings, add_trace_options, focus_from, setup_of
-from .parsers import parser_for
+from .parsers import add_quiet, note, parser_for
 
 if TYPE_CHECKING:
     from .parsers import Commands
@@ -35,6 +34,7 @@ def add_to(commands: Commands) -> None:
     )
     add_trace_options(parser)
     parser.add_argument("--out", metavar="FILE.html", help="write a page instead of text")
+    add_quiet(parser, "no progress, and no line about the page that was written")
     add_settings(parser)
     parser.set_defaults(run=run)
 
@@ -61,5 +61,5 @@ def run(arguments: argparse.Namespace) -> int:
                 write_line(file, printable(result.explain()))
     warn_of_failures(found, results)
     if names_file(arguments.out):
-        sys.stderr.write(f"focusctx: wrote {arguments.out}; open it in a browser\n")
+        note(arguments, f"focusctx: wrote {arguments.out}; open it in a browser")
     return 0

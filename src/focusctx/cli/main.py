@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from .. import __version__
 from ..errors import FocusError
-from . import compress, demo, explain, replay, serve, store
+from . import completion, compress, demo, explain, replay, serve, store
 from .parsers import commands_of
 from .problem import Problem
 from .research import add_research, not_installed
@@ -81,6 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     for command in (compress, explain, demo, serve, store, replay):
         command.add_to(commands)
     add_research(commands)
+    completion.add_to(commands, parser)
     return parser
 
 

@@ -58,6 +58,7 @@ DEFAULTS = {
     "target": 0.5,
     "whole_steps": False,
     "deadline": 30.0,
+    "observations": "auto",
 }
 """The default settings."""
 
@@ -111,6 +112,12 @@ def add_settings(parser: argparse.ArgumentParser, *, draft: str | None = "offlin
         metavar="SECONDS",
         help="time limit for the sketches; a large local model may need more (default: 30)",
     )
+    add(
+        "--observations",
+        choices=("auto", "always", "never"),
+        help="of an agent that acts in plain text: are user messages after its turns tool output? auto: those that "
+        "surely are (default: auto)",
+    )
     parser.set_defaults(**{**DEFAULTS, "draft": draft})
 
 
@@ -144,6 +151,7 @@ def focus_from(arguments: argparse.Namespace) -> Focus:
         levels=not arguments.whole_steps,
         target=arguments.target or None,
         deadline=arguments.deadline,
+        observations=arguments.observations,
     )
 
 

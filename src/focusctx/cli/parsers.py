@@ -23,6 +23,16 @@ def parser_for(parts: Commands, name: str, help: str, description: str, epilog: 
     return parser
 
 
+def add_quiet(parser: argparse.ArgumentParser, help: str) -> None:
+    parser.add_argument("--quiet", "-q", action="store_true", help=f"{help}; warnings and errors stay")
+
+
+def note(arguments: argparse.Namespace, line: str) -> None:
+    """Write a line about what is being done to standard error, unless --quiet was given."""
+    if not getattr(arguments, "quiet", False):
+        sys.stderr.write(f"{line}\n")
+
+
 def commands_of(parser: argparse.ArgumentParser) -> Commands:
     """Return the group that subcommands are added to; without a subcommand the parser shows its help."""
 

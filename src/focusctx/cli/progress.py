@@ -19,7 +19,10 @@ _EVERY = 10.0
 
 
 @contextmanager
-def progress(stream: TextIO) -> Iterator[Callable[[Tally], None]]:
+def progress(stream: TextIO, *, quiet: bool = False) -> Iterator[Callable[[Tally], None]]:
+    if quiet:
+        yield lambda _: None
+        return
     console = console_on(stream)
     if not console.is_terminal:
         yield _Lines(stream)

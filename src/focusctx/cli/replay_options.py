@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .options import EMBEDDERS, METHODS, add_threshold
+from .parsers import note
 from .problem import Problem, check_positive
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def runs_of(arguments: argparse.Namespace) -> list[Run]:
     every = read_runs(arguments.data, arguments.limit)
     runs = [run for run in every if arguments.half in (None, half_of(run.id))]
     if arguments.half:
-        sys.stderr.write(f"{arguments.half} half: {len(runs)} of {len(every)} runs\n")
+        note(arguments, f"{arguments.half} half: {len(runs)} of {len(every)} runs")
     if not any(run.messages for run in runs):
         raise Problem(f"found no runs in {' '.join(map(str, arguments.data))}; give JSONL files of message lists")
     return runs
@@ -120,7 +120,7 @@ def budgets_of(arguments: argparse.Namespace, runs: list[Run]) -> dict[str, int]
     budgets = budgets_for(runs, arguments.budget)
     if arguments.budget is None:
         chosen = ", ".join(f"{printable(file)} {budget}" for file, budget in budgets.items())
-        sys.stderr.write(f"budget δ, chosen by the length of the runs: {chosen}\n")
+        note(arguments, f"budget δ, chosen by the length of the runs: {chosen}")
     return budgets
 
 
@@ -161,7 +161,7 @@ def folder_of(arguments: argparse.Namespace) -> ReplayFolder:
     names = "-".join(dict.fromkeys(path.resolve().name.removesuffix(".jsonl") for path in arguments.data))
     name = f"{names[:100]}-{arguments.half}" if arguments.half else names[:100]
     folder = ReplayFolder(arguments.out or Path("focusctx-replay") / name)
-    sys.stderr.write(f"records go to {printable(str(folder.path))}\n")
+    note(arguments, f"records go to {printable(str(folder.path))}")
     return folder
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from .interrupt import interruptible
 from .options import DRAFTS
-from .parsers import parser_for
+from .parsers import add_quiet, note, parser_for
 from .problem import INCOMPLETE
 from .replay_options import CHAT_ONLY, DATA, REPLAY_METHODS, USUAL_METHODS, add_data, add_methods, add_running
 
@@ -34,40 +34,48 @@ def add_to(parts: Commands) -> None:
     parser = parser_for(parts, "run", "walk through recorded runs under methods", _DESCRIPTION, epilog)
     add_data(parser)
     what = add_methods(parser, USUAL_METHODS, "offline")
-    what.add_argument("--model", help="the model whose prices the agent's calls are counted at (default: gpt-4.1)")
+    what.add_argument(
+        "--model",
+        help="the model at whose prices the agent's calls are counted (default: the log's own, else gpt-4.1)",
+    )
     add_running(parser)
-    parser.set_defaults(run=run)
+    add_quiet(parser, "the tables and the recommendation only")
+    parser.set_defaults(run=run, model=None)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from ..replay.advice import model_of
     from ..replay.job import Plan
     from ..replay.record import run_records
     from ..replay.walks import walk_all
     from .progress import progress
     from .replay_options import budgets_of, folder_of, runs_of, settings_of
-    from .replay_table import print_walks
+    from .replay_table import print_advice, print_walks
     from .terminal import console_on
 
     arguments.draft = arguments.draft or "offline"
     runs = runs_of(arguments)
+    arguments.model = arguments.model or model_of(runs) or "gpt-4.1"
     settings = settings_of(arguments, runs)
     settings.check()
     plan = Plan(settings, runs, budgets_of(arguments, runs), arguments.engine, arguments.jobs)
     folder = folder_of(arguments)
-    with interruptible(), folder.locked(), progress(sys.stderr) as watch:
+    with interruptible(), folder.locked(), progress(sys.stderr, quiet=arguments.quiet) as watch:
         folder.begin(runs, sys.argv[1:])
         records = run_records(folder.path)
         tally = walk_all(plan, records, watch)
-    print_walks(console_on(sys.stdout), records.latest().values(), arguments.model)
-    return finish(folder, tally)
+    console, walked = console_on(sys.stdout), list(records.latest().values())
+    print_walks(console, walked, arguments.model)
+    print_advice(console, runs, walked, plan.budgets, arguments.model)
+    return finish(arguments, folder, tally)
 
 
-def finish(folder: ReplayFolder, tally: ReplayTally) -> int:
+def finish(arguments: argparse.Namespace, folder: ReplayFolder, tally: ReplayTally) -> int:
     """Return the exit code, and print on standard error what is left to do."""
     from .terminal import printable
 
     say = sys.stderr.write
-    say(f"`focusctx replay report {printable(str(folder.path))}` makes pages and pictures of the records\n")
+    note(arguments, f"`focusctx replay report {printable(str(folder.path))}` makes pages and pictures of the records")
     if tally.failures:
         say(f"{tally.failures} runs could not be replayed; the last error: {printable(tally.last_problem)}\n")
     if tally.events_failed:

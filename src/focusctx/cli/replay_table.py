@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..prices import price_of
+from ..replay.advice import ENOUGH_FACTS, advice, facts_of, log_in_words
 from ..replay.lines import Line, by_file, lines_of
 from ..replay.record import ReplayRecord, RunRecord
 from .columns import column_widths, parts_that_fit
@@ -14,15 +15,18 @@ from .terminal import printable
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ..replay.runs import Run
+
 Columns: TypeAlias = Mapping[str, Callable[[Line[Any]], str]]
 
 
 def print_walks(console: Console, records: Iterable[RunRecord], model: str) -> None:
     """Print walks; `model` is the one at whose prices calls are counted."""
     columns: Columns = {
-        "runs": lambda line: str(line.runs),
-        "recall": with_interval("recall"),
-        "supported": share("whole"),
+        "runs": _runs,
+        "facts": lambda line: f"{facts_of(line)[1]:,}",
+        "recall": _recall,
+        "supported": _supported,
         "spans": share("span_share"),
         "all": share("history_share"),
         "events": _number("events", 1),
@@ -39,14 +43,52 @@ def print_walks(console: Console, records: Iterable[RunRecord], model: str) -> N
         print_lines(console, f"{file}, δ {', '.join(map(str, sorted({one.budget for one in some})))}", some, columns)
     print_words_lost(console, every)
     console.print(
-        "recall: share of the facts an action needed that were in its view, with 95 % interval; supported: actions "
-        "that had all of them; spans, all: share of the spans' tokens and of all tokens that was sent; failed: "
-        "compressions that were due but failed; forgotten: failing calls repeated after their failure was dropped; "
+        "runs: those in which an action needed a fact, of all; facts: how many were needed in them; recall: share of "
+        f"those that were in view, with 95 % interval, or their number where there are fewer than {ENOUGH_FACTS}; "
+        "supported: actions that had all of them; spans, all: share of the spans' tokens and of all tokens that was "
+        "sent; failed: compressions that were due but failed; forgotten: failing calls repeated after their failure "
+        "was dropped; "
         "floored: share of steps at which a method could not go as low as FOCUS; $: cost of the agent's calls per run, "
         f"{_prices(model)}.",
         style="dim",
         soft_wrap=True,
     )
+
+
+def print_advice(
+    console: Console, runs: Sequence[Run], records: Sequence[RunRecord], budgets: Mapping[str, int], model: str
+) -> None:
+    """Print, for each file of this replay, what its log is good for, and the recommendation."""
+    for file, budget in budgets.items():
+        own = [run for run in runs if run.file == file]
+        ids = {run.id for run in own}
+        walked = [one for one in records if one.file == file and one.run in ids and one.budget == budget]
+        title = f": {printable(file)}" if len(budgets) > 1 else ""
+        for head, lines in (("This log", log_in_words(own, budget)), ("Recommendation", advice(walked, model))):
+            console.print()
+            console.print(f"{head}{title}", style="bold", soft_wrap=True)
+            for line in lines:
+                console.print(printable(line), soft_wrap=True)
+
+
+def _runs(line: Line[Any]) -> str:
+    """Count the runs that recall rests on, and all of them where there are more."""
+    asked = sum(record.recall is not None for record in line.records.values())
+    return str(asked) if asked == line.runs else f"{asked} of {line.runs}"
+
+
+def _recall(line: Line[Any]) -> str:
+    there, needed = facts_of(line)
+    if not needed:
+        return "-"
+    return f"{there} of {needed} facts" if needed < ENOUGH_FACTS else with_interval("recall")(line)
+
+
+def _supported(line: Line[Any]) -> str:
+    if facts_of(line)[1] >= ENOUGH_FACTS:
+        return share("whole")(line)
+    steps = [step for record in line.records.values() for step in record.due if step.needed]
+    return f"{sum(step.there == step.needed for step in steps)} of {len(steps)}" if steps else "-"
 
 
 def print_lines(console: Console, title: str, records: Sequence[ReplayRecord], columns: Columns) -> None:

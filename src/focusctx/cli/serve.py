@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from ..errors import MissingExtraError
 from .options import DEFAULTS, DRAFTS, add_settings, focus_from
-from .parsers import parser_for
+from .parsers import add_quiet, parser_for
 from .problem import Problem
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ def add_to(commands: Any) -> None:
         help="make agents such as Codex fall back to plain requests, which can be compressed",
     )
     add("--otel", action="store_true", default=None, help="send OpenTelemetry traces and metrics (focusctx[otel])")
+    add_quiet(parser, "no lines about the start and about events")
     add_settings(parser)
     parser.set_defaults(run=run, **dict.fromkeys(DEFAULTS))  # None marks options that were not given
 
@@ -100,9 +101,11 @@ def run(arguments: argparse.Namespace) -> int:
     focus = focus_from(_how_to_compress(arguments, file))
     _check_draft(focus, settings)
     store = settings.store_url  # before serving, so that an unusable folder is reported as a wrong setting
-    _log_to_stderr()
+    _log_to_stderr(logging.WARNING if arguments.quiet else logging.INFO)
 
     def started(address: str) -> None:
+        if arguments.quiet:
+            return
         say = sys.stderr.write
         say(f"focusctx listens on {address} for {', '.join(upstream.name for upstream in settings.upstreams)}\n")
         here = _from_elsewhere(address)
@@ -180,12 +183,12 @@ def _without_password(url: str) -> str:
     return re.sub(r"//[^@/]*@", "//***@", url)
 
 
-def _log_to_stderr() -> None:
+def _log_to_stderr(level: int) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
     # The proxy logs its own line for each event, with the words for a dry run.
     handler.addFilter(lambda record: record.name != "focusctx" or record.levelno > logging.INFO)
     log = logging.getLogger("focusctx")
     log.addHandler(handler)
-    log.setLevel(logging.INFO)
+    log.setLevel(level)
     log.propagate = False

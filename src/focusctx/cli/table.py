@@ -24,6 +24,8 @@ _COLOURS = {
 }
 _LONGEST = 200
 """More characters of a cell than any window shows."""
+_MANY = 5
+"""Number of conversations above which each gets one line instead of a table."""
 _WIDE = 100
 _NARROWEST = 10
 
@@ -40,7 +42,13 @@ def print_events(console: Console, events: Sequence[tuple[str, Result]], budget:
                     f"The budget is {budget}; pass a smaller --budget to compress this history.", soft_wrap=True
                 )
         return
+    many = len(events) > _MANY
     for name, result in shown:
+        if many:
+            console.print(printable(f"{name}: {summary(result)}"), soft_wrap=True)
+            for warning in result.warnings:
+                console.print(printable(f"  warning: {warning}"), style="yellow", soft_wrap=True)
+            continue
         console.print(printable(name), style="bold", soft_wrap=True)
         _print_event(console, result)
         console.print()

@@ -13,10 +13,14 @@ _PIPE_WIDTH = 140
 
 
 def console_on(stream: TextIO) -> Console:
-    """Return a console: colour on a terminal, plain text in a pipe; honours NO_COLOR, FORCE_COLOR and COLUMNS."""
+    """Return a console: colour on a terminal, plain text in a pipe; honours NO_COLOR, FORCE_COLOR and COLUMNS.
+
+    Rich alone would still write bold and dim text under NO_COLOR.
+    """
     from rich.console import Console
 
-    console = Console(file=stream, highlight=False, markup=False, emoji=False)
+    plain = bool(os.environ.get("NO_COLOR"))
+    console = Console(file=stream, highlight=False, markup=False, emoji=False, color_system=None if plain else "auto")
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = _PIPE_WIDTH
     return console

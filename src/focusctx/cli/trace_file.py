@@ -19,7 +19,6 @@ from ..pipeline.split import Reader, check_list
 from ..types import Message, Result
 from ..wire import recognise, wire_named
 from ..wire.foreign import not_understood
-from ..wire.part import kind_of
 from .problem import Problem
 
 _FIELDS = ("messages", "input")
@@ -63,7 +62,7 @@ def read_trace(source: str, format: str | None = None) -> list[Conversation | Sa
     """Read and check the whole file, so that a bad last line is found before the first draft is paid for."""
     name = "standard input" if source == "-" else source
     text = _decoded(_read(source), name)
-    entries = [_entry(value, part, place) for value, part, place in _values(text, name)]
+    entries = [_entry(value, part, _named(value, place)) for value, part, place in _values(text, name)]
     for entry in entries:
         if isinstance(entry, Conversation):
             _check(entry, format)
@@ -138,7 +137,7 @@ def _entry(value: Any, text: str, name: str) -> Conversation | SavedResult:
     if isinstance(value, list):
         return Conversation(name, text, value, None)
     if not isinstance(value, Mapping):
-        raise Problem(f"{name} holds a {kind_of(value)}; it should hold a list of messages")
+        raise Problem(f"{name} holds a {_json_name(value)}; it should hold a list of messages")
     if value.keys() >= _OF_A_RESULT:
         return SavedResult(name, _result(text, name))
     for field in _FIELDS:
@@ -149,6 +148,17 @@ def _entry(value: Any, text: str, name: str) -> Conversation | SavedResult:
     if "role" in value or "type" in value:
         raise Problem(f"{name} is a single message; put the messages in a list (`jq -s . FILE` does it for JSONL)")
     raise Problem(f"{name} holds an object without 'messages' or 'input'; one of them should be the message list")
+
+
+def _named(value: Any, place: str) -> str:
+    """Return the name of a conversation: its own id, if it has one, and its place in the file."""
+    own = value.get("id") if isinstance(value, Mapping) else None
+    return f"{own} ({place})" if isinstance(own, str | int) and not isinstance(own, bool) and str(own) else place
+
+
+def _json_name(value: object) -> str:
+    names = {str: "string", bool: "boolean", int: "number", float: "number"}
+    return names.get(type(value), "null")
 
 
 def _result(text: str, name: str) -> Result:

@@ -100,7 +100,7 @@ def _headers(base: str, api_key: str | None, extra: Mapping[str, str] | None) ->
     # The last version that accepts a temperature; later ones refuse it for every model.
     headers = {"anthropic-version": "2023-06-01"} | _credentials(api_key) | dict(extra or {})
     if base == _ANTHROPIC and len(headers) == 1:
-        raise ConfigError("Anthropic needs a key: set ANTHROPIC_API_KEY or pass api_key")
+        raise ConfigError("Anthropic needs a key: set ANTHROPIC_API_KEY, or pass api_key in Python")
     return headers
 
 

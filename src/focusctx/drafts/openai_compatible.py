@@ -150,7 +150,7 @@ def _headers(base: str, api_key: str | None, extra: Mapping[str, str] | None) ->
     if key:
         return {"Authorization": f"Bearer {key}"} | headers
     if base == _OPENAI and not headers:
-        raise ConfigError("OpenAI needs a key: set OPENAI_API_KEY or pass api_key")
+        raise ConfigError("OpenAI needs a key: set OPENAI_API_KEY, or pass api_key in Python")
     return headers
 
 

@@ -47,10 +47,17 @@ _PRESETS = {
 _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 
 
-def draft_from(draft: str | DraftModel | Callable[[Prompt], str | Awaitable[str]]) -> DraftModel:
-    """Return the draft that a string names, a function wrapped as a draft, or a draft unchanged."""
+def draft_from(
+    draft: str | DraftModel | Callable[[Prompt], str | Awaitable[str]], api_key: str | None = None
+) -> DraftModel:
+    """Return the draft that a string names, a function wrapped as a draft, or a draft unchanged.
+
+    `api_key` is the key of a provider that the string names, in place of the provider's environment variable.
+    """
     if isinstance(draft, str):
-        return _named(draft)
+        return _named(draft, api_key)
+    if api_key is not None:
+        raise ConfigError("api_key is for drafts given by name, such as openai:MODEL; give this draft its key itself")
     if isinstance(draft, type):
         raise ConfigError(f"a draft is an object, not a class: write {draft.__name__}(...)")
     if hasattr(draft, "sample"):
@@ -75,16 +82,20 @@ def _is_local(name: str) -> bool:
     return name.partition(":")[0] in ("offline", "scripted", "transformers", "likelihood", "llama-cpp")
 
 
-def _named(text: str) -> DraftModel:
+def _named(text: str, api_key: str | None) -> DraftModel:
+    prefix, _, model = text.partition(":")
+    if model and prefix in _PRESETS:
+        return _preset(prefix, model, api_key)
+    if model and prefix in _PROVIDERS:
+        return _PROVIDERS[prefix](model, api_key)
+    if api_key is not None and (text == "offline" or prefix in _LOCAL):
+        raise ConfigError(f"the draft {text} takes no api_key: it asks no provider")
     if text == "offline":
         from .offline import OfflineDraft
 
         return OfflineDraft()
-    prefix, _, model = text.partition(":")
-    if model and prefix in _PRESETS:
-        return _preset(prefix, model)
-    if model and prefix in _MAKERS:
-        return _MAKERS[prefix](model)
+    if model and prefix in _LOCAL:
+        return _LOCAL[prefix](model)
     raise ConfigError(f"unknown draft {text!r}. Known forms:\n{_forms()}")
 
 
@@ -92,21 +103,21 @@ def _forms() -> str:
     return _FORMS.format(presets="|".join(_PRESETS))
 
 
-def _openai(text: str) -> DraftModel:
+def _openai(text: str, api_key: str | None) -> DraftModel:
     from .openai_compatible import OpenAICompatibleDraft
 
-    model, url = _split(text)
-    return OpenAICompatibleDraft(model, base_url=url)
+    model, url = _split("openai", text)
+    return OpenAICompatibleDraft(model, base_url=url, api_key=api_key)
 
 
-def _anthropic(text: str) -> DraftModel:
+def _anthropic(text: str, api_key: str | None) -> DraftModel:
     from .anthropic import AnthropicDraft
 
-    model, url = _split(text)
-    return AnthropicDraft(model, base_url=url)
+    model, url = _split("anthropic", text)
+    return AnthropicDraft(model, base_url=url, api_key=api_key)
 
 
-def _azure(deployment: str) -> DraftModel:
+def _azure(deployment: str, api_key: str | None) -> DraftModel:
     from .openai_compatible import OpenAICompatibleDraft
 
     endpoint = _variable("AZURE_OPENAI_ENDPOINT", "azure:").rstrip("/").removesuffix("/openai/v1")
@@ -114,7 +125,7 @@ def _azure(deployment: str) -> DraftModel:
         deployment,
         base_url=f"{endpoint}/openai/v1",
         api_key="",
-        headers={"api-key": _variable("AZURE_OPENAI_API_KEY", "azure:")},
+        headers={"api-key": _key("AZURE_OPENAI_API_KEY", "azure:", api_key)},
         name=f"azure:{deployment}",
     )
 
@@ -147,32 +158,51 @@ def _with_options(text: str, kinds: Mapping[str, Callable[[str], Any]]) -> tuple
     return path, options
 
 
-_MAKERS: dict[str, Callable[[str], DraftModel]] = {
+_PROVIDERS: dict[str, Callable[[str, str | None], DraftModel]] = {
     "anthropic": _anthropic,
     "azure": _azure,
-    "llama-cpp": _llama_cpp,
     "openai": _openai,
-    "transformers": _transformers,
 }
+_LOCAL: dict[str, Callable[[str], DraftModel]] = {"llama-cpp": _llama_cpp, "transformers": _transformers}
 
 
-def _preset(prefix: str, text: str) -> DraftModel:
+def _preset(prefix: str, text: str, api_key: str | None) -> DraftModel:
     from .openai_compatible import OpenAICompatibleDraft
 
     preset = _PRESETS[prefix]
-    model, url = _split(text)
+    model, url = _split(prefix, text)
     # An empty key, not None: OPENAI_API_KEY is for OpenAI, other providers must not see it.
     needs_key = preset.needs_key and url is None
-    key = _variable(preset.key, f"{prefix}:") if needs_key else os.environ.get(preset.key, "")
+    if needs_key or api_key is not None:
+        key = _key(preset.key, f"{prefix}:", api_key)
+    else:
+        key = os.environ.get(preset.key, "")
     if prefix == "ollama":
         url = url or _ollama_url(os.environ.get("OLLAMA_HOST", ""))
     return OpenAICompatibleDraft(model, base_url=url or preset.base_url, api_key=key, name=f"{prefix}:{text}")
 
 
-def _split(text: str) -> tuple[str, str | None]:
-    """Split `MODEL@URL` into its two parts; an @ without a URL after it belongs to the model's name."""
+def _split(prefix: str, text: str) -> tuple[str, str | None]:
+    """Split `MODEL@URL` into its two parts; an @ before a version, as in `model@v2`, belongs to the model's name."""
     match = re.fullmatch(r"(.+?)@(https?://.+)", text)
-    return (match[1], match[2]) if match else (text, None)
+    if match:
+        return match[1], match[2]
+    model, _, rest = text.rpartition("@")
+    if model and not _VERSION.match(rest):
+        raise ConfigError(f"{rest!r} in the draft {prefix}:{text} is not a URL: write {prefix}:{model}@http://HOST/v1")
+    return text, None
+
+
+_VERSION = re.compile(r"v?\d|latest\b|default\b|preview\b")
+
+
+def _key(name: str, form: str, given: str | None) -> str:
+    """Return the key that was given, or else the one in the environment variable."""
+    if given is not None:
+        return given.strip()
+    if not (value := os.environ.get(name, "").strip()):
+        raise ConfigError(f"drafts {form}… need a key: set the environment variable {name}, or pass api_key in Python")
+    return value
 
 
 def _variable(name: str, form: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..config import FocusConfig
+from ..errors import ConfigError
 from ..types import History, PinRule, Span
 from .companions import leaders_of
 
@@ -27,6 +28,15 @@ def _reason(span: Span, newest: int, pin: PinRule | None) -> str | None:
         return NEWEST
     if span.waiting:
         return "not complete: a tool call waits for its result, or a reference stands for what is not seen"
-    if pin is not None and pin(span):
+    if pin is not None and _is_pinned(span, pin):
         return "your pin rule"
     return None
+
+
+def _is_pinned(span: Span, pin: PinRule) -> bool:
+    try:
+        return bool(pin(span))
+    except Exception as error:
+        name = getattr(pin, "__name__", repr(pin))
+        problem = f"the function given as pin ({name}) raised {type(error).__name__} for {span.label}: {error}"
+        raise ConfigError(problem) from error

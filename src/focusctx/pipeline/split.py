@@ -14,10 +14,11 @@ from typing import Any
 from ..config import FocusConfig
 from ..errors import MessageError
 from ..types import History, Message, Owner, Span, UserTurn
-from ..wire import Kind, Part, Wire, react, recognise, shown_by, wire_named
+from ..wire import Kind, Part, Wire, recognise, shown_by, wire_named
 from ..wire.foreign import advice_for, not_understood
 from ..wire.marks import unmarked
 from ..wire.part import join, kind_of
+from ..wire.react import Reading, TextRun
 from .open_span import OpenSpan
 from .outline import Outlines, message_tokens
 from .plain import plain_message
@@ -27,6 +28,7 @@ Count = Callable[[str], int]
 _MAPPINGS = (dict, Mapping)
 """`dict` first: checking for it is fast, checking for `Mapping` is slow."""
 _LISTS = (list, tuple)
+_AS_LIST = ": pass list(messages), since a history is read more than once"
 
 
 def read_history(
@@ -76,10 +78,11 @@ def check_list(messages: object, start: int = 0) -> None:
     if isinstance(messages, Mapping) and isinstance(contents := messages.get("contents"), list) and contents:
         raise MessageError(not_understood(contents))
     if not isinstance(messages, list | tuple):
-        raise MessageError(f"expected a list of messages, got {kind_of(messages)}")
+        advice = "" if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable) else _AS_LIST
+        raise MessageError(f"expected a list of messages, got {kind_of(messages)}{advice}")
     for position, message in enumerate(messages[start:], start):
         if not isinstance(message, Mapping) and not hasattr(message, "model_dump"):
-            raise MessageError(f"expected an object, got {kind_of(message)}", position)
+            raise MessageError(f"expected a dict, got {kind_of(message)}", position)
 
 
 class Reader:
@@ -105,7 +108,9 @@ class Reader:
         self._owes_unseen = False  # True if some of those are given by reference
         self._turns: list[UserTurn] = []
         self.tokens = 0
-        self._text_actions = False
+        self._text_run = TextRun()
+        self._text_runs: list[TextRun] = []  # as it was when each span began, for `_go_back`
+        self._doubtful: list[int] = []  # positions of user messages that may be tool output
         self._settled = False  # True once a message has shown which format this is
         self._unknown: list[int] = []  # positions of messages of an unknown kind
 
@@ -177,6 +182,9 @@ class Reader:
             del column[start:]
         self._objects = {position: plain for position, plain in self._objects.items() if position < start}
         self._unknown = [position for position in self._unknown if position < start]
+        self._doubtful = [position for position in self._doubtful if position < start]
+        self._text_run = self._text_runs[len(self._begun)] if start else TextRun()
+        del self._text_runs[len(self._begun) :]
         self.tokens = sum(self.sizes)
         return start
 
@@ -242,6 +250,17 @@ class Reader:
             f"first of them message {self._unknown[0]} with {kind}" + (f": {advice}" if advice else "")
         )
 
+    def doubts(self) -> str | None:
+        """Return the warning about user messages that may be tool output; None if there are none."""
+        if not self._doubtful:
+            return None
+        count, first = len(self._doubtful), self._doubtful[0]
+        few = "1 user message looks" if count == 1 else f"{count} user messages look"
+        return (
+            f"{few} like tool output, but may be the user's own words, so every word of them stays (the first is "
+            f'message {first}); set observations to "always" if they are tool output, to "never" if they are not'
+        )
+
     def _parts(self, message: Message) -> tuple[Part, ...]:
         position = len(self.messages)
         try:
@@ -265,6 +284,7 @@ class Reader:
             format=self.wire.name,
             tokens=self.tokens,
             outlines=self._outlines,
+            doubts=self.doubts(),
         )
 
     def _goal(self) -> str:
@@ -294,7 +314,7 @@ class Reader:
                 self._open.orphan()
             return 0  # an orphan; the invariants decide whether it is legal
         if part.static or not self._turns:
-            self._text_actions = self._text_actions or react.asks_for_text_actions(part.text)
+            self._text_run = self._text_run.with_task(part.text)
         if part.kind is Kind.WORDS:
             self._turns.append(UserTurn(self._open.index if self._open else 0, part.text))
         if self._open is not None:
@@ -310,6 +330,7 @@ class Reader:
             leader = self._open.leader_of_next()
         self._open = OpenSpan(len(self._spans) + 1, leader, start=len(self.messages))
         self._begun.append(self._open)
+        self._text_runs.append(self._text_run)
 
     def _is_observation(self, part: Part, message: Message) -> bool:
         """True if a user message is the environment's output rather than the user's words; see `wire/react.py`."""
@@ -321,7 +342,10 @@ class Reader:
             return True
         if callable(rule):
             return bool(rule(message, span.messages[-1]))
-        return self._text_actions and bool(span.actions) and react.looks_like_tool_output(part.text)
+        reading, self._text_run = self._text_run.read(join(span.actions), part.text)
+        if reading is Reading.DOUBT:
+            self._doubtful.append(len(self.messages))
+        return reading is Reading.OBSERVATION
 
 
 def _tokens(part: Part, count: Count) -> int:

@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from statistics import median
@@ -42,6 +42,8 @@ class Run:
     messages: tuple[Message, ...]
     format: str
     """The wire format, by its name."""
+    model: str | None = None
+    """The model that made it, if the log names one."""
 
     def __str__(self) -> str:
         return f"{self.file}, {self.id}"
@@ -133,7 +135,7 @@ def _runs_in(path: Path, limit: int | None) -> Iterator[Run]:
                 'object with such a list as its "messages"'
             ) from error
         if run.id in seen:
-            run = Run(run.file, f"{run.id} (line {number})", run.messages, run.format)
+            run = replace(run, id=f"{run.id} (line {number})")
         seen.add(run.id)
         yield run
 
@@ -151,6 +153,7 @@ def _run(file: str, number: int, value: Any) -> Run:
         id=str(name) if isinstance(name, str | int) else f"line {number}",
         messages=tuple(messages),
         format=recognise(messages).name,
+        model=model if isinstance(model := given.get("model"), str) and model else None,
     )
     run.history()  # what cannot be read shows here, not in the middle of a replay
     return run

@@ -60,6 +60,7 @@ class Conversations(ForkSafe):
         self._release = release
         self._frozen = frozen
         self._warned = False
+        self._told_doubts = False
         self._groups: dict[Group, list[Conversation]] = {}
         self._held: OrderedDict[Conversation, tuple[Group, int]] = OrderedDict()
         """Each conversation with its group and its tokens, most recently used last."""
@@ -92,7 +93,7 @@ class Conversations(ForkSafe):
         try:
             if not self._frozen:
                 conversation = self._current(conversation, messages, group)
-            self._warn_of_unknown(conversation.reader)
+            self._warn(conversation.reader)
             yield conversation
         finally:
             self._put_back(conversation)
@@ -180,10 +181,15 @@ class Conversations(ForkSafe):
         reader.extend(messages)
         return reader, Chain.of(reader.messages, reader.owners)
 
-    def _warn_of_unknown(self, reader: Reader) -> None:
+    def _warn(self, reader: Reader) -> None:
+        """Log what is unclear about a history; once is enough, since it comes again at every step."""
         if not self._warned and (unknown := reader.unknown()):
-            self._warned = True  # once is enough: the history comes again at every step
+            self._warned = True
             _log.warning("%s", unknown)
+        large = reader.tokens > self._focus.config.budget  # a chat within the budget loses nothing in any reading
+        if large and not self._told_doubts and (doubts := reader.doubts()):
+            self._told_doubts = True
+            _log.warning("%s", doubts)
 
     # Hold them, and find them again.
 

@@ -78,6 +78,7 @@ class Proposal:
             selection,
             config=config,
             started=started,
+            warnings=(history.doubts,) if history.doubts else (),
             regrets=tuple(sorted(self.snapshot.regrets())),
         )
 

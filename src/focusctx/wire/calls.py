@@ -10,6 +10,7 @@ from itertools import dropwhile
 
 from ..types import Call, Span
 from . import results_by_call
+from .react import named_actions
 
 _FAILURES = {
     ("returncode",): r"<returncode>\s*-?0*[1-9]",
@@ -98,12 +99,11 @@ def _words(name: str) -> list[str]:
 
 
 def _text_calls(action: str) -> Iterator[Call]:
-    commands = _FENCED.findall(action)
+    commands = [block for block in _FENCED.findall(action) if not block.lstrip().startswith("{")]  # that is JSON
     if commands:
         yield from (Call("", f"bash({json.dumps({'command': command})})") for command in commands)
     else:
-        name = re.search(r"Action\s*:\s*(\w+)", action)
-        yield Call("", f"{name[1] if name else 'the action'}()")
+        yield from (Call("", f"{name}({given})") for name, given in [*named_actions(action)] or [("the action", "")])
 
 
 def _arguments(call: Call) -> Mapping[str, object]:

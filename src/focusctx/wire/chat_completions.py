@@ -135,15 +135,15 @@ def _calls(message: Message, position: int) -> tuple[tuple[str, ...], list[str]]
     legacy = message.get("function_call")
     if legacy is not None:
         if not isinstance(legacy, Mapping):
-            raise MessageError(f"'function_call' must be an object, got {kind_of(legacy)}", position)
+            raise MessageError(f"'function_call' must be a dict, got {kind_of(legacy)}", position)
         ids.append(_legacy_id(legacy.get("name")))
         actions.append(_action(legacy.get("name"), legacy.get("arguments")))
     calls = message.get("tool_calls") or ()
     if not isinstance(calls, list | tuple):
-        raise MessageError(f"'tool_calls' must be an array, got {kind_of(calls)}", position)
+        raise MessageError(f"'tool_calls' must be a list, got {kind_of(calls)}", position)
     for number, call in enumerate(calls):
         if not (isinstance(call, Mapping) and isinstance(call.get("id"), str)):
-            raise MessageError(f"tool call {number} must be an object with an 'id'", position)
+            raise MessageError(f"tool call {number} must be a dict with an 'id'", position)
         body = call.get("function") or call.get("custom") or {}
         if not isinstance(body, Mapping):
             raise MessageError(f"tool call {number} must name its function", position)
@@ -161,7 +161,7 @@ def _answered(message: Message, role: str, position: int) -> str:
         return _legacy_id(message.get("name"))
     answered = message.get("tool_call_id")
     if not isinstance(answered, str):
-        raise MessageError(f"'tool_call_id' must be a string, got {kind_of(answered)}", position)
+        raise MessageError(f"'tool_call_id' must be a str, got {kind_of(answered)}", position)
     return answered
 
 

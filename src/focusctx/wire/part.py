@@ -134,15 +134,14 @@ class Wire(Protocol):
 
 
 def kind_of(value: object) -> str:
-    """Return the JSON name of a value's type, for error messages."""
-    names = {dict: "object", list: "array", str: "string", int: "number", float: "number", bool: "boolean"}
-    return "null" if value is None else names.get(type(value), type(value).__name__)
+    """Return the name of a value's type in Python, for error messages."""
+    return "None" if value is None else type(value).__name__
 
 
 def role_of(message: Message, position: int) -> str:
     role = message.get("role")
     if not isinstance(role, str):
-        raise MessageError(f"'role' must be a string, got {kind_of(role)}", position)
+        raise MessageError(f"'role' must be a str, got {kind_of(role)}", position)
     return role
 
 
@@ -152,18 +151,18 @@ def has_content(message: Message, roles: Collection[str]) -> bool:
 
 
 def blocks_of(message: Message, position: int) -> str | Sequence[Mapping[str, Any]]:
-    """Return the content: text, or a checked list of blocks; null counts as empty text."""
+    """Return the content: text, or a checked list of blocks; None counts as empty text."""
     content = message.get("content")
     if content is None:
         return ""
     if isinstance(content, str):
         return content
     if not isinstance(content, list | tuple):
-        problem = f"'content' must be a string, an array of blocks or null, got {kind_of(content)}"
+        problem = f"'content' must be a str, a list of blocks or None, got {kind_of(content)}"
         raise MessageError(problem, position)
     for number, block in enumerate(content):
         if not (isinstance(block, Mapping) and isinstance(block.get("type"), str)):
-            problem = f"content block {number} must be an object with a 'type', got {kind_of(block)}"
+            problem = f"content block {number} must be a dict with a 'type', got {kind_of(block)}"
             raise MessageError(problem, position)
     blocks: Sequence[Mapping[str, Any]] = content
     return blocks

@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
         records = point_records(folder.path)
         tally = judge_all(plan, records, watch, recorded)
     _print(console_on(sys.stdout), list(records.latest().values()))
-    return finish(folder, tally)
+    return finish(arguments, folder, tally)
 
 
 def _print(console: Console, records: Sequence[PointRecord]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...explain import levels_of
 from ...types import Result, Usage
 from ..options import Setup
 from .markup import Markup, tag, together
@@ -38,22 +39,19 @@ def _notices(result: Result) -> Markup | None:
 
 
 def _tiles(result: Result) -> Markup:
-    spans = len(result.kept) + len(result.shortened) + len(result.dropped)
-    records = sum(not parts for parts in result.shortened.values())
-    rescued = sum(index in result.kept for index in result.rescued)
-    excerpts, gone = len(result.shortened) - records, len(result.dropped)
+    levels = levels_of(result)
     tiles = [
         ("tokens before", f"{result.tokens_before:,}", "of history"),
         ("tokens after", f"{result.tokens_after:,}", _aim(result)),
         ("saved", percent(saved(result)), "of the tokens"),
-        ("steps kept whole", str(len(result.kept)), f"{rescued} rescued, {len(result.pinned)} pinned"),
+        ("steps kept whole", str(levels.whole), f"{levels.rescued} rescued, {levels.pinned} pinned"),
     ]
-    if excerpts:
-        tiles.append(("steps shown in part", str(excerpts), f"of {spans}"))
-    if records:
-        tiles.append(("steps left as a record", str(records), f"of {spans}"))
-    if gone or not result.shortened:
-        tiles.append(("steps dropped", str(gone), f"of {spans}"))
+    if levels.excerpts:
+        tiles.append(("steps shown in part", str(levels.excerpts), f"of {levels.steps}"))
+    if levels.records:
+        tiles.append(("steps left as a record", str(levels.records), f"of {levels.steps}"))
+    if levels.dropped or not result.shortened:
+        tiles.append(("steps dropped", str(levels.dropped), f"of {levels.steps}"))
     return tag("dl", *(_tile(*tile) for tile in tiles), class_="tiles")
 
 

@@ -17,6 +17,8 @@ def tag(name: str, *children: object, **attributes: object) -> Markup:
     An attribute that is None or False is left out; one that is True has no value.
     """
     written = "".join(_attribute(key, value) for key, value in attributes.items())
+    if name == "img":  # the only element here that has no end
+        return Markup(f"<{name}{written}>")
     return Markup(f"<{name}{written}>{together(*children)}</{name}>")
 
 

@@ -10,6 +10,7 @@ from importlib.resources import files
 from string import Template
 
 from ... import __version__
+from ...explain import levels_of
 from ...types import Result
 from ..options import Setup
 from .headline import headline, percent, saved
@@ -35,7 +36,8 @@ def page(entries: Sequence[Entry]) -> str:
     several = len(entries) > 1
     title = f"{len(entries)} conversations" if several else entries[0].name
     return Template(_asset("page.html")).substitute(
-        policy=f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'",
+        policy=f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'; "
+        "base-uri 'none'",
         title=tag("title", f"focusctx: {title}"),
         style=style,
         heading=tag("h1", title),
@@ -52,7 +54,7 @@ def _asset(name: str, package: str = __package__) -> str:
 
 def _contents(entries: Sequence[Entry]) -> Markup:
     """Make a table of links to the conversations on the page."""
-    names = ("conversation", "tokens before", "after", "saved", "steps kept", "shortened", "dropped")
+    names = ("conversation", "tokens before", "after", "saved", "steps kept whole", "excerpts", "records", "dropped")
     rows = [
         tag(
             "tr",
@@ -73,13 +75,15 @@ def _contents(entries: Sequence[Entry]) -> Markup:
 
 
 def _row(result: Result) -> tuple[str, ...]:
+    levels = levels_of(result)
     return (
         f"{result.tokens_before:,}",
         f"{result.tokens_after:,}",
         percent(saved(result)),
-        str(len(result.kept)),
-        str(len(result.shortened)),
-        str(len(result.dropped)),
+        str(levels.whole),
+        str(levels.excerpts),
+        str(levels.records),
+        str(levels.dropped),
     )
 
 

@@ -8,8 +8,9 @@ from typing import TypeAlias
 
 from ...explain import what_brings_back
 from ...pipeline.excerpt import Block, shown_of
-from ...types import Decision, Result, Sketch, Span, Unit, UserTurn
+from ...types import Decision, Message, Result, Sketch, Span, Unit, UserTurn
 from ..table import numbers, what
+from .images import images, unowned
 from .markup import Markup, tag, together
 from .picture import FATES
 
@@ -20,10 +21,11 @@ def spans(result: Result, key: str) -> Markup | None:
     if history is None:
         return None
     decided = {decision.index: decision for decision in result.decisions}
-    items = [*_turns(history.user_turns, 0)]
+    own = unowned(history)
+    items = [*_turns(history.user_turns, 0, own[0])]
     for span in history.spans:
         items.append(_span(span, decided.get(span.index), result, key))
-        items += _turns(history.user_turns, span.index)
+        items += _turns(history.user_turns, span.index, own[span.index])
     return tag(
         "section",
         tag("h3", "Steps"),
@@ -52,12 +54,14 @@ def _controls(decided: Mapping[int, Decision], key: str) -> Markup:
     )
 
 
-def _turns(turns: Sequence[UserTurn], after: int) -> Iterator[Markup]:
+def _turns(turns: Sequence[UserTurn], after: int, messages: Sequence[Message]) -> Iterator[Markup]:
+    heading = "The task" if after == 0 else "The user"
+    head = tag("div", tag("h4", heading), tag("span", "always kept", class_="badge user"), class_="head")
     for turn in turns:
-        if turn.after == after:
-            heading = "The task" if after == 0 else "The user"
-            head = tag("h4", heading), tag("span", "always kept", class_="badge user")
-            yield tag("li", tag("div", *head, class_="head"), _text(turn.text, heading), class_="turn")
+        if turn.after == after and turn.text:
+            yield tag("li", head, _text(turn.text, heading), class_="turn")
+    if shown := images(messages, heading.lower()):
+        yield tag("li", head, shown, class_="turn")
 
 
 def _span(span: Span, decision: Decision | None, result: Result, key: str) -> Markup:
@@ -77,6 +81,7 @@ def _span(span: Span, decision: Decision | None, result: Result, key: str) -> Ma
         ),
         _why(decision, result.sketches) if decision else None,
         _texts(span, decision, result),
+        images(span.messages, span.label),
         class_=f"span {word}",
         id=anchor,
         data_fate=word,
