@@ -1,8 +1,8 @@
 """`POST /v1/compress`: messages in, messages out, for programs that call their provider themselves.
 
-Without a conversation, each request stands alone, as with `focusctx compress`. With one, decisions last, as for requests
-that are forwarded. Only a request that is malformed is refused: if compression fails, the messages come back unchanged,
-and the result says why.
+Without a conversation, each request stands alone, as with `focusctx compress`. With one, decisions last, as they do for
+forwarded requests. Only a malformed request is refused: if compression fails, the messages come back unchanged, and the
+result says why.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     format: str | None = None
     """A wire format; recognised by the messages if it is not given."""
     budget: int | None = None
-    target: float | None | msgspec.UnsetType = msgspec.UNSET
+    target: float | msgspec.UnsetType | None = msgspec.UNSET
     model: str = ""
     """The agent's model, whose prices tell whether an event pays."""
     conversation: str | bool | None = None
