@@ -102,8 +102,9 @@ async function ask<M extends object>(url: string, options: CompressOptions<M>) {
   });
   if (!response.ok) throw new Error(`status ${response.status}: ${errorIn(answer) ?? "no reason given"}`);
   if (!isAnswer(answer)) throw new Error("the answer is not one of focusctx: is the address right?");
-  if (answer.messages.length === 0 && options.messages.length > 0) throw new Error("the answer has no messages");
-  return { messages: unpack(answer.messages, packed, options.messages), result: answer.result };
+  const messages = unpack(answer.messages, packed, options.messages);
+  if (messages.at(-1) !== options.messages.at(-1)) throw new Error("the answer does not end with the last message sent");
+  return { messages, result: answer.result };
 }
 
 function addressOf(options: FocusOptions): string {

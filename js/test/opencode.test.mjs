@@ -9,6 +9,8 @@ import { dirname, join } from "node:path";
 import { test } from "node:test";
 import { pathToFileURL } from "node:url";
 
+import entry from "focusctx/server";
+
 import { bodyOf, listen, page, serve } from "./served.mjs";
 
 const require = createRequire(import.meta.url);
@@ -109,4 +111,90 @@ test("OpenCode goes on when the proxy is down", { timeout: 120_000 }, async (t) 
   assert.match(printed, new RegExp(`read ${steps} pages`), printed);
   assert.equal(histories.at(-1).filter(({ role }) => role === "tool").length, steps);
   assert.equal(printed.split("messages go on uncompressed").length, 2, printed);
+});
+
+/** A session as OpenCode holds it: calls in parallel, an image, a failure, an interrupted call. */
+function stored(steps) {
+  const info = (id, role) => ({ id: `msg_${id}`, sessionID: "ses_1", role, time: { created: id } });
+  const messages = [{ info: info(0, "user"), parts: [{ id: "prt_0", type: "text", text: "Read the log." }] }];
+  for (let step = 1; step <= steps; step++) {
+    const id = (part) => `prt_${step}_${part}`;
+    const tool = (part, state) => ({ id: id(part), type: "tool", callID: `call_${step}_${part}`, tool: "read", state });
+    const input = { filePath: `page-${step}.txt` };
+    const done = { status: "completed", input, output: page(step), title: "", metadata: {}, time: { start: 1, end: 2 } };
+    const image = { ...done, attachments: [{ id: "prt_x", type: "file", mime: "image/png", url: "data:image/png;base64,AA==" }] };
+    const failed = { status: "error", input, error: `Error: ${page(step)}`, time: { start: 1, end: 2 } };
+    messages.push({
+      info: info(step, "assistant"),
+      parts: [
+        { id: id("start"), type: "step-start" },
+        { id: id("text"), type: "text", text: "I read on." },
+        tool("a", done),
+        tool("b", step % 3 === 0 ? image : done),
+        tool("c", step % 4 === 0 ? failed : step % 5 === 0 ? { status: "running", input, time: { start: 1 } } : done),
+        { id: id("end"), type: "step-finish", reason: "tool-calls", cost: 0, tokens: {} },
+      ],
+    });
+  }
+  return messages;
+}
+
+async function hooks(url) {
+  const logged = [];
+  const client = { app: { log: async ({ body }) => logged.push(body.message) } };
+  return { ...(await entry.server({ client }, { url, budget: 6000 })), logged };
+}
+
+test("the plugin shortens copies, and puts every kind of part back in its place", async (t) => {
+  const plugin = await hooks(await serve(t));
+  const messages = stored(12);
+  const originals = [...messages];
+  const before = structuredClone(messages);
+  await plugin["experimental.chat.messages.transform"]({}, { messages });
+  assert.deepEqual(originals, before, "what OpenCode stores does not change");
+  assert.deepEqual(plugin.logged, []);
+  assert.ok(JSON.stringify(messages).length < JSON.stringify(before).length / 2);
+  assert.equal(messages[0], originals[0]);
+  assert.equal(messages.at(-1), originals.at(-1));
+  let shortened = 0;
+  let marks = 0;
+  for (const { info, parts } of messages) {
+    const source = originals.find((original) => original.info === info);
+    assert.ok(source, "each message is one of the session's");
+    for (const part of parts) {
+      const old = source.parts.find(({ id }) => id === part.id);
+      if (!old) {
+        assert.match(part.text, /^\[… \d+ more calls? left out/);
+        marks += 1;
+      } else if (part.type === "tool") {
+        assert.equal(part.state.status, old.state.status);
+        assert.equal(part.callID, old.callID);
+        shortened += part.state.output !== old.state.output;
+        if (part.state.output !== old.state.output) assert.equal(part.state.attachments, undefined);
+      } else assert.deepEqual(part, old);
+    }
+  }
+  assert.ok(shortened > 0 && marks > 0, `${shortened} results shortened, ${marks} marks`);
+});
+
+test("a summary is made of the whole session", async (t) => {
+  const plugin = await hooks(await serve(t));
+  const messages = stored(12);
+  await plugin["experimental.session.compacting"]({ sessionID: "ses_1" }, { context: [] });
+  await plugin["experimental.chat.messages.transform"]({}, { messages });
+  assert.deepEqual(messages, stored(12));
+  await plugin["experimental.chat.messages.transform"]({}, { messages });
+  assert.notDeepEqual(messages, stored(12));
+});
+
+test("an answer that has lost OpenCode's ids changes nothing and is logged", async (t) => {
+  const plugin = await hooks(await listen(t, async (request, response) => {
+    const { messages } = JSON.parse(await bodyOf(request));
+    delete messages[0].providerOptions;
+    response.end(JSON.stringify({ messages, result: { failure: null } }));
+  }));
+  const messages = stored(2);
+  await plugin["experimental.chat.messages.transform"]({}, { messages });
+  assert.deepEqual(messages, stored(2));
+  assert.equal(plugin.logged.length, 1);
 });
