@@ -9,7 +9,7 @@ import { compress } from "focusctx";
 import { focusMiddleware, focusPrepareStep } from "focusctx/ai-sdk";
 
 import { check, pageReader } from "./agent.mjs";
-import { page, serve } from "./served.mjs";
+import { bodyOf, listen, page, serve } from "./served.mjs";
 
 const STEPS = 30;
 const BUDGET = 4000;
@@ -41,8 +41,20 @@ test("streamText through the middleware, with a name for the conversation", asyn
   check(reader.prompts, { steps: STEPS, most: MOST, task });
 });
 
+/** A server before the proxy that records the histories it is sent. */
+async function recorded(t, proxy) {
+  const histories = [];
+  const url = await listen(t, async (request, response) => {
+    const body = await bodyOf(request);
+    histories.push(JSON.parse(body).messages);
+    const answer = await fetch(proxy + request.url, { method: "POST", body });
+    response.writeHead(answer.status).end(await answer.text());
+  });
+  return { url, histories };
+}
+
 test("generateText and an agent with prepareStep", async (t) => {
-  const url = await serve(t);
+  const { url, histories } = await recorded(t, await serve(t));
   for (const run of [
     (model, prepareStep) => generateText({ model, prompt: task, tools, stopWhen, prepareStep }),
     (model, prepareStep) => new ToolLoopAgent({ model, tools, stopWhen, prepareStep }).generate({ prompt: task }),
@@ -51,6 +63,13 @@ test("generateText and an agent with prepareStep", async (t) => {
     const result = await run(reader.model, focusPrepareStep({ url, budget: BUDGET }));
     assert.equal(result.text, `read ${STEPS} pages`);
     check(reader.prompts, { steps: STEPS, most: MOST, task });
+    // The SDK goes on from the shorter messages; the proxy must get the whole ones all the same.
+    for (const [step, history] of histories.splice(0).entries()) {
+      assert.equal(history.length, 1 + 2 * step);
+      for (let number = 1; number <= step; number++) {
+        assert.deepEqual(history[2 * number].content[0].output, { type: "text", value: page(number) });
+      }
+    }
   }
 });
 
