@@ -11,9 +11,9 @@ import { focusMiddleware, focusPrepareStep } from "focusctx/ai-sdk";
 import { check, pageReader } from "./agent.mjs";
 import { bodyOf, listen, page, serve } from "./served.mjs";
 
-const STEPS = 30;
+const STEPS = 40;
 const BUDGET = 4000;
-const MOST = 40_000; // characters; the whole history has 70,000
+const MOST = 40_000; // characters; the whole history has more than 80,000
 const task = "Read the log, page by page.";
 const inputSchema = jsonSchema({ type: "object", properties: { page: { type: "number" } }, required: ["page"] });
 const tools = { read_page: tool({ description: "Read a page.", inputSchema, execute: async (input) => page(input.page) }) };

@@ -1,6 +1,6 @@
 """The types of the AI SDK's ModelMessages (`ai` 7), as far as they are JSON: the SDK has them in TypeScript only.
 
-`tests/js/schema.test.mjs` holds compressed histories against the SDK's own schema.
+`js/test/ai-sdk.test.mjs` holds compressed histories against the SDK's own schema.
 """
 
 from typing import Any, Literal, NotRequired, Union
