@@ -172,6 +172,7 @@ BEFORE_AND_AFTER: dict[str, tuple[list[Json], list[Json]]] = {
         [USER, {"role": "assistant", "content": "ok"}],
     ),
     "anthropic": ([], [USER, {"role": "assistant", "content": "ok"}]),
+    "ai_sdk": ([], [USER, {"role": "assistant", "content": "ok"}]),
 }
 """Around the broken place: what makes sure that no missing part can be thought to come, or to have been, elsewhere."""
 
@@ -183,6 +184,8 @@ def broken(messages: list[Json], format: str) -> list[list[Json]]:
         without, doubled = [*messages[:place], *messages[place + 1 :]], [*messages[:place], message, *messages[place:]]
         interrupted = [*messages[: place + 1], USER, *messages[place + 1 :]]
         kind = message.get("type", "message")
+        if any(block.get("toolName") == "web_search" for block in blocks(message)):
+            continue  # the AI SDK lets a provider answer its own calls whenever it likes
         if open_calls([message]):
             found.append(without)
         if format == "chat_completions" and message.get("role") in ("tool", "function"):
@@ -193,8 +196,10 @@ def broken(messages: list[Json], format: str) -> list[list[Json]]:
             found.append(interrupted)
         if kind.endswith("_output") and open_calls([message]):
             found.append(doubled)
-        if any(block["type"] == "tool_result" for block in blocks(message)):
+        if any(block["type"] in ("tool_result", "tool-result") for block in blocks(message)):
             found.append(doubled)
+        if any(block["type"] == "tool-call" for block in blocks(message)):
+            found.append(interrupted)
     return found
 
 

@@ -114,10 +114,23 @@ def is_less_of(before: object, after: object) -> bool:
 def _is_field_less(key: str, before: object, after: object) -> bool:
     if key == "arguments" and before != after:
         return is_less_of(json.loads(str(before)), json.loads(str(after)))
+    if key == "output" and isinstance(before, dict) and isinstance(after, dict) and "value" in after:
+        fails = str(before["type"]).startswith("error")
+        return fails == str(after["type"]).startswith("error") and is_less_of(*_values(before, after))
     if key in ("content", "output") and not isinstance(before, str) and isinstance(after, str):
         texts = [one["text"] for one in before or () if "text" in one] if isinstance(before, list) else []
         return is_cut_of("\n".join(texts), after)
     return is_less_of(before, after)
+
+
+def _values(before: Json, after: Json) -> tuple[object, object]:
+    """The values of two outputs of the AI SDK: as texts, if one was shortened to a text."""
+    value = before.get("value")
+    if before == after or not isinstance(after["value"], str) or isinstance(value, str):
+        return value, after["value"]
+    if before["type"] == "content":
+        return "\n".join(part["text"] for part in value or () if "text" in part), after["value"]
+    return json.dumps(value, ensure_ascii=False), after["value"]
 
 
 def _is_mark(value: object) -> bool:
@@ -205,7 +218,8 @@ def is_reference(message: Json) -> bool:
 def reasoning(messages: Iterable[Json]) -> list[Json]:
     """Every reasoning item and thinking block."""
     items = [message for message in messages if message.get("type") == "reasoning"]
-    return items + [block for block in all_blocks(messages) if block["type"] in ("thinking", "redacted_thinking")]
+    hidden = ("thinking", "redacted_thinking", "reasoning")
+    return items + [block for block in all_blocks(messages) if block["type"] in hidden]
 
 
 def is_result(message: Json) -> bool:
@@ -228,6 +242,7 @@ def _asked(message: Json) -> Iterator[str]:
     if "function_call" in message:
         yield message["function_call"]["name"]
     yield from (block["id"] for block in blocks(message) if block["type"].endswith("tool_use"))
+    yield from (block["toolCallId"] for block in blocks(message) if block["type"] == "tool-call")
     kind = message.get("type", "message")
     if kind == "mcp_approval_request" or (is_reference(message) and message["id"].startswith("mcpr_")):
         yield message["id"]
@@ -238,8 +253,9 @@ def _asked(message: Json) -> Iterator[str]:
 
 
 def _answered(message: Json) -> Iterator[str]:
-    if message.get("role") in ("tool", "function"):
+    if message.get("role") in ("tool", "function") and ("tool_call_id" in message or "name" in message):
         yield message.get("tool_call_id") or message["name"]
+    yield from (block["toolCallId"] for block in blocks(message) if block["type"] == "tool-result")
     yield from (block["tool_use_id"] for block in blocks(message) if block["type"].endswith("tool_result"))
     kind = message.get("type", "message")
     if kind == "mcp_approval_response":
@@ -286,7 +302,13 @@ def _joint_names(message: Json) -> Iterator[str]:
         yield message["call_id"]
     if "caller" in message:
         yield message["caller"]["caller_id"]
+    yield from (block["approvalId"] for block in blocks(message) if "approvalId" in block)
     if message.get("role") == "assistant":
+        yield from {
+            block["toolCallId"]
+            for block in blocks(message)
+            if block.get("providerExecuted") or block["type"] == "tool-result"
+        }
         yield from {
             block.get("caller", {}).get("tool_id") or block.get("tool_use_id") or block["id"]
             for block in blocks(message)

@@ -18,10 +18,13 @@ from openai.types.responses import ResponseInputItemParam
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict, get_type_hints, is_typeddict
 
+from helpers.ai_sdk_types import ModelMessage
+
 _TYPES = {
     "chat_completions": ChatCompletionMessageParam,
     "responses": ResponseInputItemParam,
     "anthropic": MessageParam,
+    "ai_sdk": ModelMessage,
 }
 _TAGS = ("type", "role")
 """The fields whose fixed values tell the members of a union apart."""

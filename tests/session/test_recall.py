@@ -139,6 +139,13 @@ def test_the_definition_is_one_the_official_sdk_takes(format, kind):
     assert schema["required"] == ["query"]
 
 
+def test_the_definition_for_the_ai_sdk_is_a_function_tool_of_its_models():
+    definition = session_of(Draft()).recall_tool("ai_sdk")
+    assert definition.keys() == {"type", "name", "description", "inputSchema"}
+    assert (definition["type"], definition["name"]) == ("function", "recall_step")
+    assert definition["inputSchema"]["required"] == ["query"]
+
+
 def test_definitions_are_not_shared_and_an_unknown_format_is_said():
     recall_tool()["function"]["parameters"]["properties"].clear()
     assert recall_tool()["function"]["parameters"]["properties"]

@@ -2,6 +2,7 @@
 
 from hypothesis import strategies as st
 
+from .ai_sdk import ai_sdk_histories
 from .anthropic import anthropic_histories
 from .chat_completions import chat_histories
 from .parts import Json
@@ -12,12 +13,14 @@ HISTORIES: dict[str, st.SearchStrategy[list[Json]]] = {
     "chat_completions": chat_histories(),
     "responses": responses_histories(),
     "anthropic": anthropic_histories(),
+    "ai_sdk": ai_sdk_histories(),
     "react": react_histories(),
 }
 COMPLETE_HISTORIES: dict[str, st.SearchStrategy[list[Json]]] = {
     "chat_completions": chat_histories(complete=True),
     "responses": responses_histories(complete=True),
     "anthropic": anthropic_histories(complete=True),
+    "ai_sdk": ai_sdk_histories(complete=True),
 }
 """Histories with calls in them, all answered, and nothing given only by reference."""
 

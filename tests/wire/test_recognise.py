@@ -46,6 +46,15 @@ CLAIMED: dict[str, list[dict[str, Any]]] = {
         {"type": "message", "role": "assistant", "content": [{"type": "text", "text": "x"}], "stop_reason": "end_turn"},
         {"type": "message", "role": "assistant", "content": [], "stop_reason": None, "usage": {}},
     ],
+    "ai_sdk": [
+        {"role": "tool", "content": [{"type": "tool-result", "toolCallId": "a", "output": {"type": "text"}}]},
+        {"role": "assistant", "content": [{"type": "tool-call", "toolCallId": "a", "toolName": "look", "input": {}}]},
+        {"role": "assistant", "content": [{"type": "reasoning", "text": "hm"}]},
+        {"role": "tool", "content": [{"type": "tool-approval-response", "approvalId": "a", "approved": True}]},
+        {"role": "user", "content": [{"type": "file", "data": "", "mediaType": "image/png"}]},
+        {"role": "user", "content": [{"type": "image", "image": ""}]},
+        {"role": "user", "content": "x", "providerOptions": {}},
+    ],
 }
 
 
@@ -100,6 +109,6 @@ def test_no_message_is_claimed_by_another_format(kind: str, data: st.DataObject)
 
 
 def test_formats_have_names() -> None:
-    assert [wire_named(name).name for name in WIRES] == ["chat_completions", "responses", "anthropic"]
+    assert [wire_named(name).name for name in WIRES] == ["chat_completions", "responses", "anthropic", "ai_sdk"]
     with pytest.raises(ConfigError, match="unknown format 'gemini'"):
         wire_named("gemini")

@@ -24,7 +24,7 @@ The folder of a `focusctx bench run`, or its records, will do as well.
 OpenAI chat, OpenAI Responses and Anthropic are recognised.
 """
 
-CHAT_ONLY = "Only none and the FOCUS methods read all three; the others need OpenAI chat.\n"
+CHAT_ONLY = "Only none and the FOCUS methods read every format; the others need OpenAI chat.\n"
 
 REPLAY_METHODS = f"""\
 {METHODS}  focus                        FOCUS as it is shipped

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..types import Message
+from .ai_sdk_pairs import ai_sdk_calls_and_results_pair
+from .ai_sdk_provider_work import ai_sdk_provider_work_has_its_beginning
 from .anthropic_cache_marks import anthropic_cache_marks_are_few_and_ordered
 from .anthropic_pairs import anthropic_calls_and_results_pair
 from .anthropic_server_tools import anthropic_server_uses_and_results_pair
@@ -28,6 +30,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         anthropic_cache_marks_are_few_and_ordered,
         anthropic_system_messages_stand_between_turns,
     ),
+    "ai_sdk": (ai_sdk_calls_and_results_pair, ai_sdk_provider_work_has_its_beginning),
     "spans": (),
 }
 

@@ -18,6 +18,7 @@ from ..session.stores import store_from
 from .access import Access
 from .answer import NoAnswer, pass_down, refusal
 from .client import Body, Client, Outgoing, Upload
+from .compress_endpoint import PATH, CompressEndpoint
 from .compression import USUAL_PATHS, Compression, Route, route_of
 from .conversations import Key, LiveConversation, LiveConversations, Step
 from .dashboard import add_dashboard
@@ -60,6 +61,7 @@ class Proxy:
             recall=settings.recall,
             dry_run=settings.dry_run,
         )
+        self._compress_endpoint = CompressEndpoint(focus, self.store, self.access, settings, self.metrics)
         self._client = Client(settings.upstreams)
         self._tracing = _tracing(settings) if settings.otel else None
 
@@ -69,6 +71,7 @@ class Proxy:
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._metrics)
+        app.router.add_route("*", PATH, self._compress_endpoint.answer)
         add_dashboard(app, self)
         for path in (*USUAL_PATHS, r"/{path:[\s\S]*}"):  # aiohttp finds fixed paths without a search
             app.router.add_route("*", path, self._forward)
@@ -78,6 +81,7 @@ class Proxy:
         async with self._client:
             yield
         self._compression.close()
+        await self._compress_endpoint.close()
         await self.conversations.close()
         await asyncio.to_thread(self.store.close)
         if self._tracing is not None:

@@ -359,6 +359,10 @@ _WITHOUT_MEDIA = {
         *("message", "input_text", "output_text", "reasoning", "summary_text", "reasoning_text"),
         *("function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output"),
     ),
+    "ai_sdk": (
+        *("text", "reasoning", "tool-call", "tool-result", "tool-approval-request", "tool-approval-response"),
+        *("json", "content", "error-text", "error-json", "execution-denied", "ephemeral"),
+    ),
 }
 _MEDIA = {
     name: re.compile(rb'"audio"|"type"\s*:\s*"(?!(?:%b)")' % "|".join(types).encode())

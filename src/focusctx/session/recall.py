@@ -48,6 +48,8 @@ def recall_tool(format: str = "chat_completions") -> dict[str, Any]:
         return {"type": "function", "name": TOOL, "description": _DESCRIPTION, "parameters": schema, "strict": True}
     if format == "anthropic":
         return {"name": TOOL, "description": _DESCRIPTION, "input_schema": schema}
+    if format == "ai_sdk":
+        return {"type": "function", "name": TOOL, "description": _DESCRIPTION, "inputSchema": schema}
     raise ConfigError(f"no recall tool for format {format!r}")
 
 

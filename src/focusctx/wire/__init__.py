@@ -6,12 +6,13 @@ from collections.abc import Iterable
 
 from ..errors import ConfigError
 from ..types import Message
+from .ai_sdk import AiSdk
 from .anthropic import AnthropicMessages
 from .chat_completions import ChatCompletions
 from .part import Kind, Part, Role, Text, Wire, blanked
 from .responses import Responses
 
-WIRES: dict[str, Wire] = {wire.name: wire for wire in (ChatCompletions(), Responses(), AnthropicMessages())}
+WIRES: dict[str, Wire] = {wire.name: wire for wire in (ChatCompletions(), Responses(), AnthropicMessages(), AiSdk())}
 _DEFAULT = "chat_completions"
 """Format of lists that read the same in every format: plain text from system, user and assistant."""
 

@@ -9,6 +9,7 @@ from typing import Any
 from ..errors import MessageError
 from ..types import Message
 from . import react
+from .ai_sdk import RESULT_PARTS
 from .part import (
     MEDIA_TOKENS,
     Kind,
@@ -32,7 +33,6 @@ from .part import (
 
 SYSTEM_ROLES = ("system", "developer")
 _ROLES = (*SYSTEM_ROLES, "user", "assistant", "tool", "function")
-_ONLY_HERE = frozenset({"image_url", "file"})
 AS_WRITTEN = "focusctx_as_written"
 """Field by which an integration says that a turn must stay as the model wrote it."""
 _REASONING = ("thinking_blocks", "reasoning_content", "reasoning_details", AS_WRITTEN)
@@ -44,9 +44,12 @@ class ChatCompletions:
     turns_run_on = False
 
     def claims(self, message: Message) -> bool:
+        blocks = list(typed_blocks(message))
+        if message.get("role") == "tool" and any(kind in RESULT_PARTS for kind, _ in blocks):
+            return False
         if message.get("role") in ("tool", "function") or "tool_calls" in message or "function_call" in message:
             return True
-        return any(kind in _ONLY_HERE for kind, _ in typed_blocks(message))
+        return any(kind == "image_url" or (kind == "file" and "file" in block) for kind, block in blocks)
 
     def knows(self, message: Message) -> bool:
         return has_content(message, _ROLES)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..types import Message
 
-UNDERSTOOD = "OpenAI Chat Completions, OpenAI Responses and Anthropic Messages"
+UNDERSTOOD = "OpenAI Chat Completions, OpenAI Responses, Anthropic Messages and ModelMessages of the AI SDK"
 
 _LANGCHAIN_TYPES = frozenset({"human", "ai", "system", "tool", "function", "chat", "constructor", "remove"})
 _ROLES = {"human": "user", "ai": "assistant", "bot": "assistant", "model": "assistant", "gpt": "assistant"}
@@ -34,11 +34,8 @@ def _is_gemini(message: Message) -> bool:
     return any("type" not in part for part in _objects(message.get("parts")))
 
 
-def _is_ai_sdk(message: Message) -> bool:
-    parts = (*_objects(message.get("parts")), *_objects(message.get("content")))
-    return bool(_objects(message.get("parts"))) or any(
-        part.get("type") in ("tool-call", "tool-result") for part in parts
-    )
+def _is_ui_message(message: Message) -> bool:
+    return bool(_objects(message.get("parts")))
 
 
 def _is_bedrock(message: Message) -> bool:
@@ -76,8 +73,8 @@ _FORMATS = (
         "takes those), or use focusctx.integrations.google_adk",
     ),
     (
-        _is_ai_sdk,
-        "they look like messages of the AI SDK; pass what it sends to the provider, or point it to `focusctx serve`",
+        _is_ui_message,
+        "they look like UI messages of the AI SDK; convert them with its `convertToModelMessages`",
     ),
     (
         _is_langchain,
