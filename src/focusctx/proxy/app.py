@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("focusctx.proxy")
 
+_REPORT = web.RequestKey("focusctx_report", Mapping[str, str])
 _SHORT = 1024 * 1024
 """Bytes up to which the body of any request is read before it is forwarded."""
 
@@ -66,6 +67,7 @@ class Proxy:
     def app(self) -> web.Application:
         app = web.Application(client_max_size=0)  # `_body` decides what is held in memory
         app.cleanup_ctx.append(self._run)
+        app.on_response_prepare.append(_add_report)
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._metrics)
@@ -147,7 +149,8 @@ class Proxy:
         body = await self._body(request, route)
         if route is not None and isinstance(body, bytes):
             compressed = await self._compression.compress(route, upstream.name, request.headers, body)
-            if compressed is not None:
+            request[_REPORT] = compressed.report
+            if compressed.body is not None:
                 headers.popall("content-encoding", None)
                 body = compressed.body
                 if compressed.offered is not None:
@@ -190,6 +193,11 @@ class Proxy:
         if refused := await self.access.refuses_admin(request):
             return refusal(*refused)
         return web.Response(body=self.metrics.text(), headers={"content-type": self.metrics.content_type})
+
+
+async def _add_report(request: web.BaseRequest, response: web.StreamResponse) -> None:
+    """Tell the caller what compression did to its request."""
+    response.headers.update(request.get(_REPORT, {}))
 
 
 def _tracing(settings: Settings) -> Tracing:
