@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -46,6 +47,12 @@ an access token and no admin token they are closed.
 
 def add_to(commands: Any) -> None:
     parser = parser_for(commands, "serve", "run a proxy between an agent and its provider", _DESCRIPTION, _EPILOG)
+    add_options(parser)
+    parser.set_defaults(run=run)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the proxy's options, which `serve`, `wrap` and `doctor` share. None marks those that were not given."""
     add = parser.add_argument
     add(
         "--upstream",
@@ -85,20 +92,16 @@ def add_to(commands: Any) -> None:
     )
     add("--otel", action="store_true", default=None, help="send OpenTelemetry traces and metrics (focusctx[otel])")
     add_settings(parser)
-    parser.set_defaults(run=run, **dict.fromkeys(DEFAULTS))  # None marks options that were not given
+    parser.set_defaults(**dict.fromkeys(DEFAULTS))
 
 
 def run(arguments: argparse.Namespace) -> int:
     try:
         from ..proxy.serve import serve
-        from ..proxy.settings import File
         from ..proxy.upstream import base_urls
     except ImportError as error:
         raise MissingExtraError("the proxy", "proxy") from error
-    file = File.read(arguments.config) if arguments.config else File()
-    settings = _settings(arguments, file)
-    focus = focus_from(_how_to_compress(arguments, file))
-    _check_draft(focus, settings)
+    focus, settings = configured(arguments)
     store = settings.store_url  # before serving, so that an unusable folder is reported as a wrong setting
     _log_to_stderr()
 
@@ -120,7 +123,21 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _settings(arguments: argparse.Namespace, file: File) -> Settings:
+def configured(arguments: argparse.Namespace, *, upstreams: Sequence[str] = ()) -> tuple[Focus, Settings]:
+    """Return the compressor and the settings that the options and the file describe.
+
+    `upstreams` are used where neither names any.
+    """
+    from ..proxy.settings import File
+
+    file = File.read(arguments.config) if arguments.config else File()
+    settings = _settings(arguments, file, upstreams)
+    focus = focus_from(_how_to_compress(arguments, file))
+    _check_draft(focus, settings)
+    return focus, settings
+
+
+def _settings(arguments: argparse.Namespace, file: File, upstreams: Sequence[str]) -> Settings:
     from ..proxy.settings import Settings, address
     from ..proxy.upstream import Upstream
 
@@ -139,8 +156,8 @@ def _settings(arguments: argparse.Namespace, file: File) -> Settings:
             told[name] = value
     if arguments.listen:
         told["host"], told["port"] = address(arguments.listen)
-    if arguments.upstream:
-        told["upstreams"] = tuple(map(Upstream.named, arguments.upstream))
+    if named := arguments.upstream or ("upstreams" not in told and upstreams):
+        told["upstreams"] = tuple(map(Upstream.named, named))
     for name in ("token", "admin_token"):
         if token := os.environ.get(f"FOCUSCTX_{name.upper()}"):
             told[name] = token

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -30,6 +30,31 @@ class Outcome:
     """Called with each piece of the answer, if set."""
 
 
+@dataclass(slots=True)
+class Sums:
+    """What compression did to requests since the start, in numbers."""
+
+    requests: int = 0
+    """Requests whose history was looked at."""
+    events: int = 0
+    """Times that a history changed on its way."""
+    received: int = 0
+    """Tokens of histories as they came."""
+    sent: int = 0
+    """Tokens that went up instead (in a dry run: would have gone up)."""
+    saved: int = 0
+    net: float = 0.0
+    """USD saved less all costs; NaN if a draft without a known price was asked."""
+
+    def add(self, step: Step, events: Sequence[SessionEvent], net: float | None) -> None:
+        self.requests += 1
+        self.events += sum(event.happened for event in events)
+        self.received += step.full
+        self.sent += step.sent
+        self.saved += max(step.full - step.sent, 0)
+        self.net += math.nan if net is None else net
+
+
 class Metrics:
     """Metrics of one proxy, in its own registry, so that several proxies can run in one process."""
 
@@ -43,9 +68,14 @@ class Metrics:
         self._open = 0
         self._requests: Counter[tuple[str, int]] = Counter()
         self._events: Counter[str] = Counter()
-        self._received = self._sent = self._saved = 0
-        self._money = self._seconds = 0.0
+        self.sums = Sums()
+        self._seconds = 0.0
         self._added = [0] * (len(_SECONDS) + 1)
+
+    @property
+    def requests(self) -> int:
+        """Requests that were answered since the start."""
+        return self._requests.total()
 
     def begin(self) -> Outcome:
         """Count a new request as open."""
@@ -59,10 +89,7 @@ class Metrics:
     def stepped(self, step: Step, events: list[SessionEvent], net: float | None) -> None:
         self._added[bisect_left(_SECONDS, step.added)] += 1
         self._seconds += step.added
-        self._received += step.full
-        self._sent += step.sent
-        self._saved += max(step.full - step.sent, 0)
-        self._money += math.nan if net is None else net  # a draft without a known price: the sum is unknown
+        self.sums.add(step, events, net)
         for event in events:
             self._events[event.cause] += 1
 
@@ -81,8 +108,8 @@ class Metrics:
         failures = self._events["draft"]
         yield CounterMetricFamily("focusctx_draft_failures", "Events that failed because of the draft", failures)
         tokens = CounterMetricFamily("focusctx_tokens", "Tokens of histories, as received and as sent", labels=["side"])
-        tokens.add_metric(["received"], self._received)
-        tokens.add_metric(["sent"], self._received if self._dry_run else self._sent)
+        tokens.add_metric(["received"], self.sums.received)
+        tokens.add_metric(["sent"], self.sums.received if self._dry_run else self.sums.sent)
         yield tokens
         yield from self._savings()
         what = "Time that compression added to a request"
@@ -95,13 +122,13 @@ class Metrics:
         """Yield the savings. In a dry run they have other names, since nothing was really saved."""
         if self._dry_run:
             what = "Input tokens that would not have had to go up"
-            yield CounterMetricFamily("focusctx_would_save_tokens", what, self._saved)
+            yield CounterMetricFamily("focusctx_would_save_tokens", what, self.sums.saved)
             what = "USD that would have been saved since the start, less what it would have cost; NaN if unknown"
-            yield GaugeMetricFamily("focusctx_would_save_net_usd", what, self._money)
+            yield GaugeMetricFamily("focusctx_would_save_net_usd", what, self.sums.net)
             return
-        yield CounterMetricFamily("focusctx_tokens_saved", "Input tokens that did not have to go up", self._saved)
+        yield CounterMetricFamily("focusctx_tokens_saved", "Input tokens that did not have to go up", self.sums.saved)
         what = "USD saved since the start, less what it cost; NaN where the draft has no known price"
-        yield GaugeMetricFamily("focusctx_net_saved_usd", what, self._money)
+        yield GaugeMetricFamily("focusctx_net_saved_usd", what, self.sums.net)
 
     def text(self) -> bytes:
         return generate_latest(self._registry)
