@@ -167,11 +167,12 @@ def test_a_port_on_which_a_proxy_listens_already(focusctx: Run) -> None:
     ("draft", "said"),
     [
         ("offline", "cost nothing"),
-        ("openai:gpt-5-mini@http://192.0.2.1/v1", "cost about 0."),
+        ("openai:gpt-5-mini", "cost about 0."),
         ("openai:no-known-price@http://192.0.2.1/v1", "cost unknown"),
     ],
 )
-def test_what_a_first_event_would_cost(draft: str, said: str) -> None:
+def test_what_a_first_event_would_cost(monkeypatch: pytest.MonkeyPatch, draft: str, said: str) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     event = first_event(Focus(draft, budget=20_000)).said
     assert said in event
     assert "20,000 tokens" in event

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from .problem import Problem
@@ -71,11 +71,23 @@ def _opencode_variables(bases: Bases, environment: Mapping[str, str]) -> dict[st
     return {name: json.dumps(config)}
 
 
+def _gemini_variables(_bases: Bases, environment: Mapping[str, str]) -> dict[str, str]:
+    """Make a key count as the way to log in where nothing else was chosen.
+
+    Gemini CLI does so by itself, but not where a base URL is set: it then takes it for a gateway, and without a terminal
+    it refuses to start.
+    """
+    name = "GEMINI_CLI_SYSTEM_DEFAULTS_PATH"
+    if not environment.get("GEMINI_API_KEY") or environment.get(name):
+        return {}
+    return {name: str(Path(__file__).with_name("gemini_defaults.json"))}
+
+
 _EVERY = ("openai", "anthropic", "gemini")
 _AGENTS = {
     "claude": Agent(("anthropic",), _ANTHROPIC[:1]),
     "codex": Agent(("openai",), arguments=_codex_arguments, refuse_websockets=True),
-    "gemini": Agent(("gemini",), _GEMINI),
+    "gemini": Agent(("gemini",), _GEMINI, more=_gemini_variables),
     "qwen": Agent(("openai",), _OPENAI[:1]),
     "opencode": Agent(_EVERY, more=_opencode_variables),
     "aider": Agent(("openai", "anthropic"), _OPENAI + _ANTHROPIC),
