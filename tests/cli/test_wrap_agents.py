@@ -88,7 +88,7 @@ def test_gemini_cli_is_told_of_the_proxy(tmp_path: Path) -> None:
 
 
 def sdk_program(folder: Path) -> Path:
-    """Write down the program that the page on agents shows. Its block says `py`, as `test_docs` has no SDK to run it."""
+    """Write down the program on the page about agents, which `test_docs` could not run: its block says `py`."""
     (code,) = re.findall(r"^```py\n(.*?)^```", (ROOT / "docs" / "agents.md").read_text(), re.DOTALL | re.MULTILINE)
     (folder / "agent.py").write_text(code)
     for name in ("home", "work"):
