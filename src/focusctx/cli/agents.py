@@ -74,8 +74,8 @@ def _opencode_variables(bases: Bases, environment: Mapping[str, str]) -> dict[st
 def _gemini_variables(_bases: Bases, environment: Mapping[str, str]) -> dict[str, str]:
     """Make a key count as the way to log in where nothing else was chosen.
 
-    Gemini CLI does so by itself, but not where a base URL is set: it then takes it for a gateway, and without a terminal
-    it refuses to start.
+    Gemini CLI does so by itself, but not where a base URL is set: it takes that for a gateway, and without a terminal
+    it then refuses to start.
     """
     name = "GEMINI_CLI_SYSTEM_DEFAULTS_PATH"
     if not environment.get("GEMINI_API_KEY") or environment.get(name):

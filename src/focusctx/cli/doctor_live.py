@@ -135,10 +135,11 @@ async def _port(settings: Settings) -> Check:
 
 async def _is_focusctx(settings: Settings) -> bool:
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    scheme = "https" if settings.tls_cert else "http"
     try:
         async with (
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=2)) as http,
-            http.get(f"http://{host}:{settings.port}/readyz") as answer,
+            http.get(f"{scheme}://{host}:{settings.port}/readyz", ssl=False) as answer,
         ):
             return "store" in await answer.json()
     except (aiohttp.ClientError, OSError, TimeoutError, ValueError):

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -90,6 +91,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="make agents such as Codex fall back to plain requests, which can be compressed",
     )
+    add("--tls-cert", metavar="FILE", help="serve over TLS with this certificate (PEM)")
+    add("--tls-key", metavar="FILE", help="the certificate's key, if its file does not hold it")
     add("--otel", action="store_true", default=None, help="send OpenTelemetry traces and metrics (focusctx[otel])")
     add_settings(parser)
     parser.set_defaults(**dict.fromkeys(DEFAULTS))
@@ -110,7 +113,7 @@ def run(arguments: argparse.Namespace) -> int:
         say(f"focusctx listens on {address} for {', '.join(upstream.name for upstream in settings.upstreams)}\n")
         here = _from_elsewhere(address)
         bases = "".join(f"{name}={here}{path}   " for name, path in base_urls(settings.upstreams).items())
-        closed = settings.token and not settings.admin_token
+        closed = (settings.token or settings.callers) and not settings.admin_token
         say(f"  {bases}dashboard: {'closed, set FOCUSCTX_ADMIN_TOKEN to open it' if closed else f'{here}/ui'}\n")
         say(f"  draft {focus.draft.name}, budget {focus.config.budget:,} tokens, store {_without_password(store)}\n")
         say(f"  {settings.rule}\n")
@@ -119,7 +122,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     import asyncio  # not above: all commands are loaded for `--help`
 
-    asyncio.run(serve(focus, settings, started))
+    asyncio.run(serve(focus, settings, started, partial(configured, arguments) if arguments.config else None))
     return 0
 
 
@@ -151,6 +154,8 @@ def _settings(arguments: argparse.Namespace, file: File, upstreams: Sequence[str
         "log_text",
         "refuse_websockets",
         "otel",
+        "tls_cert",
+        "tls_key",
     ):
         if (value := getattr(arguments, name)) is not None:
             told[name] = value
@@ -190,7 +195,7 @@ def _from_elsewhere(address: str) -> str:
     from ..proxy.settings import is_everywhere, machine
 
     parts = urlsplit(address)
-    return f"http://{machine()}:{parts.port}" if is_everywhere(parts.hostname or "") else address
+    return f"{parts.scheme}://{machine()}:{parts.port}" if is_everywhere(parts.hostname or "") else address
 
 
 def _without_password(url: str) -> str:

@@ -88,8 +88,8 @@ def _configured(arguments: argparse.Namespace, agent: Agent) -> tuple[Focus, Set
     if agent.refuse_websockets:
         arguments.refuse_websockets = True
     focus, settings = configured(arguments, upstreams=usual_upstreams(agent, os.environ))
-    # Agents cannot be told to send an access token, and nobody but this one is meant to call.
-    return focus, replace(settings, token=None, admin_token=None, grace=_GRACE)
+    # Agents cannot be told to send a token or to trust a certificate, and nobody but this one is meant to call.
+    return focus, replace(settings, token=None, admin_token=None, callers=(), tls_cert=None, tls_key=None, grace=_GRACE)
 
 
 async def _wrap(focus: Focus, settings: Settings, agent: Agent, command: list[str], warnings: Sequence[str]) -> int:

@@ -90,16 +90,22 @@ class Compression:
         self._conversations = conversations
         self._watch = watch
         self._once = Once(_log)
-        self._limit = limit
-        self._recall = recall and not dry_run
         self._dry_run = dry_run
         self._aliases: dict[str, str] = {}
         self._threads = WorkerThreads()
+        self.use(limit=limit, recall=recall)
+
+    def use(self, *, limit: int, recall: bool) -> None:
+        """Work with these settings from the next request on."""
+        self._limit = limit
+        self._recall = recall and not self._dry_run
 
     def close(self) -> None:
         self._threads.close()
 
-    async def compress(self, route: Route, upstream: str, headers: Mapping[str, str], body: bytes) -> Compressed:
+    async def compress(
+        self, route: Route, upstream: str, headers: Mapping[str, str], body: bytes, caller: str = ""
+    ) -> Compressed:
         """Return the request to send instead."""
         started = time.perf_counter()
         bypass = asks_for_bypass(headers)
@@ -107,13 +113,13 @@ class Compression:
             return UNCHANGED
         try:
             plain = await self._unpacked(body, headers.get("content-encoding"))
-            tenant = tenant_of(headers, upstream)
+            tenant = tenant_of(headers, upstream, caller)
             request = await self._read(plain, route.field, tenant) if plain else None
             if request is None:
                 return UNCHANGED
             if bypass or not request.messages or _is_held_by_provider(request.fields):
                 return self._renamed(request)
-            key = Key(tenant, upstream, route.format, _model(request.fields), run_of(headers))
+            key = Key(tenant, upstream, route.format, _model(request.fields), run_of(headers), caller)
             root = await self._threads.run(len(body), partial(root_of, request.messages))
             if route.counts:
                 return await self._for_count(key, root, request, request.messages)

@@ -45,9 +45,10 @@ _HARMLESS = re.compile(
 """Content types that a browser never runs as a page. Without a type it guesses, and of several it takes the last."""
 
 
-def tenant_of(headers: Mapping[str, str], upstream: str) -> str:
-    """Return the scope of a caller's decisions, which callers with another key cannot see."""
-    return _hash(upstream, *(headers.get(name, "") for name in CREDENTIALS)).hex()
+def tenant_of(headers: Mapping[str, str], upstream: str, caller: str = "") -> str:
+    """Return the scope of a caller's decisions, which callers with another key or name cannot see."""
+    named = (caller,) if caller else ()
+    return _hash(upstream, *(headers.get(name, "") for name in CREDENTIALS), *named).hex()
 
 
 def caller_of(headers: Mapping[str, str]) -> bytes:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -25,6 +25,8 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 
 class Outcome:
     """Outcome of a request. The status is 499 until there is an answer, for callers that disconnect before."""
 
+    caller: str = ""
+    """Name of the caller, if it has a token of its own."""
     status: int = 499
     watch: Callable[[bytes], None] | None = None
     """Called with each piece of the answer, if set."""
@@ -55,6 +57,14 @@ class Sums:
         self.net += math.nan if net is None else net
 
 
+@dataclass(slots=True)
+class CallerSums(Sums):
+    """Sums of one caller."""
+
+    all_requests: int = 0
+    """Every request that was forwarded for it."""
+
+
 class Metrics:
     """Metrics of one proxy, in its own registry, so that several proxies can run in one process."""
 
@@ -69,6 +79,8 @@ class Metrics:
         self._requests: Counter[tuple[str, int]] = Counter()
         self._events: Counter[str] = Counter()
         self.sums = Sums()
+        self.by_caller: defaultdict[str, CallerSums] = defaultdict(CallerSums)
+        """Sums of the callers that have a name."""
         self._seconds = 0.0
         self._added = [0] * (len(_SECONDS) + 1)
 
@@ -77,19 +89,23 @@ class Metrics:
         """Requests that were answered since the start."""
         return self._requests.total()
 
-    def begin(self) -> Outcome:
+    def begin(self, caller: str = "") -> Outcome:
         """Count a new request as open."""
         self._open += 1
-        return Outcome()
+        if caller:
+            self.by_caller[caller].all_requests += 1
+        return Outcome(caller)
 
     def end(self, upstream: str, outcome: Outcome) -> None:
         self._open -= 1
         self._requests[upstream, outcome.status] += 1
 
-    def stepped(self, step: Step, events: list[SessionEvent], net: float | None) -> None:
+    def stepped(self, step: Step, events: list[SessionEvent], net: float | None, caller: str = "") -> None:
         self._added[bisect_left(_SECONDS, step.added)] += 1
         self._seconds += step.added
         self.sums.add(step, events, net)
+        if caller:
+            self.by_caller[caller].add(step, events, net)
         for event in events:
             self._events[event.cause] += 1
 
@@ -112,6 +128,7 @@ class Metrics:
         tokens.add_metric(["sent"], self.sums.received if self._dry_run else self.sums.sent)
         yield tokens
         yield from self._savings()
+        yield from self._callers()
         what = "Time that compression added to a request"
         limits = [*map(str, map(float, _SECONDS)), "+Inf"]
         buckets = list(zip(limits, accumulate(self._added), strict=True))
@@ -129,6 +146,25 @@ class Metrics:
         yield CounterMetricFamily("focusctx_tokens_saved", "Input tokens that did not have to go up", self.sums.saved)
         what = "USD saved since the start, less what it cost; NaN where the draft has no known price"
         yield GaugeMetricFamily("focusctx_net_saved_usd", what, self.sums.net)
+
+    def _callers(self) -> Iterator[Metric]:
+        """Yield what each caller that has a name saved, under its name."""
+        if not self.by_caller:
+            return
+        requests = CounterMetricFamily("focusctx_caller_requests", "Requests forwarded, by caller", labels=["caller"])
+        events = CounterMetricFamily("focusctx_caller_events", "Times a history was compressed", labels=["caller"])
+        what = "Tokens of a caller's histories, as received and as sent"
+        tokens = CounterMetricFamily("focusctx_caller_tokens", what, labels=["caller", "side"])
+        would = "would_save_net_usd" if self._dry_run else "net_saved_usd"
+        what = "USD by caller, less what it cost; NaN where the draft has no known price"
+        net = GaugeMetricFamily(f"focusctx_caller_{would}", what, labels=["caller"])
+        for name, sums in self.by_caller.items():
+            requests.add_metric([name], sums.all_requests)
+            events.add_metric([name], sums.events)
+            tokens.add_metric([name, "received"], sums.received)
+            tokens.add_metric([name, "sent"], sums.received if self._dry_run else sums.sent)
+            net.add_metric([name], sums.net)
+        yield from (requests, events, tokens, net)
 
     def text(self) -> bytes:
         return generate_latest(self._registry)
