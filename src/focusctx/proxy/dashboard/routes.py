@@ -19,6 +19,7 @@ from ..conversations import LiveConversation
 from ..upstream import base_urls
 from . import responses
 from .data import Json, about_callers, about_session, span_texts, whole_event, whole_session
+from .export import send_export
 from .left_out import LeftOutStep, found_steps, left_out_steps, step_texts
 from .updates import Updates
 
@@ -47,6 +48,7 @@ def add_dashboard(app: web.Application, proxy: Proxy) -> None:
         add("GET", path, dashboard.page)
     add("GET", "/ui/api/live", admin(dashboard.updates.stream))
     add("GET", "/ui/api/sessions", admin(dashboard.sessions))
+    add("GET", "/ui/api/export", admin(dashboard.export))
     add("GET", _SESSION, admin(dashboard.session))
     add("GET", _EVENT, admin(dashboard.event))
     add("GET", _EVENT + r"/spans/{span:\d{1,9}}", admin(dashboard.span))
@@ -158,6 +160,10 @@ class _Dashboard:
                 "sessions": [self._line(live) for live in self._proxy.conversations],
             }
         )
+
+    async def export(self, request: web.Request) -> web.StreamResponse:
+        proxy = self._proxy
+        return await send_export(request, proxy.conversations, proxy.metrics.sums, self._about(), self._callers())
 
     async def session(self, request: web.Request) -> web.Response:
         live = self._live(request)
