@@ -44,12 +44,8 @@ def add_to(commands: Any) -> None:
     parts = commands_of(parser)
     listing = parser_for(parts, "list", "show the stored conversations", "Show the stored conversations.")
     purging = parser_for(parts, "purge", "remove conversations", "Remove conversations, all or some of them.")
-    exporting = parser_for(
-        parts,
-        "export",
-        "print events and savings as JSON",
-        "Print all events and savings as one JSON object, no texts.",
-    )
+    about = "Print all events and savings as one JSON object. Texts of conversations are not in it."
+    exporting = parser_for(parts, "export", "print events and savings as JSON", about)
     packing = parser_for(parts, "vacuum", "shrink the file", "Give the space of what was removed back to the disk.")
     for part, run in ((listing, _list), (exporting, _export), (purging, _purge), (packing, _vacuum)):
         part.add_argument("store", metavar="URL", help="sqlite:///FILE, or the path of the file")

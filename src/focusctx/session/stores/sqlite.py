@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ...errors import ConfigError
 from ..store import Archived, StoredEvent, Totals, pack, pack_all, scope, unpack, unpack_all
@@ -163,13 +163,12 @@ class SQLiteStore:
     def all_totals(self, tenant: str | None = None) -> dict[str, Totals]:
         """Return the totals of one tenant or of all, by the tenant's hash."""
         where, values = _of(tenant)
-        found: dict[str, dict[str, float]] = {}
-        for owner, name, value in self._reader.rows(f"SELECT tenant, name, value FROM totals {where}", *values):
-            found.setdefault(owner, {})[name] = value
         zeros = asdict(Totals())
-        return {
-            owner: Totals(**{name: of.get(name, zero) for name, zero in zeros.items()}) for owner, of in found.items()
-        }
+        found: dict[str, dict[str, Any]] = {}
+        for owner, name, value in self._reader.rows(f"SELECT tenant, name, value FROM totals {where}", *values):
+            if name in zeros:  # another version may store more
+                found.setdefault(owner, {**zeros})[name] = value
+        return {owner: Totals(**sums) for owner, sums in found.items()}
 
     def purge(self, *, tenant: str | None = None, before: float | None = None) -> list[StoredConversation]:
         """Remove the conversations last used before that time, or all, and return them."""
