@@ -39,10 +39,16 @@ upstreams:
   x-focusctx-upstream: NAME choose another, /v1/messages goes to anthropic.
 
 {DRAFTS}
-The access token that callers send (x-focusctx-token) is read from
-FOCUSCTX_TOKEN. Without one, the proxy listens on this machine only. The token
-that opens the dashboard and /metrics is another one, FOCUSCTX_ADMIN_TOKEN; with
-an access token and no admin token they are closed.
+tokens:
+  The access token that callers send (x-focusctx-token) is read from
+  FOCUSCTX_TOKEN. Without one, the proxy listens on this machine only. The token
+  that opens the dashboard and /metrics is another one, FOCUSCTX_ADMIN_TOKEN;
+  with an access token and no admin token they are closed.
+
+settings:
+  --config FILE also takes callers with tokens and budgets of their own, and
+  budgets by model and upstream; SIGHUP reads it again. docs/proxy.md has them
+  all. A caller's header x-focusctx-bypass: 1 sends one request up as it is.
 """
 
 
