@@ -110,7 +110,7 @@ class Proxy:
 
     def _watch(self, live: LiveConversation, step: Step, events: list[SessionEvent]) -> None:
         net = live.newly_saved()
-        self.metrics.stepped(step, events, net, live.key.caller)
+        self.metrics.stepped(live.key, step, events, net)
         if self._tracing is not None:
             self._tracing.stepped(live, step, events, net)
         for event in events:

@@ -15,8 +15,9 @@ from itertools import accumulate
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
+from ..prices import price_of
 from ..session.events import SessionEvent
-from .conversations import LiveConversations, Step
+from .conversations import Key, LiveConversations, Step
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
@@ -47,9 +48,17 @@ class Sums:
     saved: int = 0
     net: float = 0.0
     """USD saved less all costs; NaN if a draft without a known price was asked."""
+    priced: int = 0
+    """Requests for models with a known price. Others add nothing to `net`."""
 
-    def add(self, step: Step, events: Sequence[SessionEvent], net: float | None) -> None:
+    @property
+    def known_net(self) -> float | None:
+        """USD saved less all costs; None if no model had a known price, or the draft had none."""
+        return None if math.isnan(self.net) or not self.priced else self.net
+
+    def add(self, step: Step, events: Sequence[SessionEvent], net: float | None, model: str) -> None:
         self.requests += 1
+        self.priced += price_of(model) is not None
         self.events += sum(event.happened for event in events)
         self.received += step.full
         self.sent += step.sent
@@ -100,12 +109,12 @@ class Metrics:
         self._open -= 1
         self._requests[upstream, outcome.status] += 1
 
-    def stepped(self, step: Step, events: list[SessionEvent], net: float | None, caller: str = "") -> None:
+    def stepped(self, key: Key, step: Step, events: list[SessionEvent], net: float | None) -> None:
         self._added[bisect_left(_SECONDS, step.added)] += 1
         self._seconds += step.added
-        self.sums.add(step, events, net)
-        if caller:
-            self.by_caller[caller].add(step, events, net)
+        self.sums.add(step, events, net, key.model)
+        if key.caller:
+            self.by_caller[key.caller].add(step, events, net, key.model)
         for event in events:
             self._events[event.cause] += 1
 

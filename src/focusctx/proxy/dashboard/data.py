@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -65,7 +64,7 @@ def _about_caller(name: str, budget: int | None, sums: CallerSums) -> Json:
         "received": sums.received,
         "sent": sums.sent,
         "tokens_saved": sums.saved,
-        "net": None if math.isnan(sums.net) else sums.net,
+        "net": sums.known_net,
     }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import time
 from dataclasses import asdict
 
@@ -25,7 +24,7 @@ async def send_export(
         "version": __version__,
         "time": time.time(),
         "about": about,
-        "totals": {**asdict(sums), "net": None if math.isnan(sums.net) else sums.net},
+        "totals": {**asdict(sums), "net": sums.known_net},
         "callers": callers,
     }
     response = web.StreamResponse(headers={**HEADERS, "Content-Type": "application/json"})
