@@ -99,7 +99,7 @@ async def test_a_request_may_go_around_compression(value: str, nothing_left: Non
 
 
 async def test_a_conversation_goes_on_after_a_bypass(nothing_left: None) -> None:
-    """What was left out before it stays out after it: the bypass is for one request."""
+    """The bypass is for one request: a step that was left out before it stays out after it."""
     async with raw_upstream() as up, proxy(up.url, focus=Focus("offline", budget=60)) as (_, url):
         await exchange(url, "POST", CHAT, [], history(40))
         await exchange(url, "POST", CHAT, [("x-focusctx-bypass", "1")], history(40))

@@ -35,7 +35,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class Sums:
-    """What compression did to requests since the start, in numbers."""
+    """Numbers of requests, events, tokens and USD since the start."""
 
     requests: int = 0
     """Requests whose history was looked at."""
