@@ -13,7 +13,7 @@ from ..errors import FocusError, MissingExtraError
 from .doctor_checks import Check, installed, keys, programs
 from .options import DRAFTS
 from .parsers import parser_for
-from .serve import add_options, configured
+from .serve import UPSTREAMS, add_options, configured
 from .terminal import printable
 
 if TYPE_CHECKING:
@@ -36,8 +36,10 @@ _MARKS = {True: "ok", False: "WRONG", None: ""}
 
 
 def add_to(commands: Any) -> None:
-    parser = parser_for(commands, "doctor", "check that serve and wrap have what they need", _DESCRIPTION, DRAFTS)
-    add_options(parser)
+    parser = parser_for(
+        commands, "doctor", "check that serve and wrap have what they need", _DESCRIPTION, f"{UPSTREAMS}\n{DRAFTS}"
+    )
+    add_options(parser, upstream="can be repeated", listen="127.0.0.1:8400")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=run)
 

@@ -31,10 +31,13 @@ compressed, everything else is passed on unchanged. Point the agent to it:
 
 and open http://127.0.0.1:8400/ui in a browser.
 """
-_EPILOG = f"""\
+UPSTREAMS = """\
 upstreams:
   openai, anthropic, deepseek, gemini, groq, mistral, openrouter, ollama, vllm
   NAME=URL                     any server with one of the three interfaces
+"""
+_EPILOG = f"""\
+{UPSTREAMS}\
   Given several, the first is the default; /NAME/v1/... and the header
   x-focusctx-upstream: NAME choose another, /v1/messages goes to anthropic.
 
@@ -54,23 +57,26 @@ settings:
 
 def add_to(commands: Any) -> None:
     parser = parser_for(commands, "serve", "run a proxy between an agent and its provider", _DESCRIPTION, _EPILOG)
-    add_options(parser)
+    add_options(parser, upstream="required, can be repeated", listen="127.0.0.1:8400")
     parser.set_defaults(run=run)
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the proxy's options, which `serve`, `wrap` and `doctor` share. None marks those that were not given."""
+def add_options(parser: argparse.ArgumentParser, *, upstream: str, listen: str) -> None:
+    """Add the proxy's options, which `serve`, `wrap` and `doctor` share. None marks those that were not given.
+
+    `upstream` and `listen` say in the help what holds without these two.
+    """
     add = parser.add_argument
     add(
         "--upstream",
         action="append",
         metavar="NAME[=URL]",
-        help="the provider to forward to, see below; required, can be repeated",
+        help=f"the provider to forward to, see below; {upstream}",
     )
     add(
         "--listen",
         metavar="HOST:PORT",
-        help="address to listen on; a port alone means this machine only (default: 127.0.0.1:8400)",
+        help=f"address to listen on; a port alone means this machine only (default: {listen})",
     )
     add("--config", type=Path, metavar="FILE", help="a TOML file with these settings; options override it")
     add(

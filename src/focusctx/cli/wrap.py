@@ -38,8 +38,9 @@ The proxy listens on a free port of this machine for as long as the agent runs.
 The agent has the terminal to itself; its signals and its exit code are passed
 on. At its end some lines on standard error say what was saved.
 
-{", ".join(KNOWN)} are told the proxy's address in their own way. Any other
-command gets OPENAI_BASE_URL, OPENAI_API_BASE, ANTHROPIC_BASE_URL,
+These are told the proxy's address in their own way:
+  {", ".join(KNOWN)}
+Any other command gets OPENAI_BASE_URL, OPENAI_API_BASE, ANTHROPIC_BASE_URL,
 ANTHROPIC_API_BASE and GOOGLE_GEMINI_BASE_URL.
 """
 _EPILOG = f"""\
@@ -57,7 +58,7 @@ _GRACE = 0.5
 def add_to(commands: Any) -> None:
     parser = parser_for(commands, "wrap", "run an agent with a proxy of its own", _DESCRIPTION, _EPILOG)
     parser.usage = "focusctx wrap [options] -- AGENT [argument ...]"
-    add_options(parser)
+    add_options(parser, upstream="can be repeated (default: the agent's)", listen="a free port of this machine")
     parser.add_argument("--log", type=Path, metavar="FILE", help="append the proxy's log to this file")
     parser.add_argument("agent", nargs=argparse.REMAINDER, metavar="-- AGENT", help="the command to run")
     parser.set_defaults(run=run)
