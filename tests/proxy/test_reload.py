@@ -103,11 +103,15 @@ async def test_what_needs_a_restart_is_said(tmp_path: Path, nothing_left: None) 
 
 
 async def test_without_a_file_the_signal_ends_it(tmp_path: Path, nothing_left: None) -> None:
-    """A terminal that closes sends it."""
-    async with raw_upstream() as up:
-        options = ["--upstream", f"one={up.url}", "--listen", "0", "--store", "memory"]
-        async with serve(tmp_path, *options) as served:
-            assert await served.end(signal.SIGHUP) == -signal.SIGHUP
+    """A terminal that closes sends it. Tests that run under nohup ignore it, and the process would inherit that."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        async with raw_upstream() as up:
+            options = ["--upstream", f"one={up.url}", "--listen", "0", "--store", "memory"]
+            async with serve(tmp_path, *options) as served:
+                assert await served.end(signal.SIGHUP) == -signal.SIGHUP
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 async def test_decisions_outlast_a_reload_and_so_does_a_request_that_is_being_looked_at(nothing_left: None) -> None:

@@ -32,13 +32,12 @@ a few words, which costs what they cost; --draft offline asks nobody.
 
 The exit code is 1 if something needs to be put right.
 """
+_EPILOG = f"{UPSTREAMS}\n{DRAFTS}"
 _MARKS = {True: "ok", False: "WRONG", None: ""}
 
 
 def add_to(commands: Any) -> None:
-    parser = parser_for(
-        commands, "doctor", "check that serve and wrap have what they need", _DESCRIPTION, f"{UPSTREAMS}\n{DRAFTS}"
-    )
+    parser = parser_for(commands, "doctor", "check that serve and wrap have what they need", _DESCRIPTION, _EPILOG)
     add_options(parser, upstream="can be repeated", listen="127.0.0.1:8400")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=run)
