@@ -4,11 +4,11 @@ import io
 import json
 import sqlite3
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
-from focusctx.session.store import scope
+from focusctx.session.store import Totals, scope
 from focusctx.session.stores.sqlite import SQLiteStore
 from helpers.stored import event, span
 
@@ -124,3 +124,27 @@ def test_without_a_command_it_shows_its_help(focusctx):
     code, _, err = focusctx("store")
     assert code == 2
     assert "vacuum" in err
+
+
+def test_export_prints_events_and_savings_and_no_text(focusctx, url, tmp_path):
+    store = SQLiteStore(tmp_path / "focus.db")
+    store.add("ann", Totals(events=2, tokens_saved=500, saved=0.5, drafts=0.125))
+    store.close()
+    code, out, err = focusctx("store", "export", url)
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    bob, ann = found["conversations"]
+    assert (bob["tenant"], [one["key"] for one in bob["events"]]) == (scope("bob"), ["e1"])
+    assert (ann["root"], [one["key"] for one in ann["events"]]) == ("root of ann", ["e2", "e3"])
+    assert ann["events"][0]["dropped"] == ["b"]
+    assert found["totals"] == {scope("ann"): {**asdict(store.totals("ann")), "net": 0.375}}
+    assert "xxx" not in out
+    _, out, _ = focusctx("store", "export", url, "--tenant", "bob")
+    assert [one["root"] for one in json.loads(out)["conversations"]] == ["root of bob"]
+    assert json.loads(out)["totals"] == {}
+
+
+def test_a_redis_store_is_not_exported(focusctx):
+    code, _, err = focusctx("store", "export", "redis://127.0.0.1")
+    assert code == 2
+    assert "/ui/api/export" in err

@@ -126,7 +126,7 @@ class Agent:
     async def send(self, history: Messages) -> Messages:
         body = json.dumps({"model": "gpt-4.1", "messages": history}).encode()
         shrunk = await self._compression.compress(self.route, "up", {}, body)
-        sent: Messages = json.loads(shrunk.body if shrunk else body)["messages"]
+        sent: Messages = json.loads(shrunk.body or body)["messages"]
         return sent
 
 

@@ -225,7 +225,7 @@ def test_thousands_of_steps_of_two_callers_with_the_same_words(runs: int) -> Non
     async def send(name: str, history: Messages) -> Messages:
         body = json.dumps({"model": "m", "messages": history}).encode()
         shrunk = await compression.compress(route, "up", {"authorization": f"Bearer {name}"}, body)
-        sent: Messages = json.loads(shrunk.body if shrunk else body)["messages"]
+        sent: Messages = json.loads(shrunk.body or body)["messages"]
         return sent
 
     async def go() -> int:
@@ -279,7 +279,7 @@ async def test_a_conversation_that_is_let_go_leaves_its_totals_in_the_store() ->
     compression = Compression(made, lambda *_: None, limit=10**9, recall=False, dry_run=False)
     for run in range(40):
         body = json.dumps({"model": f"m{run % 2}", "messages": sized(*[100] * 8, name=str(run))}).encode()
-        assert await compression.compress(Route("chat_completions", "messages"), "up", {}, body)
+        assert (await compression.compress(Route("chat_completions", "messages"), "up", {}, body)).body
     assert len(made) == 4
     assert sum(len(live.session.conversations) for live in made) == 8, "two sessions, each with two, seen twice"
     assert store.totals("t").events >= 36

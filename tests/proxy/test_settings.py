@@ -11,6 +11,8 @@ import pytest
 from focusctx.cli.options import DEFAULTS
 from focusctx.egress import is_loopback
 from focusctx.errors import ConfigError
+from focusctx.proxy.budgets import ModelBudget
+from focusctx.proxy.callers import Caller
 from focusctx.proxy.settings import File, Settings, address, machine
 from focusctx.proxy.upstream import Upstream, Upstreams, base_urls
 
@@ -234,12 +236,22 @@ log_text = true
 refuse_websockets = true
 otel = true
 grace = 5
+tls_cert = "cert.pem"
+tls_key = "key.pem"
 
 [upstreams.anthropic]
 
 [upstreams.gate]
 url = "https://gate.example/llm/v1"
 key = "env:GATE"
+budget = 30000
+
+[callers.alice]
+token = "env:ALICE"
+budget = 10000
+
+[budgets]
+"gpt-5*" = 40000
 
 [compress]
 draft = "openai:gpt-4.1-mini"
@@ -264,10 +276,14 @@ def test_a_file_with_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("TOKEN", TOKEN)
     monkeypatch.setenv("ADMIN_TOKEN", TOKEN[::-1])
     monkeypatch.setenv("GATE", "sk-gate")
+    monkeypatch.setenv("ALICE", f"{TOKEN} of alice")
     file = read(tmp_path, EVERYTHING)
     settings = Settings(**file.serve)
     assert settings == Settings(
-        (Upstream("anthropic", "https://api.anthropic.com"), Upstream("gate", "https://gate.example/llm", "sk-gate")),
+        (
+            Upstream("anthropic", "https://api.anthropic.com"),
+            Upstream("gate", "https://gate.example/llm", "sk-gate", budget=30000),
+        ),
         host="0.0.0.0",
         port=9999,
         token=TOKEN,
@@ -281,6 +297,10 @@ def test_a_file_with_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         refuse_websockets=True,
         otel=True,
         grace=5,
+        tls_cert="cert.pem",
+        tls_key="key.pem",
+        callers=(Caller("alice", f"{TOKEN} of alice", 10_000),),
+        model_budgets=(ModelBudget("gpt-5*", 40_000),),
     )
     assert {field.name for field in fields(Settings) if getattr(settings, field.name) == field.default} == set()
     assert set(file.compress) == set(DEFAULTS)
@@ -295,7 +315,7 @@ def test_an_empty_file(tmp_path: Path) -> None:
     ("text", "says"),
     [
         ("listen = ", "Invalid value"),
-        ("lisen = 'x'", "unknown lisen; known: admin_token, body_limit, compress"),
+        ("lisen = 'x'", "unknown lisen; known: admin_token, body_limit, budgets, callers, compress"),
         ("listen = 8400", "listen must be a text"),
         ("listen = 'x:y'", "HOST:PORT"),
         ("token = 'in the open'", "env:NAME"),
@@ -315,7 +335,7 @@ def test_an_empty_file(tmp_path: Path) -> None:
         ("[upstreams.mine]", "unknown upstream"),
         ("[upstreams.mine]\nurl = 5", r"\[upstreams.mine\] url must be a text"),
         ("[upstreams.mine]\nurl = 'x'", "its URL must have the form"),
-        ("[upstreams.mine]\nhost = 'x'", r"\[upstreams.mine\] unknown host; known: key, url"),
+        ("[upstreams.mine]\nhost = 'x'", r"\[upstreams.mine\] unknown host; known: budget, key, url"),
         ("[upstreams.openai]\nkey = 'sk-in-the-open'", "env:NAME"),
     ],
 )

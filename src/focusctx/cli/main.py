@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from .. import __version__
 from ..errors import FocusError
-from . import completion, compress, demo, explain, replay, serve, store
+from . import completion, compress, demo, doctor, explain, replay, serve, store, wrap
 from .parsers import commands_of
 from .problem import Problem
 from .research import add_research, not_installed
@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"focusctx {__version__}")
     parser.set_defaults(command=parser.prog)
     commands = commands_of(parser)
-    for command in (compress, explain, demo, serve, store, replay):
+    for command in (compress, explain, demo, serve, wrap, doctor, store, replay):
         command.add_to(commands)
     add_research(commands)
     completion.add_to(commands, parser)

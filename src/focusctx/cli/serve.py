@@ -7,6 +7,8 @@ import logging
 import os
 import re
 import sys
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -29,34 +31,52 @@ compressed, everything else is passed on unchanged. Point the agent to it:
 
 and open http://127.0.0.1:8400/ui in a browser.
 """
-_EPILOG = f"""\
+UPSTREAMS = """\
 upstreams:
   openai, anthropic, deepseek, gemini, groq, mistral, openrouter, ollama, vllm
   NAME=URL                     any server with one of the three interfaces
+"""
+_EPILOG = f"""\
+{UPSTREAMS}\
   Given several, the first is the default; /NAME/v1/... and the header
   x-focusctx-upstream: NAME choose another, /v1/messages goes to anthropic.
 
 {DRAFTS}
-The access token that callers send (x-focusctx-token) is read from
-FOCUSCTX_TOKEN. Without one, the proxy listens on this machine only. The token
-that opens the dashboard and /metrics is another one, FOCUSCTX_ADMIN_TOKEN; with
-an access token and no admin token they are closed.
+tokens:
+  The access token that callers send (x-focusctx-token) is read from
+  FOCUSCTX_TOKEN. Without one, the proxy listens on this machine only. The token
+  that opens the dashboard and /metrics is another one, FOCUSCTX_ADMIN_TOKEN;
+  with an access token and no admin token they are closed.
+
+settings:
+  --config FILE also takes callers with tokens and budgets of their own, and
+  budgets by model and upstream; SIGHUP reads it again. docs/proxy.md has them
+  all. A caller's header x-focusctx-bypass: 1 sends one request up as it is.
 """
 
 
 def add_to(commands: Any) -> None:
     parser = parser_for(commands, "serve", "run a proxy between an agent and its provider", _DESCRIPTION, _EPILOG)
+    add_options(parser, upstream="required, can be repeated", listen="127.0.0.1:8400")
+    parser.set_defaults(run=run)
+
+
+def add_options(parser: argparse.ArgumentParser, *, upstream: str, listen: str) -> None:
+    """Add the proxy's options, which `serve`, `wrap` and `doctor` share. None marks those that were not given.
+
+    `upstream` and `listen` say in the help what holds without these two.
+    """
     add = parser.add_argument
     add(
         "--upstream",
         action="append",
         metavar="NAME[=URL]",
-        help="the provider to forward to, see below; required, can be repeated",
+        help=f"the provider to forward to, see below; {upstream}",
     )
     add(
         "--listen",
         metavar="HOST:PORT",
-        help="address to listen on; a port alone means this machine only (default: 127.0.0.1:8400)",
+        help=f"address to listen on; a port alone means this machine only (default: {listen})",
     )
     add("--config", type=Path, metavar="FILE", help="a TOML file with these settings; options override it")
     add(
@@ -83,23 +103,21 @@ def add_to(commands: Any) -> None:
         default=None,
         help="make agents such as Codex fall back to plain requests, which can be compressed",
     )
+    add("--tls-cert", metavar="FILE", help="serve over TLS with this certificate (PEM)")
+    add("--tls-key", metavar="FILE", help="the certificate's key, if its file does not hold it")
     add("--otel", action="store_true", default=None, help="send OpenTelemetry traces and metrics (focusctx[otel])")
     add_quiet(parser, "no lines about the start and about events")
     add_settings(parser)
-    parser.set_defaults(run=run, **dict.fromkeys(DEFAULTS))  # None marks options that were not given
+    parser.set_defaults(**dict.fromkeys(DEFAULTS))
 
 
 def run(arguments: argparse.Namespace) -> int:
     try:
         from ..proxy.serve import serve
-        from ..proxy.settings import File
         from ..proxy.upstream import base_urls
     except ImportError as error:
         raise MissingExtraError("the proxy", "proxy") from error
-    file = File.read(arguments.config) if arguments.config else File()
-    settings = _settings(arguments, file)
-    focus = focus_from(_how_to_compress(arguments, file))
-    _check_draft(focus, settings)
+    focus, settings = configured(arguments)
     store = settings.store_url  # before serving, so that an unusable folder is reported as a wrong setting
     _log_to_stderr(logging.WARNING if arguments.quiet else logging.INFO)
 
@@ -110,7 +128,7 @@ def run(arguments: argparse.Namespace) -> int:
         say(f"focusctx listens on {address} for {', '.join(upstream.name for upstream in settings.upstreams)}\n")
         here = _from_elsewhere(address)
         bases = "".join(f"{name}={here}{path}   " for name, path in base_urls(settings.upstreams).items())
-        closed = settings.token and not settings.admin_token
+        closed = (settings.token or settings.callers) and not settings.admin_token
         say(f"  {bases}dashboard: {'closed, set FOCUSCTX_ADMIN_TOKEN to open it' if closed else f'{here}/ui'}\n")
         say(f"  draft {focus.draft.name}, budget {focus.config.budget:,} tokens, store {_without_password(store)}\n")
         say(f"  {settings.rule}\n")
@@ -119,11 +137,25 @@ def run(arguments: argparse.Namespace) -> int:
 
     import asyncio  # not above: all commands are loaded for `--help`
 
-    asyncio.run(serve(focus, settings, started))
+    asyncio.run(serve(focus, settings, started, partial(configured, arguments) if arguments.config else None))
     return 0
 
 
-def _settings(arguments: argparse.Namespace, file: File) -> Settings:
+def configured(arguments: argparse.Namespace, *, upstreams: Sequence[str] = ()) -> tuple[Focus, Settings]:
+    """Return the compressor and the settings that the options and the file describe.
+
+    `upstreams` are used where neither names any.
+    """
+    from ..proxy.settings import File
+
+    file = File.read(arguments.config) if arguments.config else File()
+    settings = _settings(arguments, file, upstreams)
+    focus = focus_from(_how_to_compress(arguments, file))
+    _check_draft(focus, settings)
+    return focus, settings
+
+
+def _settings(arguments: argparse.Namespace, file: File, upstreams: Sequence[str]) -> Settings:
     from ..proxy.settings import Settings, address
     from ..proxy.upstream import Upstream
 
@@ -137,13 +169,15 @@ def _settings(arguments: argparse.Namespace, file: File) -> Settings:
         "log_text",
         "refuse_websockets",
         "otel",
+        "tls_cert",
+        "tls_key",
     ):
         if (value := getattr(arguments, name)) is not None:
             told[name] = value
     if arguments.listen:
         told["host"], told["port"] = address(arguments.listen)
-    if arguments.upstream:
-        told["upstreams"] = tuple(map(Upstream.named, arguments.upstream))
+    if named := arguments.upstream or ("upstreams" not in told and upstreams):
+        told["upstreams"] = tuple(map(Upstream.named, named))
     for name in ("token", "admin_token"):
         if token := os.environ.get(f"FOCUSCTX_{name.upper()}"):
             told[name] = token
@@ -176,7 +210,7 @@ def _from_elsewhere(address: str) -> str:
     from ..proxy.settings import is_everywhere, machine
 
     parts = urlsplit(address)
-    return f"http://{machine()}:{parts.port}" if is_everywhere(parts.hostname or "") else address
+    return f"{parts.scheme}://{machine()}:{parts.port}" if is_everywhere(parts.hostname or "") else address
 
 
 def _without_password(url: str) -> str:

@@ -1,4 +1,4 @@
-"""`focusctx store`: list a store, remove old conversations from it, and give the space back."""
+"""`focusctx store`: list or export a store, remove old conversations from it, and give the space back."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import argparse
 import json
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +23,7 @@ _DESCRIPTION = """\
 Maintain a store of decisions and dropped steps: an SQLite file.
 
   focusctx store list sqlite:///focus.db
+  focusctx store export sqlite:///focus.db > events.json
   focusctx store purge sqlite:///focus.db --older-than 30d --yes
   focusctx store vacuum sqlite:///focus.db
 
@@ -37,16 +40,19 @@ redis://host?ttl=604800; how much it may hold is a setting of the server.
 
 
 def add_to(commands: Any) -> None:
-    parser = parser_for(commands, "store", "list, purge or vacuum a store of decisions", _DESCRIPTION, _EPILOG)
+    parser = parser_for(commands, "store", "list, export, purge or vacuum a store of decisions", _DESCRIPTION, _EPILOG)
     parts = commands_of(parser)
     listing = parser_for(parts, "list", "show the stored conversations", "Show the stored conversations.")
     purging = parser_for(parts, "purge", "remove conversations", "Remove conversations, all or some of them.")
+    about = "Print all events and savings as one JSON object. Texts of conversations are not in it."
+    exporting = parser_for(parts, "export", "print events and savings as JSON", about)
     packing = parser_for(parts, "vacuum", "shrink the file", "Give the space of what was removed back to the disk.")
-    for part, run in ((listing, _list), (purging, _purge), (packing, _vacuum)):
+    for part, run in ((listing, _list), (exporting, _export), (purging, _purge), (packing, _vacuum)):
         part.add_argument("store", metavar="URL", help="sqlite:///FILE, or the path of the file")
-        part.add_argument("--json", action="store_true", help="print one JSON object")
+        if part is not exporting:
+            part.add_argument("--json", action="store_true", help="print one JSON object")
         part.set_defaults(run=run)
-    for part in (listing, purging):
+    for part in (listing, exporting, purging):
         part.add_argument("--tenant", metavar="NAME", help="only of this tenant: its name, or its hash from `list`")
     purging.add_argument("--older-than", metavar="AGE", help="only what was not used for this long: 30d, 12h, 90m")
     purging.add_argument("--yes", action="store_true", help="do not ask")
@@ -68,6 +74,26 @@ def _list(arguments: argparse.Namespace) -> int:
         _say(f"{used}  {each.tenant:32}  {each.root[:16]:16}  {each.events:6}  {spelled_size(each.size):>9}")
     _say(f"{_sum(found)}; {store.path} has {spelled_size(store.file_size)}")
     return 0
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    if arguments.store.partition(":")[0] in ("redis", "rediss"):
+        raise Problem("only SQLite stores can be exported; a running proxy exports what it has seen at /ui/api/export")
+    store = _open(arguments.store)
+    events: defaultdict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for tenant, root, event in store.events_by_conversation(arguments.tenant):
+        events[tenant, root].append(asdict(event))
+    return _answer(
+        file=str(store.path),
+        conversations=[
+            {**each._asdict(), "events": events[each.tenant, each.root]}
+            for each in store.conversations(arguments.tenant)
+        ],
+        totals={
+            tenant: {**asdict(totals), "net": totals.net}
+            for tenant, totals in store.all_totals(arguments.tenant).items()
+        },
+    )
 
 
 def _purge(arguments: argparse.Namespace) -> int:

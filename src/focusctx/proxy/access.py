@@ -13,13 +13,14 @@ import re
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from aiohttp import web
 
 from ..egress import is_loopback
+from .callers import Caller
 from .upstream import Upstream
 
 HEADER = "x-focusctx-token"
@@ -54,23 +55,35 @@ class Refusal(NamedTuple):
 class Access:
     """Accepts or refuses requests by their token, login, origin and host."""
 
-    def __init__(self, token: str | None, admin_token: str | None) -> None:
-        self._token = token
-        self._admin_token = admin_token
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+        """Callers' names by their tokens; the token that all share has none."""
+        self._admin_token: str | None = None
         self._guesses = Guesses()
         self._logins = Logins()
 
-    async def refuses_call(self, request: web.BaseRequest, upstream: Upstream) -> Refusal | None:
-        """Return why this request may not be forwarded; None if it may.
+    def use(self, token: str | None, admin_token: str | None, callers: Sequence[Caller]) -> None:
+        """Accept these tokens from now on. Another admin token ends all logins."""
+        self._names = {caller.token: caller.name for caller in callers}
+        if token is not None:
+            self._names[token] = ""
+        if admin_token != self._admin_token:
+            self._logins = Logins()
+        self._admin_token = admin_token
+
+    async def admit(self, request: web.BaseRequest, upstream: Upstream) -> Refusal | str:
+        """Return the caller's name, empty if it has none, or why this request may not be forwarded.
 
         If the proxy holds the provider's key, the caller may send the token in place of a key.
         """
         if is_foreign(request):
             return Refusal(403, _FOREIGN)
-        if self._token is None:
-            return _elsewhere(request) if upstream.key is not None or "origin" in request.headers else None
+        if not self._names:
+            needs_host = upstream.key is not None or "origin" in request.headers
+            return (_elsewhere(request) if needs_host else None) or ""
         shown = _shown(request) if upstream.key else [request.headers.get(HEADER, "")]
-        return await self._refuses(request, shown, self._token, "access")
+        names = [name for token, name in self._names.items() if _is_shown(token, shown)]
+        return names[0] if names else await self._refusal(request, shown, "access")
 
     async def refuses_admin(self, request: web.BaseRequest) -> Refusal | None:
         """Return why this request may not have the dashboard, its API or the metrics; None if it may."""
@@ -80,7 +93,7 @@ class Access:
             if self._logins.has(request.cookies.get(COOKIE, "")):
                 return None
             return await self._refuses(request, _shown(request), self._admin_token, "admin")
-        return _elsewhere(request) if self._token is None else Refusal(403, _NO_ADMIN_TOKEN)
+        return Refusal(403, _NO_ADMIN_TOKEN) if self._names else _elsewhere(request)
 
     async def log_in(self, request: web.BaseRequest, shown: str) -> str | Refusal:
         """Return a cookie value that opens the dashboard, or a refusal if `shown` is not the admin token."""
@@ -92,8 +105,9 @@ class Access:
         self._logins.end(request.cookies.get(COOKIE, ""))
 
     async def _refuses(self, request: web.BaseRequest, shown: list[str], token: str, kind: str) -> Refusal | None:
-        if any(hmac.compare_digest(_bytes(each), _bytes(token)) for each in shown):
-            return None
+        return None if _is_shown(token, shown) else await self._refusal(request, shown, kind)
+
+    async def _refusal(self, request: web.BaseRequest, shown: list[str], kind: str) -> Refusal:
         if any(shown) and not await self._guesses.wait(request.remote):
             return Refusal(429, "too many wrong tokens from this address: wait before you try another")
         return Refusal(403, f"the {kind} token is missing or wrong (header {HEADER})")
@@ -205,6 +219,11 @@ def _elsewhere(request: web.BaseRequest) -> Refusal | None:
     parts = _HOST.fullmatch(named)
     host = (parts["six"] or parts["name"]) if parts else ""
     return None if is_loopback(host.lower()) else Refusal(403, f"served to this machine only, not as {named!r}")
+
+
+def _is_shown(token: str, shown: Sequence[str]) -> bool:
+    """Compare in constant time, so that the time it takes tells nothing about the token."""
+    return any(hmac.compare_digest(_bytes(each), _bytes(token)) for each in shown)
 
 
 def _bytes(text: str) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
@@ -15,8 +15,9 @@ from ..errors import StoreError
 from ..session.events import SessionEvent
 from ..session.session import Session
 from ..session.stores import store_from
-from .access import Access
+from .access import Access, Refusal
 from .answer import NoAnswer, pass_down, refusal
+from .budgets import Budgets
 from .client import Body, Client, Outgoing, Upload
 from .compress_endpoint import PATH, CompressEndpoint
 from .compression import USUAL_PATHS, Compression, Route, route_of
@@ -28,6 +29,7 @@ from .metrics import Metrics, Outcome
 from .recall.rounds import RecallRounds
 from .request import TooSlow, read_pieces, read_up_to
 from .settings import Settings
+from .tls import tls_context
 from .upstream import Upstream, Upstreams
 from .websocket import relay
 
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("focusctx.proxy")
 
+_REPORT = web.RequestKey("focusctx_report", Mapping[str, str])
 _SHORT = 1024 * 1024
 """Bytes up to which the body of any request is read before it is forwarded."""
 
@@ -44,16 +47,14 @@ class Proxy:
     """Builds an aiohttp application from a compressor and settings."""
 
     def __init__(self, focus: Focus, settings: Settings) -> None:
-        self.settings = settings
-        self.focus = focus
         self.store = GuardedStore(store_from(settings.store_url))
         self.conversations = LiveConversations(self._session)
         self.metrics = Metrics(self.conversations, dry_run=settings.dry_run)
-        self.access = Access(settings.token, settings.admin_token)
+        self.access = Access()
+        self.tls = tls_context(settings.tls_cert, settings.tls_key) if settings.tls_cert else None
         self.watchers: set[asyncio.Event] = set()
         """Events that live pages wait for; set after every step of a conversation."""
         self.stopping = False
-        self._upstreams = Upstreams(settings.upstreams)
         self._compression = Compression(
             self.conversations,
             self._watch,
@@ -61,13 +62,27 @@ class Proxy:
             recall=settings.recall,
             dry_run=settings.dry_run,
         )
-        self._compress_endpoint = CompressEndpoint(focus, self.store, self.access, settings, self.metrics)
-        self._client = Client(settings.upstreams)
+        self._compress_endpoint = CompressEndpoint(self.store, self.access, self.metrics)
+        self._client = Client()
         self._tracing = _tracing(settings) if settings.otel else None
+        self.use(focus, settings)
+
+    def use(self, focus: Focus, settings: Settings) -> None:
+        """Work with these settings from the next request on. Conversations keep the sessions that they have."""
+        upstreams = Upstreams(settings.upstreams)  # before anything changes: this and the next line may raise
+        self._client.use(settings.upstreams)
+        self._upstreams = upstreams
+        self.focus = focus
+        self.settings = settings
+        self._budgets = Budgets(focus, settings.callers, settings.model_budgets, settings.upstreams)
+        self._compress_endpoint.use(self._budgets, settings)
+        self._compression.use(limit=settings.body_limit, recall=settings.recall)
+        self.access.use(settings.token, settings.admin_token, settings.callers)
 
     def app(self) -> web.Application:
         app = web.Application(client_max_size=0)  # `_body` decides what is held in memory
         app.cleanup_ctx.append(self._run)
+        app.on_response_prepare.append(_add_report)
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._metrics)
@@ -89,7 +104,7 @@ class Proxy:
 
     def _session(self, key: Key) -> Session:
         settings = self.settings
-        return self.focus.session(
+        return self._budgets.focus_for(key).session(
             self.store,
             tenant=key.tenant,
             model=key.model,
@@ -100,7 +115,7 @@ class Proxy:
 
     def _watch(self, live: LiveConversation, step: Step, events: list[SessionEvent]) -> None:
         net = live.newly_saved()
-        self.metrics.stepped(step, events, net)
+        self.metrics.stepped(live.key, step, events, net)
         if self._tracing is not None:
             self._tracing.stepped(live, step, events, net)
         for event in events:
@@ -117,11 +132,12 @@ class Proxy:
         if isinstance(chosen, str):
             return refusal(404, chosen)
         upstream, path = chosen
-        if refused := await self.access.refuses_call(request, upstream):
-            return refusal(*refused)
+        caller = await self.access.admit(request, upstream)
+        if isinstance(caller, Refusal):
+            return refusal(*caller)
         if request.method == "OPTIONS" and "access-control-request-method" in request.headers:
             return refusal(403, "requests from web pages are not accepted")
-        outcome = self.metrics.begin()
+        outcome = self.metrics.begin(caller)
         try:
             with self._tracing.request(upstream, outcome) if self._tracing else nullcontext() as outcome.watch:
                 try:
@@ -150,8 +166,9 @@ class Proxy:
         route = route_of(request.method, path.partition("?")[0])
         body = await self._body(request, route)
         if route is not None and isinstance(body, bytes):
-            compressed = await self._compression.compress(route, upstream.name, request.headers, body)
-            if compressed is not None:
+            compressed = await self._compression.compress(route, upstream.name, request.headers, body, outcome.caller)
+            request[_REPORT] = compressed.report
+            if compressed.body is not None:
                 headers.popall("content-encoding", None)
                 body = compressed.body
                 if compressed.offered is not None:
@@ -194,6 +211,11 @@ class Proxy:
         if refused := await self.access.refuses_admin(request):
             return refusal(*refused)
         return web.Response(body=self.metrics.text(), headers={"content-type": self.metrics.content_type})
+
+
+async def _add_report(request: web.BaseRequest, response: web.StreamResponse) -> None:
+    """Tell the caller what compression did to its request."""
+    response.headers.update(request.get(_REPORT, {}))
 
 
 def _tracing(settings: Settings) -> Tracing:

@@ -106,14 +106,19 @@ class Client:
     (aiohttp would take an answer that arrives on an idle connection for the answer to the next request.)
     """
 
-    def __init__(self, upstreams: Iterable[Upstream]) -> None:
-        self._proxies = {upstream.name: proxy_for(upstream.url) for upstream in upstreams}
+    def __init__(self) -> None:
+        self._proxies: dict[str, str | None] = {}
+        """HTTP proxies by the name of the upstream that they lead to."""
         self._outages = Outages()
         self._context: ssl.SSLContext
         self._pools: dict[bytes, Pool] = {}
         """Pools by a hash of the credentials that are sent to the provider."""
         self._looked_at = 0.0
         """Time of the last search for unused pools."""
+
+    def use(self, upstreams: Iterable[Upstream]) -> None:
+        """Prepare for requests to these upstreams. Requests to earlier ones may still be on their way."""
+        self._proxies |= {upstream.name: proxy_for(upstream.url) for upstream in upstreams}
 
     async def __aenter__(self) -> Client:
         self._context = ssl.create_default_context()  # aiohttp's own does not see SSL_CERT_FILE set after its import

@@ -31,9 +31,11 @@ from ..session.conversation import View
 from ..session.session import Session
 from ..types import Message, Result
 from ..wire import wire_named
-from .access import Access
+from .access import Access, Refusal
 from .answer import refusal
+from .budgets import Budgets
 from .compression import WorkerThreads
+from .conversations import Key
 from .encoding import unpack, unpacked_limit
 from .guarded_store import GuardedStore
 from .headers import tenant_of
@@ -99,16 +101,19 @@ class _Scope(NamedTuple):
 class CompressEndpoint:
     """Answers requests to `/v1/compress`."""
 
-    def __init__(self, focus: Focus, store: GuardedStore, access: Access, settings: Settings, metrics: Metrics) -> None:
-        self._focus = focus
+    def __init__(self, store: GuardedStore, access: Access, metrics: Metrics) -> None:
         self._store = store
         self._access = access
-        self._settings = settings
         self._metrics = metrics
-        self._focuses: OrderedDict[tuple[Any, Any], Focus] = OrderedDict()
+        self._focuses: OrderedDict[tuple[Focus, Any, Any], Focus] = OrderedDict()
         self._sessions: OrderedDict[_Scope, Session] = OrderedDict()
         self._threads = WorkerThreads()
         self._drafting = ThreadPoolExecutor(_AT_ONCE, "focusctx compress")
+
+    def use(self, budgets: Budgets, settings: Settings) -> None:
+        """Work with these settings from the next request on."""
+        self._budgets = budgets
+        self._settings = settings
 
     async def close(self) -> None:
         self._threads.close()
@@ -117,14 +122,15 @@ class CompressEndpoint:
             await asyncio.to_thread(session.close)
 
     async def answer(self, request: web.Request) -> web.Response:
-        if refused := await self._access.refuses_call(request, _AS_UPSTREAM):
-            return refusal(*refused)
+        caller = await self._access.admit(request, _AS_UPSTREAM)
+        if isinstance(caller, Refusal):
+            return refusal(*caller)
         if request.method != "POST":
             return refusal(405, f"send messages to {PATH} with POST", [("allow", "POST")])
-        outcome = self._metrics.begin()
+        outcome = self._metrics.begin(caller)
         try:
             try:
-                response = await self._answer(request)
+                response = await self._answer(request, caller)
             except Refused as error:
                 response = refusal(error.status, str(error))
             except TooSlow as error:
@@ -135,13 +141,17 @@ class CompressEndpoint:
         finally:
             self._metrics.end(_NAME, outcome)
 
-    async def _answer(self, request: web.Request) -> web.Response:
+    async def _answer(self, request: web.Request, caller: str) -> web.Response:
         started = time.perf_counter()
         body = await self._body(request)
         asked = await self._threads.run(len(body), partial(_asked, body))
         try:
-            result = await self._compressed(asked, tenant_of(request.headers, _NAME), len(body))
-        except (MessageError, ConfigError) as error:
+            tenant = tenant_of(request.headers, _NAME, caller)
+            key = Key(tenant, _NAME, asked.format or "", asked.model, caller=caller)
+            result = await self._compressed(asked, key, len(body))
+        except Refused:
+            raise
+        except MessageError as error:
             raise Refused(400, str(error)) from error
         except FocusError as error:
             result = _unchanged(asked, str(error), started)
@@ -172,16 +182,19 @@ class CompressEndpoint:
             body = unpacked
         return body
 
-    async def _compressed(self, asked: Asked, tenant: str, size: int) -> Result:
-        if asked.format is not None:
-            wire_named(asked.format)  # raises a ConfigError that names the known ones
+    async def _compressed(self, asked: Asked, key: Key, size: int) -> Result:
         check_list(asked.messages)
-        focus = self._focus_for(asked)
+        try:
+            if asked.format is not None:
+                wire_named(asked.format)  # the error names the known ones
+            focus = self._focus_for(asked, self._budgets.focus_for(key))
+        except ConfigError as error:
+            raise Refused(400, str(error)) from error
         if not asked.conversation:
             work = partial(focus.compress, asked.messages, format=asked.format)
             return await asyncio.wrap_future(self._drafting.submit(work))
         started = time.perf_counter()
-        view = await self._session(_Scope(tenant, asked.model, focus))._aview(
+        view = await self._session(_Scope(key.tenant, asked.model, focus))._aview(
             asked.messages,
             format=asked.format,
             id=asked.conversation if isinstance(asked.conversation, str) else None,
@@ -189,18 +202,18 @@ class CompressEndpoint:
         )
         return _result_of(view, asked.messages, started)
 
-    def _focus_for(self, asked: Asked) -> Focus:
+    def _focus_for(self, asked: Asked, usual: Focus) -> Focus:
         changes: CompressSettings = {}
         if asked.budget is not None:
             changes["budget"] = asked.budget
         if asked.target is not msgspec.UNSET:
             changes["target"] = asked.target
         if not changes:
-            return self._focus
+            return usual
         return _kept(
             self._focuses,
-            (asked.budget, asked.target),
-            lambda: Focus(self._focus.draft, config=self._focus.config.with_changes(**changes)),
+            (usual, asked.budget, asked.target),
+            lambda: Focus(usual.draft, config=usual.config.with_changes(**changes)),
             _FOCUSES,
         )
 

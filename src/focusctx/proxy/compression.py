@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 from ..errors import FocusError, MessageError
@@ -19,8 +20,9 @@ from ..session.events import SessionEvent
 from ..wire.held import HELD_BY
 from .conversations import Key, LiveConversation, LiveConversations, Step
 from .encoding import unpack, unpacked_limit
-from .headers import run_of, tenant_of
+from .headers import asks_for_bypass, run_of, tenant_of
 from .recall.tool import offer
+from .report import report_headers
 from .request import LARGE, Fields, Request, decode, encode, read_request, root_of, write_fields, write_list
 
 _log = logging.getLogger("focusctx.proxy")
@@ -62,9 +64,15 @@ def route_of(method: str, path: str) -> Route | None:
 class Compressed(NamedTuple):
     """A request as it goes up."""
 
-    body: bytes
+    body: bytes | None = None
+    """None to send the original."""
     offered: tuple[LiveConversation, Fields] | None = None
     """If the model was offered the recall tool: the conversation whose spans it recalls, and the request's fields."""
+    report: Mapping[str, str] = MappingProxyType({})
+    """Headers for the answer; empty if the history was not looked at."""
+
+
+UNCHANGED = Compressed()
 
 
 class Compression:
@@ -82,40 +90,49 @@ class Compression:
         self._conversations = conversations
         self._watch = watch
         self._once = Once(_log)
-        self._limit = limit
-        self._recall = recall and not dry_run
         self._dry_run = dry_run
         self._aliases: dict[str, str] = {}
         self._threads = WorkerThreads()
+        self.use(limit=limit, recall=recall)
+
+    def use(self, *, limit: int, recall: bool) -> None:
+        """Work with these settings from the next request on."""
+        self._limit = limit
+        self._recall = recall and not self._dry_run
 
     def close(self) -> None:
         self._threads.close()
 
-    async def compress(self, route: Route, upstream: str, headers: Mapping[str, str], body: bytes) -> Compressed | None:
-        """Return the request to send instead; None to send the original."""
+    async def compress(
+        self, route: Route, upstream: str, headers: Mapping[str, str], body: bytes, caller: str = ""
+    ) -> Compressed:
+        """Return the request to send instead."""
         started = time.perf_counter()
+        bypass = asks_for_bypass(headers)
+        if bypass and not self._aliases:
+            return UNCHANGED
         try:
             plain = await self._unpacked(body, headers.get("content-encoding"))
-            tenant = tenant_of(headers, upstream)
+            tenant = tenant_of(headers, upstream, caller)
             request = await self._read(plain, route.field, tenant) if plain else None
             if request is None:
-                return None
-            if not request.messages or _is_held_by_provider(request.fields):
+                return UNCHANGED
+            if bypass or not request.messages or _is_held_by_provider(request.fields):
                 return self._renamed(request)
-            key = Key(tenant, upstream, route.format, _model(request.fields), run_of(headers))
+            key = Key(tenant, upstream, route.format, _model(request.fields), run_of(headers), caller)
             root = await self._threads.run(len(body), partial(root_of, request.messages))
             if route.counts:
                 return await self._for_count(key, root, request, request.messages)
             live = self._conversations.open(key, root, request)
-            await self._step(live, request.messages, started)
-            return self._rebuilt(live, request, request.messages)
+            report = await self._step(live, request.messages, started)
+            return self._rebuilt(live, request, request.messages)._replace(report=report)
         except MessageError as error:
             self._once.warning(f"request forwarded unchanged: {error}")
         except FocusError as error:
             _log.warning("request forwarded unchanged: %s", error)
         except Exception:
             _log.exception("request forwarded unchanged, because of an error in focusctx: please report it")
-        return None
+        return UNCHANGED
 
     def add_alias(self, alias: tuple[str, str] | None) -> None:
         """Remember an answer's id as the agent knows it, with the one that the provider knows."""
@@ -135,38 +152,40 @@ class Compression:
         new = len(body) - len(earlier.start) if earlier else len(body)
         return await self._threads.run(new, partial(read_request, body, field, earlier))
 
-    async def _step(self, live: LiveConversation, messages: list[bytes], started: float) -> None:
-        """Bring the conversation up to date with a request, and report the step."""
+    async def _step(self, live: LiveConversation, messages: list[bytes], started: float) -> Mapping[str, str]:
+        """Bring the conversation up to date with a request, and report the step; return the report for the caller."""
         is_looked_at = not live.append(messages)
         if is_looked_at:
             await live.look(messages, self._threads.on_thread)
         step = Step(time.time(), *live.tokens, time.perf_counter() - started, exact=is_looked_at)
         live.steps.append(step)
-        self._watch(live, step, live.new_events())
+        events = live.new_events()
+        self._watch(live, step, events)
+        return report_headers(live, step, events, dry_run=self._dry_run)
 
-    def _rebuilt(self, live: LiveConversation, request: Request, messages: list[bytes]) -> Compressed | None:
+    def _rebuilt(self, live: LiveConversation, request: Request, messages: list[bytes]) -> Compressed:
         kept = None if self._dry_run else live.sent
         offered = offer(request.fields, live.key.format) if self._recall else None
         if offered is not None:
             history = write_list(messages if kept is None else kept)
             fields = {**request.fields, **offered, request.field: history}
             return Compressed(write_fields(fields), (live, fields))
-        return None if kept is None else Compressed(request.with_messages(kept))
+        return UNCHANGED if kept is None else Compressed(request.with_messages(kept))
 
-    def _renamed(self, request: Request) -> Compressed | None:
+    def _renamed(self, request: Request) -> Compressed:
         """Return a request that continues from an answer with the id by which the provider knows that answer."""
         shown = decode(request.fields.get("previous_response_id"))
         if not isinstance(shown, str) or shown not in self._aliases:
-            return None
+            return UNCHANGED
         return Compressed(request.with_fields({"previous_response_id": encode(self._aliases[shown])}))
 
-    async def _for_count(self, key: Key, root: str, request: Request, messages: list[bytes]) -> Compressed | None:
+    async def _for_count(self, key: Key, root: str, request: Request, messages: list[bytes]) -> Compressed:
         """Return the request to count the tokens that would go up, if its conversation is known."""
         live = self._conversations.find(key, root, messages)
         if live is None or not live.was_looked_at or self._dry_run:
-            return None
+            return UNCHANGED
         kept = await live.peek(messages, self._threads.on_thread)
-        return None if kept is None else Compressed(request.with_messages(kept))
+        return UNCHANGED if kept is None else Compressed(request.with_messages(kept))
 
 
 def _is_held_by_provider(fields: Fields) -> bool:

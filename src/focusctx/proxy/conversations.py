@@ -57,6 +57,8 @@ class Key(NamedTuple):
     format: str
     model: str
     id: str | None = None
+    caller: str = ""
+    """Name of the caller, if it has a token of its own."""
 
 
 class Step(NamedTuple):
@@ -77,8 +79,10 @@ class Step(NamedTuple):
 class LiveConversation:
     """One conversation: its last request, what went up for it, and its statistics."""
 
-    def __init__(self, id: str, key: Key, root: str, session: Session) -> None:
+    def __init__(self, id: str, key: Key, root: str, session: Session, generation: int = 0) -> None:
         self.id = id
+        self.generation = generation
+        """Generation of sessions that its session belongs to."""
         self.key = key
         self.root = root
         self.session = session
@@ -326,8 +330,12 @@ class LiveConversations:
         """Conversations of one caller that began with the same words."""
         self._by_head: dict[tuple[str, str, bytes], dict[LiveConversation, None]] = {}
         """Conversations of one tenant whose last bodies began with the same bytes, the one used last at the end."""
-        self._sessions: dict[Key, Session] = {}
-        self._users: Counter[Key] = Counter()
+        self._generation = 0
+        """Number of times that all conversations got new sessions."""
+        self._sessions: dict[tuple[int, Key], Session] = {}
+        self._users: Counter[tuple[int, Key]] = Counter()
+        self._outdated: set[LiveConversation] = set()
+        """Conversations that were in use when the others got new sessions."""
         self.held_bytes = 0
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -350,6 +358,7 @@ class LiveConversations:
 
     def open(self, key: Key, root: str, request: Request) -> LiveConversation:
         """Return the conversation that a request continues, or a new one; `root` is the `root_of` its messages."""
+        self._drop_outdated()
         live = self.find(key, root, request.messages or ()) or self._new(key, root)
         self._live.move_to_end(live.id)
         self._remember(live, request)
@@ -365,8 +374,21 @@ class LiveConversations:
             (live for live in idle if live.is_resumed_by(messages)), key=lambda live: live.length, default=None
         )
 
+    def renew(self) -> None:
+        """Give every conversation a new session. It continues from the store when its next request comes."""
+        self._generation += 1
+        self._outdated.update(self._live.values())
+        self._drop_outdated()
+
+    def _drop_outdated(self) -> None:
+        for live in [live for live in self._outdated if not live.in_use]:
+            self._outdated.remove(live)
+            if self._live.get(live.id) is live:
+                self._drop(live)
+
     async def close(self) -> None:
         self._live.clear()
+        self._outdated.clear()
         self._by_root.clear()
         self._by_head.clear()
         for session in self._sessions.values():
@@ -374,17 +396,17 @@ class LiveConversations:
         await asyncio.gather(*self._closing, return_exceptions=True)
 
     def _new(self, key: Key, root: str) -> LiveConversation:
-        caller = key._replace(id=None)
-        session = self._sessions.get(caller)
+        of_caller = self._generation, key._replace(id=None)
+        session = self._sessions.get(of_caller)
         if session is None:
-            session = self._sessions[caller] = self._make(caller)
-        self._users[caller] += 1
+            session = self._sessions[of_caller] = self._make(of_caller[1])
+        self._users[of_caller] += 1
         first = name = digest(*(part or "" for part in key), root, size=6)
         number = 1
         while name in self._live:
             number += 1
             name = f"{first}-{number}"
-        live = self._live[name] = LiveConversation(name, key, root, session)
+        live = self._live[name] = LiveConversation(name, key, root, session, self._generation)
         self._by_root.setdefault((key, root), []).append(live)
         return live
 
@@ -421,10 +443,10 @@ class LiveConversations:
             del self._by_root[live.key, live.root]
         if live.conversation is not None:
             live.session._forget(live.conversation)
-        caller = live.key._replace(id=None)
-        self._users[caller] -= 1
-        if not self._users[caller]:
-            del self._users[caller], self._sessions[caller]
+        of_caller = live.generation, live.key._replace(id=None)
+        self._users[of_caller] -= 1
+        if not self._users[of_caller]:
+            del self._users[of_caller], self._sessions[of_caller]
             task = asyncio.get_running_loop().create_task(asyncio.to_thread(live.session.close))
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)

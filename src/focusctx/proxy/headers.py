@@ -18,6 +18,7 @@ from .upstream import HEADER as UPSTREAM
 from .upstream import Upstream
 
 SESSION = "x-focusctx-session"
+BYPASS = "x-focusctx-bypass"
 _SESSIONS = (SESSION, "x-claude-code-session-id")
 """Headers that name the run of a request: ours first, then those of agents."""
 CREDENTIALS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
@@ -25,7 +26,7 @@ CREDENTIALS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 _BETWEEN_NEIGHBOURS = (
     *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te"),
     *("trailer", "transfer-encoding", "content-length", "upgrade", "host", "expect"),
-    *(TOKEN, SESSION, UPSTREAM),
+    *(TOKEN, SESSION, UPSTREAM, BYPASS),
 )
 """Headers about a single connection or the body's length, which is computed again, and headers that callers address to
 the proxy."""
@@ -44,9 +45,10 @@ _HARMLESS = re.compile(
 """Content types that a browser never runs as a page. Without a type it guesses, and of several it takes the last."""
 
 
-def tenant_of(headers: Mapping[str, str], upstream: str) -> str:
-    """Return the scope of a caller's decisions, which callers with another key cannot see."""
-    return _hash(upstream, *(headers.get(name, "") for name in CREDENTIALS)).hex()
+def tenant_of(headers: Mapping[str, str], upstream: str, caller: str = "") -> str:
+    """Return the scope of a caller's decisions, which callers with another key or name cannot see."""
+    named = (caller,) if caller else ()
+    return _hash(upstream, *(headers.get(name, "") for name in CREDENTIALS), *named).hex()
 
 
 def caller_of(headers: Mapping[str, str]) -> bytes:
@@ -61,6 +63,11 @@ def _hash(*texts: str) -> bytes:
 def run_of(headers: Mapping[str, str]) -> str | None:
     """Return the caller's name for the run, if a header gives one. Runs with other names share no conversation."""
     return next((headers[name] for name in _SESSIONS if headers.get(name)), None)
+
+
+def asks_for_bypass(headers: Mapping[str, str]) -> bool:
+    """True if the caller wants its request forwarded as it is."""
+    return headers.get(BYPASS, "").strip().lower() not in ("", "0", "false", "no")
 
 
 def is_websocket(request: web.BaseRequest) -> bool:

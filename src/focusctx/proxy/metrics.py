@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
+from ..prices import price_of
 from ..session.events import SessionEvent
-from .conversations import LiveConversations, Step
+from .conversations import Key, LiveConversations, Step
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
@@ -25,9 +26,52 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 
 class Outcome:
     """Outcome of a request. The status is 499 until there is an answer, for callers that disconnect before."""
 
+    caller: str = ""
+    """Name of the caller, if it has a token of its own."""
     status: int = 499
     watch: Callable[[bytes], None] | None = None
     """Called with each piece of the answer, if set."""
+
+
+@dataclass(slots=True)
+class Sums:
+    """Numbers of requests, events, tokens and USD since the start."""
+
+    requests: int = 0
+    """Requests whose history was looked at."""
+    events: int = 0
+    """Times that a history changed on its way."""
+    received: int = 0
+    """Tokens of histories as they came."""
+    sent: int = 0
+    """Tokens that went up instead (in a dry run: would have gone up)."""
+    saved: int = 0
+    net: float = 0.0
+    """USD saved less all costs; NaN if a draft without a known price was asked."""
+    priced: int = 0
+    """Requests for models with a known price. Others add nothing to `net`."""
+
+    @property
+    def known_net(self) -> float | None:
+        """USD saved less all costs; None if no model had a known price, or the draft had none."""
+        return None if math.isnan(self.net) or not self.priced else self.net
+
+    def add(self, step: Step, events: Sequence[SessionEvent], net: float | None, model: str) -> None:
+        self.requests += 1
+        self.priced += price_of(model) is not None
+        self.events += sum(event.happened for event in events)
+        self.received += step.full
+        self.sent += step.sent
+        self.saved += max(step.full - step.sent, 0)
+        self.net += math.nan if net is None else net
+
+
+@dataclass(slots=True)
+class CallerSums(Sums):
+    """Sums of one caller."""
+
+    all_requests: int = 0
+    """Every request that was forwarded for it."""
 
 
 class Metrics:
@@ -43,26 +87,34 @@ class Metrics:
         self._open = 0
         self._requests: Counter[tuple[str, int]] = Counter()
         self._events: Counter[str] = Counter()
-        self._received = self._sent = self._saved = 0
-        self._money = self._seconds = 0.0
+        self.sums = Sums()
+        self.by_caller: defaultdict[str, CallerSums] = defaultdict(CallerSums)
+        """Sums of the callers that have a name."""
+        self._seconds = 0.0
         self._added = [0] * (len(_SECONDS) + 1)
 
-    def begin(self) -> Outcome:
+    @property
+    def requests(self) -> int:
+        """Requests that were answered since the start."""
+        return self._requests.total()
+
+    def begin(self, caller: str = "") -> Outcome:
         """Count a new request as open."""
         self._open += 1
-        return Outcome()
+        if caller:
+            self.by_caller[caller].all_requests += 1
+        return Outcome(caller)
 
     def end(self, upstream: str, outcome: Outcome) -> None:
         self._open -= 1
         self._requests[upstream, outcome.status] += 1
 
-    def stepped(self, step: Step, events: list[SessionEvent], net: float | None) -> None:
+    def stepped(self, key: Key, step: Step, events: list[SessionEvent], net: float | None) -> None:
         self._added[bisect_left(_SECONDS, step.added)] += 1
         self._seconds += step.added
-        self._received += step.full
-        self._sent += step.sent
-        self._saved += max(step.full - step.sent, 0)
-        self._money += math.nan if net is None else net  # a draft without a known price: the sum is unknown
+        self.sums.add(step, events, net, key.model)
+        if key.caller:
+            self.by_caller[key.caller].add(step, events, net, key.model)
         for event in events:
             self._events[event.cause] += 1
 
@@ -81,10 +133,11 @@ class Metrics:
         failures = self._events["draft"]
         yield CounterMetricFamily("focusctx_draft_failures", "Events that failed because of the draft", failures)
         tokens = CounterMetricFamily("focusctx_tokens", "Tokens of histories, as received and as sent", labels=["side"])
-        tokens.add_metric(["received"], self._received)
-        tokens.add_metric(["sent"], self._received if self._dry_run else self._sent)
+        tokens.add_metric(["received"], self.sums.received)
+        tokens.add_metric(["sent"], self.sums.received if self._dry_run else self.sums.sent)
         yield tokens
         yield from self._savings()
+        yield from self._callers()
         what = "Time that compression added to a request"
         limits = [*map(str, map(float, _SECONDS)), "+Inf"]
         buckets = list(zip(limits, accumulate(self._added), strict=True))
@@ -95,13 +148,32 @@ class Metrics:
         """Yield the savings. In a dry run they have other names, since nothing was really saved."""
         if self._dry_run:
             what = "Input tokens that would not have had to go up"
-            yield CounterMetricFamily("focusctx_would_save_tokens", what, self._saved)
+            yield CounterMetricFamily("focusctx_would_save_tokens", what, self.sums.saved)
             what = "USD that would have been saved since the start, less what it would have cost; NaN if unknown"
-            yield GaugeMetricFamily("focusctx_would_save_net_usd", what, self._money)
+            yield GaugeMetricFamily("focusctx_would_save_net_usd", what, self.sums.net)
             return
-        yield CounterMetricFamily("focusctx_tokens_saved", "Input tokens that did not have to go up", self._saved)
+        yield CounterMetricFamily("focusctx_tokens_saved", "Input tokens that did not have to go up", self.sums.saved)
         what = "USD saved since the start, less what it cost; NaN where the draft has no known price"
-        yield GaugeMetricFamily("focusctx_net_saved_usd", what, self._money)
+        yield GaugeMetricFamily("focusctx_net_saved_usd", what, self.sums.net)
+
+    def _callers(self) -> Iterator[Metric]:
+        """Yield what each caller that has a name saved, under its name."""
+        if not self.by_caller:
+            return
+        requests = CounterMetricFamily("focusctx_caller_requests", "Requests forwarded, by caller", labels=["caller"])
+        events = CounterMetricFamily("focusctx_caller_events", "Times a history was compressed", labels=["caller"])
+        what = "Tokens of a caller's histories, as received and as sent"
+        tokens = CounterMetricFamily("focusctx_caller_tokens", what, labels=["caller", "side"])
+        would = "would_save_net_usd" if self._dry_run else "net_saved_usd"
+        what = "USD by caller, less what it cost; NaN where the draft has no known price"
+        net = GaugeMetricFamily(f"focusctx_caller_{would}", what, labels=["caller"])
+        for name, sums in self.by_caller.items():
+            requests.add_metric([name], sums.all_requests)
+            events.add_metric([name], sums.events)
+            tokens.add_metric([name, "received"], sums.received)
+            tokens.add_metric([name, "sent"], sums.received if self._dry_run else sums.sent)
+            net.add_metric([name], sums.net)
+        yield from (requests, events, tokens, net)
 
     def text(self) -> bytes:
         return generate_latest(self._registry)

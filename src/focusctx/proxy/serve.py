@@ -12,6 +12,7 @@ import logging
 import os
 import resource
 import signal
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -21,7 +22,9 @@ from aiohttp.http import HttpProcessingError
 from ..compressor import Focus
 from ..errors import ConfigError, StoreError
 from .app import Proxy
+from .reload import Read, reload
 from .settings import Settings
+from .tls import HANDSHAKE
 
 _log = logging.getLogger("focusctx.proxy")
 _log_of_http = logging.getLogger("focusctx.proxy.http")
@@ -65,9 +68,9 @@ async def serving(focus: Focus, settings: Settings) -> AsyncIterator[tuple[Proxy
     watch = asyncio.create_task(connections.cut_off())
     server: asyncio.Server | None = None
     try:
-        server = await _listen(connections, settings.host, settings.port)
+        server = await _listen(connections, settings.host, settings.port, proxy.tls)
         host, port = server.sockets[0].getsockname()[:2]
-        yield proxy, f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        yield proxy, f"{'https' if proxy.tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
     finally:
         proxy.stopping = True
         if server is not None:
@@ -76,14 +79,18 @@ async def serving(focus: Focus, settings: Settings) -> AsyncIterator[tuple[Proxy
         watch.cancel()
 
 
-async def serve(focus: Focus, settings: Settings, started: Callable[[str], None]) -> None:
-    """Serve until SIGINT or SIGTERM; a second signal does not wait for streams."""
+async def serve(
+    focus: Focus, settings: Settings, started: Callable[[str], None], read_again: Read | None = None
+) -> None:
+    """Serve until SIGINT or SIGTERM; a second signal does not wait for streams. SIGHUP reads the settings again."""
     _allow_many_connections()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     async with serving(focus, settings) as (proxy, address):
+        if read_again is not None and hasattr(signal, "SIGHUP"):
+            loop.add_signal_handler(signal.SIGHUP, reload, proxy, read_again)
         try:
             await asyncio.to_thread(proxy.store.version, "", "")
         except StoreError as error:
@@ -96,9 +103,12 @@ async def serve(focus: Focus, settings: Settings, started: Callable[[str], None]
             signal.signal(number, signal.SIG_DFL)
 
 
-async def _listen(connections: Connections, host: str, port: int) -> asyncio.Server:
+async def _listen(connections: Connections, host: str, port: int, tls: ssl.SSLContext | None) -> asyncio.Server:
+    handshake = HANDSHAKE if tls else None
     try:
-        return await asyncio.get_running_loop().create_server(connections, host, port, backlog=1024)
+        return await asyncio.get_running_loop().create_server(
+            connections, host, port, backlog=1024, ssl=tls, ssl_handshake_timeout=handshake
+        )
     except OSError as error:
         why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
         raise ConfigError(f"cannot listen on {host}:{port}: {why}; choose another address with --listen") from error

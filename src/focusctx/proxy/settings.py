@@ -8,7 +8,7 @@ import re
 import socket
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,6 +16,8 @@ from urllib.parse import urlsplit
 from ..checks import check_types
 from ..egress import is_loopback
 from ..errors import ConfigError
+from .budgets import ModelBudget
+from .callers import Caller
 from .upstream import Upstream
 
 PORT = 8400
@@ -50,10 +52,18 @@ class Settings:
     """Send OpenTelemetry traces and metrics; the `OTEL_…` variables say where."""
     grace: float = 60.0
     """Seconds that streams have to finish when the proxy stops."""
+    tls_cert: str | None = None
+    """File with the certificate to show to callers; without one they call over plain HTTP."""
+    tls_key: str | None = None
+    """File with the certificate's key, if the file of the certificate does not hold it."""
+    callers: tuple[Caller, ...] = ()
+    """Callers with a token of their own; with any, nobody may call without one."""
+    model_budgets: tuple[ModelBudget, ...] = ()
+    """Budgets by model; the first pattern that fits counts."""
 
     def __post_init__(self) -> None:
         check_types(Settings, {setting.name: getattr(self, setting.name) for setting in fields(self)})
-        if not self.token and not is_loopback(self.host):
+        if not self.token and not self.callers and not is_loopback(self.host):
             raise ConfigError(
                 f"listening on {self.host} lets others in: set an access token first (FOCUSCTX_TOKEN), "
                 "or listen on 127.0.0.1"
@@ -61,17 +71,25 @@ class Settings:
         for name, token in (("access", self.token), ("admin", self.admin_token)):
             if token is not None and len(token) < 16:
                 raise ConfigError(f"the {name} token is shorter than 16 characters: use a longer one")
-        if self.token is not None and self.token == self.admin_token:
-            raise ConfigError(
-                "the admin token is the access token, so every caller could open the dashboard: choose another"
-            )
+        self._check_tokens_differ()
         if not 0 <= self.port < 65536:
             raise ConfigError(f"port must be between 0 and 65535, got {self.port}")
+        if self.tls_key is not None and self.tls_cert is None:
+            raise ConfigError("a TLS key was given without a certificate: add --tls-cert")
         for name in ("body_limit", "grace"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must be 0 or more, got {getattr(self, name)!r}")
         if loop := next((upstream.name for upstream in self.upstreams if self.is_own(upstream.url)), None):
             raise ConfigError(f"upstream {loop} is this proxy itself: set the URL of a provider, or another port")
+
+    def _check_tokens_differ(self) -> None:
+        tokens = [caller.token for caller in self.callers] + ([self.token] if self.token is not None else [])
+        if self.admin_token is not None and self.admin_token in tokens:
+            raise ConfigError(
+                "the admin token is the access token, so every caller could open the dashboard: choose another"
+            )
+        if len(set(tokens)) < len(tokens):
+            raise ConfigError("two callers have the same token: give each a token of its own")
 
     def is_own(self, url: str) -> bool:
         """True if requests to this URL would reach this proxy."""
@@ -109,8 +127,12 @@ _IN_FILE: dict[str, type] = {
     "refuse_websockets": bool,
     "otel": bool,
     "grace": float,
+    "tls_cert": str,
+    "tls_key": str,
     "upstreams": dict,
     "compress": dict,
+    "callers": dict,
+    "budgets": dict,
 }
 
 
@@ -132,6 +154,11 @@ class File:
             serve |= {name: _secret(serve[name]) for name in ("token", "admin_token") if name in serve}
             if upstreams := serve.pop("upstreams", {}):
                 serve["upstreams"] = tuple(_upstream(name, table) for name, table in upstreams.items())
+            if callers := serve.pop("callers", {}):
+                serve["callers"] = tuple(_caller(name, table) for name, table in callers.items())
+            if budgets := serve.pop("budgets", {}):
+                check(budgets, dict.fromkeys(budgets, int), "[budgets] ")
+                serve["model_budgets"] = tuple(ModelBudget(pattern, number) for pattern, number in budgets.items())
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, ConfigError) as error:
             raise ConfigError(f"{path}: {error}") from error
         return cls(serve, compress)
@@ -178,19 +205,45 @@ def is_everywhere(host: str) -> bool:
 
 def _upstream(name: str, table: object) -> Upstream:
     if not isinstance(table, dict):
-        raise ConfigError(f"[upstreams.{name}] must be a table with url and key")
-    check(table, {"url": str, "key": str}, f"[upstreams.{name}] ")
+        raise ConfigError(f"[upstreams.{name}] must be a table with url, key and budget")
+    check(table, {"url": str, "key": str, "budget": int}, f"[upstreams.{name}] ")
     text = f"{name}={table['url']}" if "url" in table else name
-    return Upstream.named(text, _secret(table["key"]) if "key" in table else None)
+    upstream = Upstream.named(text, _secret(table["key"]) if "key" in table else None)
+    return replace(upstream, budget=table.get("budget"))
+
+
+def _caller(name: str, table: object) -> Caller:
+    if not isinstance(table, dict) or "token" not in table:
+        raise ConfigError(f"[callers.{name}] must be a table with token and, if you like, budget")
+    check(table, {"token": str, "budget": int}, f"[callers.{name}] ")
+    return Caller(name, _secret(table["token"]), table.get("budget"))
 
 
 def _secret(text: str) -> str:
-    """Read a secret from the environment (`env:NAME`); it does not belong in a file that gets copied around."""
+    """Read a secret from the environment (`env:NAME`) or from a file of its own (`file:PATH`).
+
+    It does not belong in the settings themselves, which get copied around.
+    """
     kind, _, name = text.partition(":")
+    if kind == "file":
+        return _secret_file(Path(name))
     if kind != "env":
-        raise ConfigError("a secret must be given as env:NAME, the environment variable that holds it")
+        raise ConfigError(
+            "a secret must be given as env:NAME, the environment variable that holds it, or as file:PATH, the file"
+        )
     if not (value := os.environ.get(name)):
         raise ConfigError(f"the environment variable {name} is not set")
+    return value
+
+
+def _secret_file(path: Path) -> str:
+    try:
+        value = path.read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not a text file"
+        raise ConfigError(f"the file of a secret cannot be read: {path}: {why}") from error
+    if not value:
+        raise ConfigError(f"the file of a secret is empty: {path}")
     return value
 
 

@@ -42,6 +42,8 @@ class Upstream:
     """Path that the provider uses in place of the agents' `/v1`."""
     anthropic: bool = True
     """False only if the provider is known not to answer Anthropic requests."""
+    budget: int | None = None
+    """Budget of conversations with it; None for the usual one."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name) or self.name in _OURS:
@@ -54,6 +56,8 @@ class Upstream:
             )
         if self.key is not None and not (self.key.isascii() and self.key.isprintable()):
             raise ConfigError(f"upstream {self.name}: its key has a line end, or a character that no header can hold")
+        if self.budget is not None and self.budget < 0:
+            raise ConfigError(f"upstream {self.name}: its budget must be 0 or more, got {self.budget}")
 
     def at(self, path: str) -> str:
         """Return the provider's URL for a path as agents know it."""

@@ -10,10 +10,13 @@ from typing import Any
 
 from ...explain import what_brings_back
 from ...pipeline.excerpt import Block, shown_of
+from ...pipeline.keep import target_tokens
 from ...prices import price_of
 from ...session.events import SessionEvent
 from ...types import Decision, Result, Sketch, Span, Unit, UserTurn
+from ..callers import Caller
 from ..conversations import LiveConversation, Step
+from ..metrics import CallerSums
 
 Json = dict[str, Any]
 _WHAT = 200
@@ -32,6 +35,7 @@ def about_session(live: LiveConversation) -> Json:
         "run": live.key.id,
         "model": live.key.model,
         "upstream": live.key.upstream,
+        "caller": live.key.caller,
         "active": last.time if last else live.started,
         "full": last.full if last else 0,
         "sent": last.sent if last else 0,
@@ -42,6 +46,25 @@ def about_session(live: LiveConversation) -> Json:
         "tokens_saved": savings.tokens_saved,
         "net": savings.net if price_of(live.key.model) else None,
         "unpriced": savings.unpriced,
+    }
+
+
+def about_callers(callers: Iterable[Caller], sums: Mapping[str, CallerSums]) -> list[Json]:
+    """Return a line for each caller that has a name: what it sent and saved since the proxy started."""
+    budgets = {caller.name: caller.budget for caller in callers}
+    return [_about_caller(name, budgets.get(name), sums.get(name) or CallerSums()) for name in budgets | dict(sums)]
+
+
+def _about_caller(name: str, budget: int | None, sums: CallerSums) -> Json:
+    return {
+        "name": name,
+        "budget": budget,
+        "requests": sums.all_requests,
+        "events": sums.events,
+        "received": sums.received,
+        "sent": sums.sent,
+        "tokens_saved": sums.saved,
+        "net": sums.known_net,
     }
 
 
@@ -58,7 +81,9 @@ def whole_session(live: LiveConversation) -> Json:
     return {
         **about_session(live),
         "format": live.key.format,
-        "caller": live.key.tenant[:8],
+        "caller": live.key.caller or live.key.tenant[:8],
+        "budget": live.session.focus.config.budget,
+        "target": target_tokens(live.session.focus.config),
         "started": live.started,
         "money": {
             "saved": savings.saved,

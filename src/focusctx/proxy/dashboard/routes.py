@@ -18,7 +18,8 @@ from ..access import COOKIE, HEADER, Refusal, is_foreign
 from ..conversations import LiveConversation
 from ..upstream import base_urls
 from . import responses
-from .data import Json, about_session, span_texts, whole_event, whole_session
+from .data import Json, about_callers, about_session, span_texts, whole_event, whole_session
+from .export import send_export
 from .left_out import LeftOutStep, found_steps, left_out_steps, step_texts
 from .updates import Updates
 
@@ -47,6 +48,7 @@ def add_dashboard(app: web.Application, proxy: Proxy) -> None:
         add("GET", path, dashboard.page)
     add("GET", "/ui/api/live", admin(dashboard.updates.stream))
     add("GET", "/ui/api/sessions", admin(dashboard.sessions))
+    add("GET", "/ui/api/export", admin(dashboard.export))
     add("GET", _SESSION, admin(dashboard.session))
     add("GET", _EVENT, admin(dashboard.event))
     add("GET", _EVENT + r"/spans/{span:\d{1,9}}", admin(dashboard.span))
@@ -70,18 +72,31 @@ class _Refused(Exception):
 class _Dashboard:
     def __init__(self, proxy: Proxy) -> None:
         self._proxy = proxy
-        self._about = {
+        self.updates = Updates(
+            proxy.conversations,
+            proxy.watchers,
+            about=self._about,
+            callers=self._callers,
+            line=self._line,
+            stamp=self._stamp,
+        )
+
+    def _about(self) -> Json:
+        proxy, settings = self._proxy, self._proxy.settings
+        return {
             "version": __version__,
-            "dry_run": proxy.settings.dry_run,
+            "dry_run": settings.dry_run,
             "draft": proxy.focus.draft.name,
             "budget": proxy.focus.config.budget,
             "target": target_tokens(proxy.focus.config),
-            "rule": proxy.settings.rule,
-            "base_urls": base_urls(proxy.settings.upstreams),
-            "token": HEADER if proxy.settings.token else None,
-            "login": proxy.settings.admin_token is not None,
+            "rule": settings.rule,
+            "base_urls": base_urls(settings.upstreams),
+            "token": HEADER if settings.token or settings.callers else None,
+            "login": settings.admin_token is not None,
         }
-        self.updates = Updates(proxy.conversations, proxy.watchers, self._about, line=self._line, stamp=self._stamp)
+
+    def _callers(self) -> list[Json]:
+        return about_callers(self._proxy.settings.callers, self._proxy.metrics.by_caller)
 
     def for_admins(self, handler: _Handler) -> _Handler:
         async def guarded(request: web.Request) -> web.StreamResponse:
@@ -101,7 +116,8 @@ class _Dashboard:
         if is_foreign(request):
             return responses.login_page(_ELSEWHERE, form=False)
         if self._proxy.settings.admin_token is None:
-            hint = "" if self._proxy.settings.token else f" {_AS_LOCALHOST}"
+            needs_token = self._proxy.settings.token or self._proxy.settings.callers
+            hint = "" if needs_token else f" {_AS_LOCALHOST}"
             return responses.login_page(f"The dashboard is {refusal.why}.{hint}", form=False)
         return responses.login_page(
             "The dashboard needs the admin token. Ask the person who started the proxy for it.", form=True
@@ -138,8 +154,16 @@ class _Dashboard:
 
     async def sessions(self, _request: web.Request) -> web.Response:
         return responses.data(
-            {"about": self._about, "sessions": [self._line(live) for live in self._proxy.conversations]}
+            {
+                "about": self._about(),
+                "callers": self._callers(),
+                "sessions": [self._line(live) for live in self._proxy.conversations],
+            }
         )
+
+    async def export(self, request: web.Request) -> web.StreamResponse:
+        proxy = self._proxy
+        return await send_export(request, proxy.conversations, proxy.metrics.sums, self._about(), self._callers())
 
     async def session(self, request: web.Request) -> web.Response:
         live = self._live(request)

@@ -26,14 +26,16 @@ class Updates:
         self,
         conversations: LiveConversations,
         watchers: set[asyncio.Event],
-        about: Json,
         *,
+        about: Callable[[], Json],
+        callers: Callable[[], list[Json]],
         line: Callable[[LiveConversation], Json],
         stamp: Callable[[LiveConversation], object],
     ) -> None:
         self._conversations = conversations
         self._watchers = watchers
         self._about = about
+        self._callers = callers
         self._line = line
         self._stamp = stamp
         self._open: set[asyncio.Task[object]] = set()
@@ -86,5 +88,7 @@ class Updates:
         gone = sorted(known.keys() - now.keys())
         known.clear()
         known.update(now)
-        news = {"sessions": changed, "gone": gone, **({"about": self._about} if first else {})}
+        news = {"sessions": changed, "gone": gone, "callers": self._callers()}
+        if first:
+            news["about"] = self._about()
         return f"data: {json.dumps(news)}\n\n".encode() if first or changed or gone else b""

@@ -15,11 +15,11 @@ import json
 import sqlite3
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ...errors import ConfigError
 from ..store import Archived, StoredEvent, Totals, pack, pack_all, scope, unpack, unpack_all
@@ -153,6 +153,22 @@ class SQLiteStore:
         """List the stored conversations of one tenant or of all, least recently used first."""
         where, values = _of(tenant)
         return [StoredConversation(*row) for row in self._reader.rows(_CONVERSATIONS.format(where=where), *values)]
+
+    def events_by_conversation(self, tenant: str | None = None) -> Iterator[tuple[str, str, StoredEvent]]:
+        """Yield all events of one tenant or of all, oldest first, each with its tenant and conversation."""
+        where, values = _of(tenant)
+        rows = self._reader.rows(f"SELECT tenant, root, record FROM events {where} ORDER BY rowid", *values)
+        return ((owner, root, unpack(record)) for owner, root, record in rows)
+
+    def all_totals(self, tenant: str | None = None) -> dict[str, Totals]:
+        """Return the totals of one tenant or of all, by the tenant's hash."""
+        where, values = _of(tenant)
+        zeros = asdict(Totals())
+        found: dict[str, dict[str, Any]] = {}
+        for owner, name, value in self._reader.rows(f"SELECT tenant, name, value FROM totals {where}", *values):
+            if name in zeros:  # another version may store more
+                found.setdefault(owner, {**zeros})[name] = value
+        return {owner: Totals(**sums) for owner, sums in found.items()}
 
     def purge(self, *, tenant: str | None = None, before: float | None = None) -> list[StoredConversation]:
         """Remove the conversations last used before that time, or all, and return them."""

@@ -26,7 +26,7 @@ export function figure(session, about, href) {
     const width = Math.max(Math.floor(canvas.clientWidth), 260);
     if (now.steps.length)
       canvas.replaceChildren(
-        plot({ steps: now.steps, log: now.log, budget: about.budget, target: about.target, width, href }),
+        plot({ steps: now.steps, log: now.log, budget: now.budget, target: now.target, width, href }),
       );
   };
   const fill = () => {

@@ -27,7 +27,8 @@ export function listView(main, { state, title }) {
     ),
     body,
   );
-  const full = el("div", {}, tiles.node, table);
+  const callers = callersTable(would);
+  const full = el("div", {}, tiles.node, table, callers.node);
   const empty = welcome(state.about);
   main.append(title("Sessions"), full, empty);
 
@@ -52,6 +53,7 @@ export function listView(main, { state, title }) {
     }
     order = new Map(sessions.map((session, place) => [session.id, place]));
     rows.show(sessions.map((session) => [session.id, session]));
+    callers.update(state.callers);
   }
 
   update();
@@ -60,7 +62,7 @@ export function listView(main, { state, title }) {
 
 function row(session, names) {
   const link = el("a", { href: `#/sessions/${session.id}` }, el("bdi", {}, session.model || "(no model named)"));
-  const about = el("small", {}, `${session.upstream} · ${session.id}`);
+  const about = el("small", {}, [session.caller, session.upstream, session.id].filter(Boolean).join(" · "));
   const cell = (place, ...children) => el("td", { role: "cell", "data-label": names[place] }, ...children);
   const tokens = el("span");
   const share = el("span");
@@ -90,6 +92,41 @@ function row(session, names) {
     say(requests, ` in ${many(now.requests, "request")}`);
     say(waits, now.waits ? waiting(now.waits) : "");
     since(active, now.active);
+  };
+  return { node, update };
+}
+
+// Totals of the callers that have a token of their own.
+function callersTable(would) {
+  const names = ["caller", "budget", "requests", "events", `tokens ${would}saved`, `net ${would}saved`];
+  const head = names.map((name) => el("th", { role: "columnheader", scope: "col" }, name));
+  const body = el("tbody", { role: "rowgroup" });
+  const table = el(
+    "table",
+    { role: "table", "aria-labelledby": "callers", class: "sessions" },
+    el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, head)),
+    body,
+  );
+  const node = el("section", {}, el("h2", { id: "callers" }, "Callers"), table);
+  const update = (callers) => {
+    node.hidden = !callers.length;
+    body.replaceChildren(
+      ...callers.map((caller) => {
+        const cells = [
+          caller.budget === null ? "as usual" : count(caller.budget),
+          count(caller.requests),
+          count(caller.events),
+          count(caller.tokens_saved),
+          caller.net === null ? "unknown" : money(caller.net),
+        ];
+        return el(
+          "tr",
+          { role: "row" },
+          el("th", { role: "rowheader", scope: "row" }, el("bdi", {}, caller.name)),
+          cells.map((cell, place) => el("td", { role: "cell", "data-label": names[place + 1] }, cell)),
+        );
+      }),
+    );
   };
   return { node, update };
 }

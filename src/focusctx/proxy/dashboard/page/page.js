@@ -8,7 +8,7 @@ import { sessionView } from "./session.js";
 import { count, many } from "./words.js";
 
 const place = (id) => document.getElementById(id);
-const state = { about: null, sessions: new Map() };
+const state = { about: null, callers: [], sessions: new Map() };
 let view = null;
 
 function onConnection(kind) {
@@ -20,6 +20,7 @@ function onNews(news) {
   const first = state.about === null;
   const before = state.sessions;
   const changed = new Set(news.gone);
+  state.callers = news.callers;
   if (news.about) {
     // A new connection, perhaps to a proxy that was started again: what it does not name is gone.
     for (const id of before.keys()) changed.add(id);

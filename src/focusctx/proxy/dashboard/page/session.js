@@ -114,7 +114,7 @@ function build(main, session, about, title) {
       summary,
       now.log.length
         ? `${now.events ? many(now.events, "event") : "No event yet"}${left ? `; looked at and left alone ${many(left, "time")}` : ""}.`
-        : `None so far: ${count(now.sent)} tokens are within the budget of ${count(about.budget)}.`,
+        : `None so far: ${count(now.sent)} tokens are within the budget of ${count(now.budget)}.`,
     );
     before.hidden = !(now.sent < now.full && !now.events);
     log.show(now.log.map((event) => [event.number, event]).reverse());
