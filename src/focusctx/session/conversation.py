@@ -21,15 +21,13 @@ from ..errors import StoreError
 from ..pipeline.split import Count, Reader
 from ..types import Message, Owner
 from ..wire.marks import unmarked
-from .economics import Ledger
+from .proposal import Change, LeftOut, Place, Proposal, Snapshot, view_of
 from .recall import answer, excerpt, find, named_units, query_of, span_number, unavailable
 from .sketches import EarlyDraw
-from .snapshot import Change, LeftOut, Place, Snapshot, view_of
 from .store import Archived, Store, StoredEvent, Totals
 
 if TYPE_CHECKING:
-    from .events import SessionEvent
-    from .proposal import Proposal
+    from .events import Ledger, SessionEvent
     from .steps import StoredDecisions
 
 _log = logging.getLogger("focusctx")

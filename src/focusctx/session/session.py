@@ -22,14 +22,13 @@ from ..prices import price_of
 from ..types import Message
 from .conversation import Call, Chain, Conversation, View
 from .conversations import Conversations
-from .economics import FREE, Economics, Growth, Ledger
-from .events import Log, SessionEvent
+from .economics import FREE, Economics, Growth
+from .events import Ledger, Log, SessionEvent, pending_totals
 from .recall import answer, query_of, recall_tool, span_number
 from .runtime import LoopRuntime, ThreadRuntime
 from .steps import Steps
 from .store import Archived, Store, Totals
 from .stores import shared_store, store_from
-from .totals import pending_totals
 
 OnThread: TypeAlias = Callable[[Callable[[], Conversation]], Awaitable[Conversation]]
 """Calls a function on a thread, and returns its result once it has returned."""

@@ -19,13 +19,11 @@ from ..pipeline.decide import Drafted
 from ..types import Result
 from .conversation import Conversation, View
 from .economics import Economics, Judgement
-from .events import Log
-from .proposal import Proposal, foresee, propose, up_to_date
+from .events import Log, PendingTotals
+from .proposal import Change, Proposal, foresee, propose, up_to_date
 from .runtime import Runtime, W
 from .sketches import Draw, draws_over
-from .snapshot import Change
 from .store import Store, StoredEvent
-from .totals import PendingTotals
 
 _log = logging.getLogger("focusctx")
 _PATIENCE = 1.0
