@@ -2,17 +2,20 @@
 
 They answer how many sketches are enough, how much a drop can cost, and how far a choice by utility is from the best.
 Pure functions of numbers; no model is needed. Letters as in the paper: m spans, N rollouts, margin γ, threshold τ,
-dependency score u, counterfactual utility U. docs/theory.md has worked examples. The exact choice under a token limit
-is in `knapsack.py`.
+dependency score u, counterfactual utility U. docs/theory.md has worked examples.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from .errors import ConfigError
 from .types import Certificate
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 
 def rollouts_needed(spans: int, margin: float, confidence: float = 0.95) -> int:
@@ -248,6 +251,50 @@ def budget_multiplier(utilities: Mapping[int, float], lengths: Mapping[int, floa
         multiplier = ratio  # at λ equal to its ratio a span is dropped
         kept -= sum(lengths[index] for index, own in ratios.items() if own == ratio)
     return multiplier
+
+
+def select_under_budget(
+    utilities: Mapping[int, float],
+    tokens: Mapping[int, int],
+    budget: int,
+    required: Collection[int] = (),
+) -> frozenset[int]:
+    """Return the spans with the highest total utility that fit: an exact 0/1 knapsack, not a greedy one.
+
+    Keys are span indices. `required` spans are included even if they alone exceed the budget; the rest share what they
+    leave. Ties are broken by fewer tokens, then by newer spans (the set that holds the newest span in which two sets
+    differ), so the answer is unique. A span of no utility is kept only if it costs nothing.
+    """
+    for index in {*utilities, *required}:
+        if index not in tokens:
+            raise ConfigError(f"span {index} has no token count")
+        _check_amount(f"tokens of span {index}", tokens[index])
+    for index, utility in utilities.items():
+        _check_amount(f"utility of span {index}", utility)
+    chosen = frozenset(required)
+    room = budget - sum(tokens[index] for index in chosen)
+    shares = {index: _exact_share(utilities[index]) for index in sorted(utilities.keys() - chosen)}
+    scale = math.lcm(*(share.denominator for share in shares.values()))
+    # Partial choices as (tokens, -utility, -bits), the better one first; newer spans have higher bits. A choice with no
+    # more utility than one with fewer tokens cannot win any more.
+    best = [(0, 0, 0)]
+    for place, (index, share) in enumerate(shares.items()):
+        size, gain, bit = tokens[index], int(share * scale), 1 << place
+        larger = [(used + size, worth - gain, bits - bit) for used, worth, bits in best if used + size <= room]
+        choices, best = sorted(best + larger), []
+        for choice in choices:
+            if not best or choice[1] < best[-1][1]:
+                best.append(choice)
+    bits = -best[-1][2]
+    return chosen | {index for place, index in enumerate(shares) if bits >> place & 1}
+
+
+def _exact_share(utility: float) -> Fraction:
+    """Return the fraction k/N behind a float: three times 1/3 must tie with 1. Other floats keep their value."""
+    from fractions import Fraction  # slow to import, and rarely needed
+
+    simple = Fraction(utility).limit_denominator(1000)
+    return simple if float(simple) == utility else Fraction(utility)
 
 
 def _failure(spans: int, rollouts: int, margin: float) -> float:
