@@ -26,10 +26,8 @@ from focusctx.types import History, Message
 from focusctx.wire.part import PLACEHOLDER
 from focusctx_bench.baselines.acon import START, Acon
 from focusctx_bench.baselines.llmlingua import LLMLingua
-from focusctx_bench.baselines.prompting import Prompting
 from focusctx_bench.baselines.registry import KNOWN
-from focusctx_bench.baselines.running_summary import RunningSummary
-from focusctx_bench.baselines.summary import HEADING
+from focusctx_bench.baselines.summary import HEADING, Prompting, RunningSummary
 from helpers.oracles import is_less_of
 from strategies import HISTORIES
 

@@ -16,9 +16,9 @@ from focusctx.baselines.none import NoCompression
 from focusctx.baselines.retrieval import Retrieval
 from focusctx.types import Usage
 from focusctx_bench.agent import Agent
-from focusctx_bench.baselines.acon_runs import contrasts, run_as_text, successes
+from focusctx_bench.baselines.acon_optimiser import contrasts, run_as_text, successes
 from focusctx_bench.baselines.llmlingua import LLMLingua
-from focusctx_bench.baselines.prompting import Prompting
+from focusctx_bench.baselines.summary import Prompting
 from focusctx_bench.record import Record
 
 BUDGET = 1500

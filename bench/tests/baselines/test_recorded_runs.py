@@ -18,7 +18,7 @@ from focusctx.config import FocusConfig
 from focusctx.invariants import violations
 from focusctx.pipeline.split import read_history
 from focusctx_bench.baselines.llmlingua import LLMLingua
-from focusctx_bench.baselines.prompting import Prompting
+from focusctx_bench.baselines.summary import Prompting
 from focusctx_bench.sizes import size
 from helpers.histories import Messages
 

@@ -14,8 +14,7 @@ from focusctx.errors import ConfigError
 from .acon import Acon, read_guideline
 from .ask import Ask, ask_from
 from .llmlingua import MODEL, LLMLingua, LLMLingua2
-from .prompting import Prompting
-from .running_summary import RunningSummary
+from .summary import Prompting, RunningSummary
 
 ALL = (
     "none",
