@@ -12,10 +12,10 @@ from bench_helpers.reported import plain, write_run
 from focusctx_bench.baselines.registry import ALL
 from focusctx_bench.job import Job
 from focusctx_bench.protocols import Options
-from focusctx_bench.report.render import render
-from focusctx_bench.results.collect import Line, Study, collect
+from focusctx_bench.report.document import render
+from focusctx_bench.results.collect import Line, Study, collect, plain_name
 from focusctx_bench.results.document import document
-from focusctx_bench.results.paper import _tables, paper_figures, plain_name
+from focusctx_bench.results.paper import _tables, paper_figures
 
 PAPER = Path(__file__).parents[3] / "shared" / "paper" / "focus.tex"
 COUNTS = {"appworld": 168, "officebench": 95, "qa8": 100}

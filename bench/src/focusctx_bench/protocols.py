@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from focusctx.errors import ModelError
+from focusctx.errors import ConfigError, ModelError
 from focusctx.types import Message, Usage
 
 
@@ -128,3 +128,8 @@ class Options:
     seed: int = 42
     more: Mapping[str, str] = field(default_factory=dict)
     """Options that only one benchmark has, by name: `domain=retail`, `user=openai:gpt-4.1`."""
+
+    def check(self, benchmark: str, known: Sequence[str]) -> None:
+        """Refuse options that the benchmark does not have: a mistyped one would silently run something else."""
+        if unknown := sorted(self.more.keys() - set(known)):
+            raise ConfigError(f"unknown setting {unknown[0]!r} of {benchmark}; known: {', '.join(known)}")

@@ -10,7 +10,6 @@ from focusctx.errors import ConfigError
 from focusctx.types import DraftModel
 
 from ..protocols import Benchmark, Model, Options
-from .foreign.settings import check_settings
 
 _MODULES = {
     "office": ".office",
@@ -35,7 +34,7 @@ def benchmark_from(name: str, options: Options | None = None) -> Benchmark:
     make: Callable[[Options], Benchmark] = _module(name).benchmark
     options = options or Options()
     if name == "office":  # the others check their own
-        check_settings(name, options, _OFFICE_SETTINGS)
+        options.check(name, _OFFICE_SETTINGS)
         if options.split:
             raise ConfigError(f"office has no splits, got {options.split!r}: another --seed makes other tasks")
     return make(options)

@@ -14,7 +14,7 @@ from focusctx.cli.problem import Problem, check_positive
 from focusctx.cli.replay_options import DATA, add_data, runs_of
 
 from .points_of import chosen_points, draft_name, sketches_in
-from .reports import say_failures, say_written
+from .report import say_failures, say_written
 
 if TYPE_CHECKING:
     from focusctx.cli.parsers import Commands
@@ -142,8 +142,7 @@ def run_rollouts(arguments: argparse.Namespace) -> int:
 def _write(arguments: argparse.Namespace, section: Section) -> int:
     from focusctx import __version__
 
-    from ..report.document import Document
-    from ..report.write import write_report
+    from ..report.document import Document, write_report
 
     command = f"    focusctx {' '.join(sys.argv[1:])}"
     document: Document = Document("Ablations", [f"Made by focusctx {__version__}:", command], [section])

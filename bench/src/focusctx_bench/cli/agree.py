@@ -14,7 +14,7 @@ from focusctx.cli.problem import INCOMPLETE, Problem, check_positive
 from focusctx.cli.replay_options import DATA, REPLAY_METHODS, add_data, add_methods
 
 from .points_of import add_sketches, draft_name, points_over_budget, points_with_sketches, sketches_in
-from .reports import say_failures
+from .report import say_failures
 
 if TYPE_CHECKING:
     from focusctx.cli.parsers import Commands
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from focusctx.replay.runs import Run
 
     from ..protocols import Model
-    from ..replay.agreement.answers import Answer
-    from ..replay.agreement.views import View
+    from ..replay.agreement.views import Answer, View
     from ..replay.points import Point
     from ..replay.sketches import PointSketches
 
@@ -82,10 +81,10 @@ def run(arguments: argparse.Namespace) -> int:
     from focusctx.cli.progress import progress
     from focusctx.cli.replay_options import folder_of, runs_of, settings_fields
 
-    from ..replay.agreement.answers import answer_file
     from ..replay.agreement.ask import ask_all
     from ..replay.agreement.local import LocalModel
     from ..replay.agreement.tools import tools_by_file
+    from ..replay.agreement.views import answer_file
     from ..replay.judge import PointSettings
 
     check_positive(arguments, "points", "longest", "tokens", "at_once")

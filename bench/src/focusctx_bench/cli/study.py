@@ -14,7 +14,7 @@ from focusctx.cli.problem import Problem, check_positive
 from focusctx.cli.replay_options import DATA, add_data, runs_of
 
 from .points_of import chosen_points, draft_name, points_with_sketches, sketches_in
-from .reports import say_failures, say_written
+from .report import say_failures, say_written
 
 if TYPE_CHECKING:
     from focusctx.cli.parsers import Commands
@@ -147,10 +147,9 @@ def _score(arguments: argparse.Namespace, points: list[Point], *, asked: bool) -
     from focusctx.drafts import TransformersDraft
     from focusctx.drafts.registry import draft_from, price_of_draft
 
-    from ..local_models.score import TransformersScorer
+    from ..local_models.likelihood import TransformersScorer
     from ..replay.study.likelihoods import likelihood_file
-    from ..replay.study.sampling import sample_points
-    from ..replay.study.scoring import Amounts, score_points
+    from ..replay.study.scoring import Amounts, sample_points, score_points
 
     draft = draft_from(arguments.draft)
     if not isinstance(draft, TransformersDraft) and not arguments.samples:
@@ -176,7 +175,7 @@ def _report(arguments: argparse.Namespace, points: list[Point]) -> None:
     from ..replay.study.findings import study
     from ..replay.study.likelihoods import likelihood_file
     from ..replay.study.report import document
-    from ..report.write import write_report
+    from ..report.document import write_report
 
     recorded = read_sketches(_sketches_path(arguments))
     scored = likelihood_file(_likelihoods_path(arguments)).latest()

@@ -9,10 +9,9 @@ from focusctx.drafts.answer import count
 from focusctx.drafts.http import Endpoint
 from focusctx.types import Message
 
-from ..cost import priced_turn
 from ..protocols import Turn
 from .anthropic_messages import message, request
-from .served import Server
+from .served import Server, priced_turn
 
 _MOST_OUTPUT = 8192
 

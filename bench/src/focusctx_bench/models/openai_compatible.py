@@ -10,9 +10,8 @@ from focusctx.drafts.answer import count, text_of
 from focusctx.drafts.http import Endpoint
 from focusctx.types import Message
 
-from ..cost import priced_turn
 from ..protocols import Turn
-from .served import Server
+from .served import Server, priced_turn
 
 _KEPT = ("reasoning_content", "reasoning_details", "refusal")
 """Beside words and calls: what servers of reasoning models want to see again."""

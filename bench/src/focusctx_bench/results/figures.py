@@ -7,9 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from ..report.drawing import EVENTS_NOTE, MARKERS, Figure, Theme, bars, events_per_step, label_events
-from .choose import main_lines, varied_lines
-from .collect import Line, Study
-from .paper import plain_name
+from .collect import Line, Study, main_lines, plain_name, varied_lines
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,10 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from ..baselines.llmlingua import MODEL as LLMLINGUA_MODEL
-from .collect import Line, Study
-
-_RELEASE = re.compile(r"-\d{4}-\d{2}-\d{2}$")
-
+from .collect import Line, Study, plain_name
 
 _TOTALS = (
     "agent_in", "agent_out", "agent_requests", "draft_in", "draft_out", "draft_requests", "agent_cost", "draft_cost",
@@ -52,11 +49,6 @@ def paper_tasks(study: Study) -> int | None:
     """Over how many tasks the paper's main figures for this study are."""
     counts = {table.get("tasks") for table in _tables() for line in study.lines if _is_that_of(table, study, line, "")}
     return max((count for count in counts if count), default=None)
-
-
-def plain_name(model: str) -> str:
-    """A model's name without its provider, server and release: `openai:gpt-4.1-2025-04-14` is `gpt-4.1`."""
-    return _RELEASE.sub("", re.split(r"[:/]", model.partition("@")[0].lower())[-1])
 
 
 def _is_that_of(table: Mapping[str, Any], study: Study, line: Line, difficulty: str) -> bool:

@@ -8,8 +8,7 @@ from typing import TypeAlias
 
 from ..metrics import Summary, TaskMetrics, difference, recommended_budget
 from ..report.table import Cell, Column, Fields, Number, Row, Table, cell_of, table_of
-from .choose import main_lines, same_for_all, value_of, varied_lines
-from .collect import Line, Study
+from .collect import Line, Study, main_lines, same_for_all, value_of, varied_lines
 from .paper import paper_figures
 
 _INTERVALS = "In brackets: where the mean lies with 95 % confidence, by bootstrap over tasks."

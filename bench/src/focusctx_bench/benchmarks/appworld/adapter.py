@@ -12,7 +12,6 @@ from typing import Any
 from focusctx.errors import BenchError
 
 from ...protocols import Options, Score, Task, ToolCall
-from ..foreign.settings import check_settings
 from ..foreign.worker import Worker
 from .installation import Installation
 
@@ -71,7 +70,7 @@ _GRACE = 60.0
 
 
 def benchmark(options: Options) -> AppWorld:
-    check_settings("AppWorld", options, ("python",))
+    options.check("AppWorld", ("python",))
     return AppWorld(Installation.of(options), options.split)
 
 

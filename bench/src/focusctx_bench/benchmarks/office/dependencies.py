@@ -11,8 +11,7 @@ from typing import NamedTuple
 from focusctx.types import Message
 
 from .clerk.agent import decide_from
-from .clerk.knowledge import Key
-from .clerk.reader import read
+from .clerk.knowledge import Key, read
 
 
 class Need(NamedTuple):

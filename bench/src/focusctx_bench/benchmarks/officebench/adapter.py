@@ -15,7 +15,6 @@ from focusctx.errors import BenchError
 
 from ...protocols import Model, Options, Score, Task, ToolCall
 from ...spending import environment_model
-from ..foreign.settings import check_settings
 from ..foreign.worker import SERVING, Worker
 from .checkout import Checkout, Place
 from .sandbox import Sandbox
@@ -83,7 +82,7 @@ _SECONDS = 60.0
 
 
 def benchmark(options: Options) -> OfficeBench:
-    check_settings("OfficeBench", options, ("python", "sandbox", "splits", "llm"))
+    options.check("OfficeBench", ("python", "sandbox", "splits", "llm"))
     checkout = Checkout.of(options)
     splits, llm = options.more.get("splits"), options.more.get("llm")
     return OfficeBench(

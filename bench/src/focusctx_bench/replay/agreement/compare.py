@@ -14,7 +14,7 @@ from typing import TypeAlias
 from focusctx.replay.intervals import Interval, bootstrap
 
 from .action import Action, Agreement, action_of, agreement
-from .answers import FULL, RECORDED, Answer
+from .views import FULL, RECORDED, Answer
 
 Place: TypeAlias = tuple[str, str, int]
 Measure: TypeAlias = Callable[[Agreement], float]

@@ -13,7 +13,7 @@ from focusctx.replay.names import method_name
 from focusctx.replay.record import RunRecord
 
 from ...report.table import Cell, Column, Number, Row, Table, cell_of
-from ..point_record import PointRecord
+from ..judge import PointRecord
 
 
 def others_table(file: str, lines: Sequence[Line[RunRecord]]) -> Table | None:

@@ -13,8 +13,7 @@ from collections.abc import AsyncIterator, Iterator
 from focusctx.types import History, Message, Prompt, Reply, Usage
 
 from ....sizes import count
-from .knowledge import Key, Knowledge
-from .reader import read
+from .knowledge import Key, Knowledge, read
 
 _APPS = {
     "Pay every": ("files", "mail", "contacts", "pay"),
