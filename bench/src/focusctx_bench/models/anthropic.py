@@ -21,7 +21,7 @@ class AnthropicModel:
 
     def __init__(self, model: str, name: str, endpoint: Endpoint, *, temperature: float) -> None:
         self.name = name
-        self._server = Server(endpoint, ("temperature", "thinking"))
+        self.server = Server(endpoint, ("temperature", "thinking"))
         self._fixed = {
             "model": model,
             "max_tokens": _MOST_OUTPUT,
@@ -30,7 +30,7 @@ class AnthropicModel:
         }
 
     async def answer(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Turn:
-        answer = await self._server.ask({**self._fixed, **request(messages, tools)})
+        answer = await self.server.ask({**self._fixed, **request(messages, tools)})
         usage = answer.get("usage") or {}
         cached = count(usage.get("cache_read_input_tokens"))
         written = count(usage.get("cache_creation_input_tokens"))
@@ -47,4 +47,4 @@ class AnthropicModel:
         try:
             return message(answer["content"])
         except (LookupError, TypeError) as error:
-            raise self._server.malformed("no content", answer) from error
+            raise self.server.malformed("no content", answer) from error

@@ -20,11 +20,11 @@ _KEPT = ("reasoning_content", "reasoning_details", "refusal")
 class OpenAICompatibleModel:
     def __init__(self, model: str, name: str, endpoint: Endpoint, *, temperature: float, seed: int) -> None:
         self.name = name
-        self._server = Server(endpoint, ("temperature", "seed"))
+        self.server = Server(endpoint, ("temperature", "seed"))
         self._fixed = {"model": model, "temperature": temperature, "seed": seed}
 
     async def answer(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Turn:
-        answer = await self._server.ask({**self._fixed, "messages": list(messages), **_tools(tools)})
+        answer = await self.server.ask({**self._fixed, "messages": list(messages), **_tools(tools)})
         usage = _mapping(answer.get("usage"))
         return priced_turn(
             self.name,
@@ -39,7 +39,7 @@ class OpenAICompatibleModel:
             said = answer["choices"][0]["message"]
             calls = [_call(call, place) for place, call in enumerate(said.get("tool_calls") or ())]
         except (LookupError, TypeError, AttributeError) as error:
-            raise self._server.malformed("no message", answer) from error
+            raise self.server.malformed("no message", answer) from error
         message: dict[str, Any] = {"role": "assistant", "content": text_of(said.get("content")) or None}
         message |= {name: said[name] for name in _KEPT if said.get(name)}
         if calls:

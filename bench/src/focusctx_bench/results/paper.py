@@ -25,7 +25,7 @@ _TASKS = {"appworld": 168, "officebench": 95, "qa8": 100}
 def paper_figures(study: Study, line: Line, difficulty: str = "") -> dict[str, float]:
     """By the names of `paper.toml`, totals per task; empty where the paper has nothing or another setting."""
     found: dict[str, float] = {}
-    for table in _tables():
+    for table in transcribed_tables():
         if line.method in table["rows"] and _is_that_of(table, study, line, difficulty):
             for name, figure in zip(table["columns"], table["rows"][line.method], strict=True):
                 found.setdefault(name, figure / table["tasks"] if name in _TOTALS else float(figure))
@@ -37,7 +37,7 @@ def paper_tables(study: Study) -> list[str]:
     return sorted(
         {
             table["label"]
-            for table in _tables()
+            for table in transcribed_tables()
             for line in study.lines
             for difficulty in ("", *line.classes)
             if line.method in table["rows"] and _is_that_of(table, study, line, difficulty)
@@ -47,7 +47,12 @@ def paper_tables(study: Study) -> list[str]:
 
 def paper_tasks(study: Study) -> int | None:
     """Over how many tasks the paper's main figures for this study are."""
-    counts = {table.get("tasks") for table in _tables() for line in study.lines if _is_that_of(table, study, line, "")}
+    counts = {
+        table.get("tasks")
+        for table in transcribed_tables()
+        for line in study.lines
+        if _is_that_of(table, study, line, "")
+    }
     return max((count for count in counts if count), default=None)
 
 
@@ -106,7 +111,8 @@ def _has_its_settings(table: Mapping[str, Any], line: Line) -> bool:
 
 
 @cache
-def _tables() -> list[dict[str, Any]]:
+def transcribed_tables() -> list[dict[str, Any]]:
+    """Return the tables of `paper.toml`."""
     text = files(__package__).joinpath("paper.toml").read_text("utf-8")
     tables: list[dict[str, Any]] = tomllib.loads(text)["table"]
     return tables

@@ -132,12 +132,12 @@ class EightQuestions:
 
     def __init__(self, groups: Sequence[Group], search: Search, prefix: str) -> None:
         """`prefix` begins the ids of the tasks: it says how the groups were made."""
-        self._groups = groups
-        self._search = search
+        self.groups = groups
+        self.search = search
         self._prefix = prefix
 
     def tasks(self) -> Sequence[Task]:
-        return [Task(f"{self._prefix}-{number:03d}", data={"group": number}) for number in range(len(self._groups))]
+        return [Task(f"{self._prefix}-{number:03d}", data={"group": number}) for number in range(len(self.groups))]
 
     async def start(self, task: Task) -> EightQuestionsTask:
-        return EightQuestionsTask(self._groups[task.data["group"]], self._search)
+        return EightQuestionsTask(self.groups[task.data["group"]], self.search)
