@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 
 from focusctx.errors import BenchError, ConfigError
@@ -78,7 +78,8 @@ class Variant:
         return BenchSettings(**self.settings)
 
 
-class TaskItem(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TaskItem:
     """One task of one benchmark under one variant of a method."""
 
     benchmark: str

@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import NamedTuple
 
 from focusctx.replay.intervals import CONFIDENCE, SEED, Interval, bootstrap, percentile
 from focusctx.types import Usage
@@ -128,7 +127,8 @@ def recommended_budget(peaks: Sequence[float]) -> int:
     return 1 << int(math.log2(max(1.0, percentile(list(peaks), 0.5) / 2)))
 
 
-class Spread(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Spread:
     """How a number is distributed over tasks."""
 
     mean: float

@@ -12,9 +12,10 @@ import json
 import logging
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from operator import is_
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..config import FocusConfig
 from ..errors import StoreError
@@ -79,7 +80,8 @@ class View(list[Message]):
         return list, (list(self),)
 
 
-class Call(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Call:
     """The agent's last call, which the provider's cache still holds for a while."""
 
     messages: int

@@ -13,8 +13,8 @@ gone cold everything is read again anyway, and dropping always pays.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ..config import FocusConfig
 from ..pipeline.budget import pinned_spans
@@ -78,7 +78,8 @@ class Verdict:
         return self.gain - self.cost
 
 
-class Judgement(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Judgement:
     """A decision whether an event is due, and the reason."""
 
     due: bool
@@ -90,7 +91,8 @@ class Judgement(NamedTuple):
     """True if the conversation's deferred proposal is to be applied, so that no draft is needed."""
 
 
-class Growth(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Growth:
     """Growth of a history since it was last read."""
 
     tokens: int = 0
@@ -155,7 +157,7 @@ class Economics:
             now = self._judged(tokens, self.of_deferred(conversation, deferred, cold=cold))
             is_late = now.due
             if now.due and not self.is_stale(conversation, deferred, cold=cold):
-                return now._replace(due=not further, has_sketches=True)
+                return replace(now, due=not further, has_sketches=True)
         last = conversation.last_event
         calls = calls_to_come(conversation.reader.newest + bool(further))
         verdict = self._of_event(conversation, tokens, calls=calls, cold=cold)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from statistics import fmean, stdev
 from typing import TypeAlias
 
@@ -190,7 +191,7 @@ def _trajectories(study: Study, lines: Sequence[Line]) -> Table | None:
     }
     rows = []
     for key, (scale, digits) in scales.items():
-        spread = line.summary.trajectory[key]._asdict()
+        spread = asdict(line.summary.trajectory[key])
         cells = [Number(value / scale, digits, paper=paper.get(f"{key}_{name}")) for name, value in spread.items()]
         rows.append(Row(names[key], cells))
     columns = [Column(name) for name in ("mean", "median", "p90", "max")]

@@ -9,16 +9,17 @@ that are closed beside the open one.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
-from typing import NamedTuple
 
 from .builder import Builder
 from .filler import DAYS, TOPICS
 from .world import Meeting, Payment, Person, Sent
 
 
-class Chore(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Chore:
     """What the user says: at one place in the list, or at two places with other chores between."""
 
     first: str

@@ -6,7 +6,7 @@ Found by asking the scripted agent again, over the whole history, which facts it
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from focusctx.types import Message
 
@@ -14,7 +14,8 @@ from .clerk.agent import decide_from
 from .clerk.knowledge import Key, read
 
 
-class Need(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Need:
     """A fact that a step used and the earlier steps that state it: one of them is enough."""
 
     fact: Key

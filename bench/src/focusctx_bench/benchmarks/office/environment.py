@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from ...protocols import Score, Task, ToolCall
 from .apps import TOOLS
@@ -28,7 +28,8 @@ _CLOSING = (
 )
 
 
-class Assignment(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Assignment:
     """One task, made."""
 
     world: World

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from focusctx.errors import BenchError, ConfigError
 from focusctx.types import Message, Usage
@@ -74,7 +75,8 @@ _AGAIN = "Write only the verdict: SUCCESS or NOT SUCCESS."
 _VERDICTS = {"SUCCESS": True, "NOT SUCCESS": False}
 
 
-class Judgement(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Judgement:
     success: bool | None
     """None: the judge gave no verdict, asked twice."""
     reasons: str

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import NamedTuple
 
 from focusctx.baselines.embedders import Embed, embedder_from
 from focusctx.compressor import Focus
@@ -73,7 +72,8 @@ async def judge(variant: Variant, point: Point, recorded: PointSketches, embed: 
     )
 
 
-class _Once(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Once:
     """One variant with one group of sketches."""
 
     ours: Judged

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from focusctx.replay.intervals import Interval
 from focusctx.replay.lines import Line, R
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-class _Look(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Look:
     colour: str
     marker: str
     size: float = 7.0

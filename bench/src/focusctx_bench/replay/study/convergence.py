@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import NamedTuple
 
 from focusctx.replay.intervals import RESAMPLES, SEED, Interval, bootstrap, interval_of
 
@@ -89,7 +88,8 @@ def converge(
     return Curve(name, sizes, tuple(row[0] for row in rows), tuple(row[1] for row in rows))
 
 
-class _Draws(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Draws:
     number: int
     chance: random.Random
 

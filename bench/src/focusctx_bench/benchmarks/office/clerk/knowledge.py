@@ -8,22 +8,25 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from focusctx.types import Message
 
 Key = tuple[str, ...]
 
 
-class Fact(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Fact:
     key: Key
     value: Any
     order: int = 0
     """Of two values the one with the higher order counts, then the one stated later."""
 
 
-class Used(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Used:
     """A fact that a decision rests on, and the messages that state it: any one of them is enough."""
 
     key: Key
@@ -140,7 +143,7 @@ def _stated(text: str) -> tuple[Fact, ...]:
     for pattern, make in _MAIL_PATTERNS:
         for match in pattern.finditer(text):
             number = max((number for start, number in heads if start < match.start()), default=0)
-            facts.append(make(match)._replace(order=number))
+            facts.append(replace(make(match), order=number))
     for match in _DONE.finditer(text):
         facts += [Fact(("done", number), True) for number in match[1].split(", ")]
     for match in _COMPLETE.finditer(text):
