@@ -6,7 +6,7 @@ The agent loop (`agent.py`) knows only these and writes a record (`record.py`). 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -20,6 +20,15 @@ class ToolCall:
     id: str
     name: str
     arguments: Mapping[str, Any]
+
+
+def tool_definition(
+    name: str, description: str, parameters: Mapping[str, Mapping[str, Any]], optional: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return a Chat Completions tool definition. Parameters are JSON schemas by name."""
+    required = [parameter for parameter in parameters if parameter not in optional]
+    schema = {"type": "object", "properties": parameters, "required": required, "additionalProperties": False}
+    return {"type": "function", "function": {"name": name, "description": description, "parameters": schema}}
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from focusctx.replay.names import NAMES
 from ..baselines.registry import ALL
 from ..folder import runs_below
 from ..job import BUDGETS
-from ..metrics import Summary, TaskMetrics, average, by_difficulty, events_by_step, of_task, summarise
+from ..metrics import Summary, TaskMetrics, average, by_difficulty, of_task, summarise
 from ..record import Record
 
 _RELEASE = re.compile(r"-\d{4}-\d{2}-\d{2}$")
@@ -34,14 +34,13 @@ class Line:
     settings: Mapping[str, Any]
     repeats: dict[int, dict[str, TaskMetrics]] = field(default_factory=dict)
     """For each repeat, from 1: its tasks."""
-    events: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """For each step number: how many runs got there, and how many of them had an event there."""
+    event_steps: list[list[tuple[int, bool]]] = field(default_factory=list)
+    """For each run: its steps by number, and whether each had an event."""
 
     def add(self, record: Record) -> None:
         self.repeats.setdefault(record.repeat, {})[record.task] = of_task(record)
-        for number, (runs, events) in events_by_step([record]).items():
-            before = self.events.get(number, (0, 0))
-            self.events[number] = before[0] + runs, before[1] + events
+        events = (step.event is not None and step.event.failure is None for step in record.steps)
+        self.event_steps.append(list(enumerate(events, 1)))
 
     @cached_property
     def tasks(self) -> dict[str, TaskMetrics]:

@@ -11,26 +11,19 @@ from typing import Any
 
 from focusctx.errors import BenchError
 
-from ...protocols import Options, Score, Task, ToolCall
+from ...protocols import Options, Score, Task, ToolCall, tool_definition
 from ..foreign.worker import Worker
 from .installation import Installation
 
 RUN = "run_python"
 END = "apis.supervisor.complete_task()"
 
-RUN_TOOL: Mapping[str, Any] = {
-    "type": "function",
-    "function": {
-        "name": RUN,
-        "description": "Run Python code in the world's shell. Variables stay from one call to the next; only what the "
-        "code prints comes back.",
-        "parameters": {
-            "type": "object",
-            "properties": {"code": {"type": "string", "description": "The code."}},
-            "required": ["code"],
-        },
-    },
-}
+RUN_TOOL = tool_definition(
+    RUN,
+    "Run Python code in the world's shell. Variables stay from one call to the next; only what the code prints comes "
+    "back.",
+    {"code": {"type": "string", "description": "The code."}},
+)
 
 _PROMPT = """\
 You do a task for {first_name} {last_name}, your supervisor (email {email}, phone number {phone_number}), in a world of

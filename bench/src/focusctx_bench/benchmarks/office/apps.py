@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ...protocols import tool_definition
 from .filler import banner, prose, token
 from .world import APPS, FEE, MOST_WRONG, Meeting, Payment, Sent, World
 
@@ -32,12 +33,8 @@ class Tool:
         return self.handler.__name__
 
     def definition(self) -> dict[str, Any]:
-        fields = {name: {"type": kind} for name, kind in self.parameters.items()}
-        schema = {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
-        return {
-            "type": "function",
-            "function": {"name": self.name, "description": self.description, "parameters": schema},
-        }
+        parameters = {name: {"type": kind} for name, kind in self.parameters.items()}
+        return tool_definition(self.name, self.description, parameters)
 
     def run(self, world: World, arguments: Mapping[str, Any]) -> str:
         """Return what the agent sees. A call that cannot be made says why and changes nothing."""

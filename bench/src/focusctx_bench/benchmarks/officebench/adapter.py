@@ -13,7 +13,7 @@ from typing import Any
 
 from focusctx.errors import BenchError
 
-from ...protocols import Model, Options, Score, Task, ToolCall
+from ...protocols import Model, Options, Score, Task, ToolCall, tool_definition
 from ...spending import environment_model
 from ..foreign.worker import SERVING, Worker
 from .checkout import Checkout, Place
@@ -47,7 +47,7 @@ class Action:
             }
             for name, placeholder in _PARAMETER.findall(self.demo)
         }
-        return _definition(self.tool, described, parameters, parameters)
+        return tool_definition(self.tool, described, parameters)
 
 
 def actions_of(app: str, described: Mapping[str, Any]) -> dict[str, Action]:
@@ -58,20 +58,12 @@ def actions_of(app: str, described: Mapping[str, Any]) -> dict[str, Action]:
 
 def switch(apps: Iterable[str]) -> dict[str, Any]:
     parameters = {"target_app": {"type": "string", "enum": list(apps)}}
-    return _definition(SWITCH, "Open an app: its actions become your tools, those of the last one go.", parameters)
+    return tool_definition(SWITCH, "Open an app: its actions become your tools, those of the last one go.", parameters)
 
 
 def finish() -> dict[str, Any]:
     parameters = {"answer": {"type": "string", "description": "if the task is a question"}}
-    return _definition(FINISH, "The task is done.", parameters, required=())
-
-
-def _definition(
-    name: str, description: str, parameters: Mapping[str, Any], required: Iterable[str] | None = None
-) -> dict[str, Any]:
-    wanted = list(parameters if required is None else required)
-    schema = {"type": "object", "properties": dict(parameters), "required": wanted}
-    return {"type": "function", "function": {"name": name, "description": description, "parameters": schema}}
+    return tool_definition(FINISH, "The task is done.", parameters, optional=parameters)
 
 
 _INSIDE = Path(__file__).with_name("inside.py")

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import fmean
-from typing import Any
 
-from ...protocols import Score, Task, ToolCall
+from ...protocols import Score, Task, ToolCall, tool_definition
 from .data import Group
 from .search import Search
 
@@ -70,19 +69,7 @@ _REMINDER = "Please give the final answer: one line for each question, such as '
 _FOUND = 3
 """Passages per search."""
 
-SEARCH_TOOL: Mapping[str, Any] = {
-    "type": "function",
-    "function": {
-        "name": "search",
-        "description": "Find passages. Returns the best few.",
-        "parameters": {
-            "type": "object",
-            "properties": {"query": {"type": "string"}},
-            "required": ["query"],
-            "additionalProperties": False,
-        },
-    },
-}
+SEARCH_TOOL = tool_definition("search", "Find passages. Returns the best few.", {"query": {"type": "string"}})
 
 
 class EightQuestionsTask:

@@ -13,7 +13,7 @@ from typing import Any
 from focusctx.errors import BenchError, ConfigError
 from focusctx.types import Message, Usage
 
-from ...protocols import Model, Options, Score, Task, ToolCall
+from ...protocols import Model, Options, Score, Task, ToolCall, tool_definition
 from ...spending import environment_model
 from .browser import SharedBrowser, host_of
 from .window import Patience, Refused, Window, is_web
@@ -102,34 +102,23 @@ def verdict_of(text: str) -> bool | None:
 
 ANSWER = "answer"
 _NUMBER = {"type": "integer", "description": "the number in brackets before an element"}
-
-
-def _definition(name: str, description: str, optional: Sequence[str] = (), **parameters: Any) -> Mapping[str, Any]:
-    schema = {
-        "type": "object",
-        "properties": parameters,
-        "required": [parameter for parameter in parameters if parameter not in optional],
-        "additionalProperties": False,
-    }
-    return {"type": "function", "function": {"name": name, "description": description, "parameters": schema}}
+_TEXT = {"type": "string"}
+_SUBMIT = {"type": "boolean", "description": "whether to press Enter afterwards"}
+_DIRECTION = {"type": "string", "enum": ["down", "up"]}
 
 
 TOOLS: Sequence[Mapping[str, Any]] = (
-    _definition("click", "Click a link, a button or another numbered element.", number=_NUMBER),
-    _definition(
+    tool_definition("click", "Click a link, a button or another numbered element.", {"number": _NUMBER}),
+    tool_definition(
         "type",
         "Put text into a field in place of what it holds, or choose the option of a select by its words.",
+        {"number": _NUMBER, "text": _TEXT, "submit": _SUBMIT},
         optional=("submit",),
-        number=_NUMBER,
-        text={"type": "string"},
-        submit={"type": "boolean", "description": "whether to press Enter afterwards"},
     ),
-    _definition(
-        "scroll", "See the next or the previous part of the page.", direction={"type": "string", "enum": ["down", "up"]}
-    ),
-    _definition("back", "Go back to the page before."),
-    _definition("goto", "Open a web address.", url={"type": "string"}),
-    _definition(ANSWER, "Give the answer, which ends the task.", text={"type": "string"}),
+    tool_definition("scroll", "See the next or the previous part of the page.", {"direction": _DIRECTION}),
+    tool_definition("back", "Go back to the page before.", {}),
+    tool_definition("goto", "Open a web address.", {"url": _TEXT}),
+    tool_definition(ANSWER, "Give the answer, which ends the task.", {"text": _TEXT}),
 )
 
 
