@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 import focusctx_bench.benchmarks.office.clerk as clerk
 from bench_helpers.ledger import Untouched
-from focusctx.baselines.fifo import Fifo
-from focusctx.baselines.masking import Masking
+from focusctx.baselines.rules import Fifo, Masking
 from focusctx.invariants import violations
 from focusctx.types import Message
 from focusctx_bench.agent import Agent

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from bench_helpers.ledger import Untouched
 from drafts.conftest import serve
-from focusctx.baselines.fifo import Fifo
+from focusctx.baselines.rules import Fifo
 from focusctx.errors import BenchError, ConfigError
 from focusctx.types import Message
 from focusctx_bench.agent import Agent

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import count, repeat
 from typing import TypeAlias
 
-from focusctx.baselines.patience import PATIENCE, Writer, patient
+from focusctx.baselines.drafts import PATIENCE, Writer, patient
 from focusctx.errors import ConfigError, DraftError
 from focusctx.pipeline.draft import sample
 from focusctx.prices import price_of

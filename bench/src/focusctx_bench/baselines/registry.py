@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from focusctx.baselines.drafts import PATIENCE
 from focusctx.baselines.method import Factory
-from focusctx.baselines.patience import PATIENCE
 from focusctx.baselines.registry import MethodSettings
 from focusctx.errors import ConfigError
 

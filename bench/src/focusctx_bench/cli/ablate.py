@@ -121,7 +121,7 @@ def run_budgets(arguments: argparse.Namespace) -> int:
 
 
 def run_rollouts(arguments: argparse.Namespace) -> int:
-    from focusctx.baselines.patience import patient
+    from focusctx.baselines.drafts import patient
     from focusctx.cli.progress import progress
     from focusctx.config import FocusConfig
 

@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     import asyncio
     import time
 
-    from focusctx.baselines.patience import patient
+    from focusctx.baselines.drafts import patient
     from focusctx.cli.progress import progress
     from focusctx.cli.replay_options import runs_of
     from focusctx.cli.terminal import printable

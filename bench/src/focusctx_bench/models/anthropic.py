@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from focusctx.drafts.answer import count
-from focusctx.drafts.http import Endpoint
+from focusctx.drafts.http import Endpoint, count
 from focusctx.types import Message
 
 from ..protocols import Turn

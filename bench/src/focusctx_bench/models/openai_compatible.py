@@ -6,8 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from focusctx.drafts.answer import count, text_of
-from focusctx.drafts.http import Endpoint
+from focusctx.drafts.http import Endpoint, count, text_of
 from focusctx.types import Message
 
 from ..protocols import Turn

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from focusctx.drafts.http import BadRequest, Endpoint, open_session
-from focusctx.drafts.parameters import Rejected
+from focusctx.drafts.http import BadRequest, Endpoint, Rejected, open_session
 from focusctx.errors import DraftError, ModelError
 from focusctx.prices import price_of
 from focusctx.types import Message, Usage

@@ -9,8 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from focusctx.baselines.embedders import Embedded, Vectors
-from focusctx.drafts.answer import count
-from focusctx.drafts.http import Endpoint, base_url, open_session
+from focusctx.drafts.http import Endpoint, base_url, count, open_session
 from focusctx.errors import ConfigError
 from focusctx.prices import price_of
 from focusctx.tokens import encoding
