@@ -108,7 +108,7 @@ class Job:
     rollouts: tuple[int, ...] = (3,)
     thresholds: tuple[float, ...] = (0.3,)
     rollout_modes: tuple[str, ...] = ()
-    """How sketches are requested; empty for the draft's own way."""
+    """The way in which sketches are requested; empty for the draft's own way."""
     compressor: str | None = None
     """The model that writes summaries; None for each draft in turn."""
     embedder: str = "words"

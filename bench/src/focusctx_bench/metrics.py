@@ -122,7 +122,7 @@ def recommended_budget(peaks: Sequence[float]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How a number is distributed over tasks."""
+    """Distribution of a number over tasks."""
 
     mean: float
     median: float

@@ -63,7 +63,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How a task went, by the benchmark's own judgement."""
+    """The outcome of a task, by the benchmark's own judgement."""
 
     success: float
     """1 or 0, or a share where the benchmark has one: what accuracy is the mean of."""

@@ -40,7 +40,7 @@ class Event:
     happened: bool
     """Something that had been sent before was sent no more."""
     seconds: float
-    """How long the agent waited for it."""
+    """Seconds that the agent waited for it."""
     usage: Usage
     tokens_before: int
     """Tokens of the whole history, system prompt excluded."""
@@ -197,7 +197,7 @@ class Recorder:
         )
 
     def _places(self, messages: Sequence[Message]) -> tuple[Piece, ...]:
-        """Where each message stands; neighbours in the history become one range."""
+        """Return the place of each message; neighbours in the history become one range."""
         known = {id(message): place for place, message in enumerate(self._history)}
         pieces: list[Piece] = []
         for message in messages:

@@ -30,7 +30,7 @@ class MethodSettings:
     rollouts: int = 3
     threshold: float = 0.3
     rollout_mode: str | None = None
-    """How sketches are requested, see `rollouts`; None for the draft's own way, one request where it can."""
+    """The way in which sketches are requested, see `drafts.requesting`; None for the draft's own way."""
     compressor: Writer | None = None
     """The model that writes summaries, for methods that need one; the draft by default."""
     embedder: str | Callable[[Sequence[str]], Any] | None = None

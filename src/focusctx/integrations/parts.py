@@ -47,5 +47,5 @@ def kept(pieces: Sequence[Piece], view: Sequence[Message]) -> Kept:
 
 
 def is_whole(parts: dict[int, str | None], count: int) -> bool:
-    """Whether a message of so many parts is sent as it is."""
+    """Return True if a message of `count` parts is sent unchanged."""
     return len(parts) == count and not any(parts.values())

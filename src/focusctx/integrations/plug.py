@@ -48,7 +48,7 @@ _LAST_VIEWS = 128
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks for a view, as far as the framework says."""
+    """The caller that asks for a view, as far as the framework says."""
 
     tenant: str = DEFAULT_TENANT
     """The party whose data it is: decisions and archived steps of two tenants never meet."""

@@ -94,7 +94,7 @@ class Optimised:
 
 
 Trial: TypeAlias = Callable[[str], Awaitable[float]]
-"""How well a guideline does: say, the share of some training tasks solved under it."""
+"""Scores a guideline, for example by the share of some training tasks solved under it."""
 
 
 def contrasts(full: Iterable[Record], compressed: Iterable[Record]) -> list[Contrast]:

@@ -14,7 +14,7 @@ from focusctx.prices import price_of
 from focusctx.types import History, Prompt, Reply
 
 Ask: TypeAlias = Callable[[str, str], Awaitable[Reply]]
-"""From a system prompt and a question to the answer. Raises whatever went wrong."""
+"""Answers a question under a system prompt. Raises whatever went wrong."""
 
 
 def ask_from(

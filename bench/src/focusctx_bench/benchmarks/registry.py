@@ -1,4 +1,4 @@
-"""From a benchmark's name to the benchmark, and to the scripted agent and draft that need no model."""
+"""Benchmarks by name, with the scripted agents and drafts that need no model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MODULES = {
     "appworld": ".appworld",
     "webvoyager": ".webvoyager",
 }
-"""Where each lives, below this package. A module has `benchmark(options) -> Benchmark`; `scripted() -> Model` if there
+"""Modules, below this package. Each has `benchmark(options) -> Benchmark`; `scripted() -> Model` if there
 is an agent that can do its tasks without a model; `scripted_draft() -> DraftModel` if there is a draft for it."""
 
 

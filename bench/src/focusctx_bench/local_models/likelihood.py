@@ -1,4 +1,4 @@
-"""How likely a model in this process finds given answers, token by token, and how much less without a past span.
+"""Likelihoods of given answers by a model in this process, token by token, with and without a past span.
 
 A small model plans better than it cites. Here it writes plans in free words; then each span is left out of the prompt
 in turn, and the loss in likelihood says which steps rest on it.
@@ -34,7 +34,7 @@ _LIST = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """How likely a model finds a text, token by token."""
+    """The likelihood of a text, token by token."""
 
     starts: tuple[int, ...]
     """For each token, the place in the text at which it begins, in characters."""
@@ -82,7 +82,7 @@ class PlanStep:
     end: int
 
     def loss(self, with_span: Sequence[Scored], without: Sequence[Scored]) -> float:
-        """How much less likely the step became, in nats per token, given the scores of all plans."""
+        """Return by how much less likely the step became, in nats per token, given the scores of all plans."""
         before = with_span[self.plan].between(self.start, self.end)
         after = without[self.plan].between(self.start, self.end)
         return (sum(before) - sum(after)) / len(before) if before else 0.0

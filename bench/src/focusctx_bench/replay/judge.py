@@ -33,7 +33,7 @@ class PointRecord(PlainRecord):
     file: str
     run: str
     messages: int
-    """How many leading messages of the run were the history."""
+    """Number of leading messages of the run that were the history."""
     method: str
     draft: str
     budget: int
@@ -81,7 +81,7 @@ class PointRecord(PlainRecord):
 
     @property
     def whole(self) -> bool | None:
-        """Whether everything is there that later actions need."""
+        """True if everything is there that later actions need."""
         return self.there == self.needed if self.needed else None
 
     @property

@@ -80,7 +80,7 @@ class Line:
 
     @cached_property
     def classes(self) -> dict[str, Summary]:
-        """By difficulty."""
+        """Summaries by difficulty."""
         return {name: summarise(some) for name, some in by_difficulty(self.tasks.values()).items()}
 
 
@@ -105,7 +105,7 @@ class Study:
 
 
 def collect(folder: Path) -> list[Study]:
-    """Everything below a folder; a task that two runs have done with the same settings counts once."""
+    """Read everything below a folder; a task that two runs have done with the same settings counts once."""
     studies: dict[str, Study] = {}
     lines: dict[tuple[str, str], Line] = {}
     for run in runs_below(folder):
@@ -143,12 +143,12 @@ VARIED = ("budget", "draft", "rollouts", "threshold")
 
 
 def main_lines(study: Study) -> list[Line]:
-    """Every method at the reference setting."""
+    """Return every method at the reference setting."""
     return [line for line in study.lines if _is_at_reference(line, study, but="")]
 
 
 def varied_lines(study: Study, setting: str) -> list[Line]:
-    """Methods that were run at several values of one setting, the others as in the main table."""
+    """Return methods that were run at several values of one setting, the others as in the main table."""
     found = [line for line in study.lines if value_of(line, setting) is not None]
     found = [line for line in found if _is_at_reference(line, study, but=setting)]
     methods = [line.method for line in found]
@@ -163,7 +163,7 @@ def value_of(line: Line, setting: str) -> Any:
 
 
 def reference(study: Study, setting: str) -> Any:
-    """The paper's value if it was run, else the one that most methods were run at."""
+    """Return the paper's value if it was run, else the one that most methods were run at."""
     values = [value for line in study.lines if (value := value_of(line, setting)) is not None]
     wanted = {"budget": BUDGETS.get(study.benchmark, 4096), "rollouts": 3, "threshold": 0.3, "draft": study.model}[
         setting
@@ -194,7 +194,7 @@ def _first(study: Study, method: str) -> Line:
 
 
 def same_for_all(lines: Sequence[Line], setting: str) -> Any:
-    """The value that all lines which have the setting share; None if they differ or none has it."""
+    """Return the value that all lines which have the setting share; None if they differ or none has it."""
     values = {value for line in lines if (value := value_of(line, setting)) is not None}
     return values.pop() if len(values) == 1 else None
 

@@ -62,7 +62,7 @@ def _trade_off(study: Study, lines: Sequence[Line]) -> Figure | None:
 
 
 def _events(study: Study, lines: Sequence[Line]) -> Figure | None:
-    """How often a run that got to a step was compressed there; over δ where it was varied."""
+    """Draw how often a run that got to a step was compressed there; over δ where it was varied."""
     swept = [line for line in varied_lines(study, "budget") if line.method == "focus-d"]
     shown = swept or [line for line in lines if "budget" in line.settings]
     shown = [line for line in shown if any(event for steps in line.event_steps for _, event in steps)]

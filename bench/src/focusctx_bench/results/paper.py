@@ -19,11 +19,11 @@ _TOTALS = (
 
 
 _TASKS = {"appworld": 168, "officebench": 95, "qa8": 100}
-"""How many tasks the paper ran of each benchmark whose figures are here."""
+"""Tasks that the paper ran of each benchmark whose figures are here."""
 
 
 def paper_figures(study: Study, line: Line, difficulty: str = "") -> dict[str, float]:
-    """By the names of `paper.toml`, totals per task; empty where the paper has nothing or another setting."""
+    """Return the figures by their names in `paper.toml`, totals per task; none where the paper has another setting."""
     found: dict[str, float] = {}
     for table in transcribed_tables():
         if line.method in table["rows"] and _is_that_of(table, study, line, difficulty):
@@ -33,7 +33,7 @@ def paper_figures(study: Study, line: Line, difficulty: str = "") -> dict[str, f
 
 
 def paper_tables(study: Study) -> list[str]:
-    """The labels of the tables that figures for this study are taken from."""
+    """Return the labels of the tables that figures for this study are taken from."""
     return sorted(
         {
             table["label"]

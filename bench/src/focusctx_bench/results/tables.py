@@ -199,7 +199,7 @@ def _trajectories(study: Study, lines: Sequence[Line]) -> Table | None:
 
 
 def _reach(lines: Sequence[Line]) -> Table | None:
-    """How many tasks a budget would ever touch, by the sizes of the uncompressed agent."""
+    """Return the share of tasks that each budget would ever touch, by the sizes of the uncompressed agent."""
     line = next((line for line in lines if line.method == "none"), None)
     if line is None:
         return None

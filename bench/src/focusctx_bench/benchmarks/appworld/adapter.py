@@ -57,7 +57,7 @@ def system_prompt(person: Mapping[str, str]) -> str:
 
 _INSIDE = Path(__file__).with_name("inside.py")
 _SECONDS = 100
-"""What AppWorld gives a piece of code."""
+"""Seconds that AppWorld gives a piece of code."""
 _GRACE = 60.0
 """Seconds more, after which code that does not let itself be stopped ends the task."""
 
@@ -100,7 +100,7 @@ class AppWorld:
         return World(self, root, task, worker, opening, patience=self._seconds + self._grace)
 
     def worker(self, root: Path) -> Worker:
-        """A program to which `root` is AppWorld's root: what it writes stays in there."""
+        """Start a program to which `root` is AppWorld's root: what it writes stays in there."""
         command = [str(self._installation.python), str(_INSIDE)]
         return Worker("AppWorld", command, self._installation.environment(root), root)
 

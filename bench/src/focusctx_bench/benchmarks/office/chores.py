@@ -20,14 +20,14 @@ from .world import Meeting, Payment, Person, Sent
 
 @dataclass(frozen=True, slots=True)
 class Chore:
-    """What the user says: at one place in the list, or at two places with other chores between."""
+    """The user's words: at one place in the list, or at two places with other chores between."""
 
     first: str
     last: str = ""
 
 
 Make = Callable[[Builder, int], Chore]
-"""From a size: how many people, files or mails it is about."""
+"""Makes a chore of a size: the number of people, files or mails it is about."""
 
 
 def pay_group(builder: Builder, size: int) -> Chore:
@@ -174,10 +174,10 @@ def invoice(builder: Builder) -> Chore:
 
 
 CHORES: tuple[Make, ...] = (pay_group, pay_writers, tally, receipts, meetings, announce, trail)
-"""Those that stand at one place."""
+"""Chores that stand at one place."""
 
 PAIRS: tuple[Callable[[Builder], Chore], ...] = (approval, invoice)
-"""Those that stand at two."""
+"""Chores that stand at two places."""
 
 
 def _names(people: list[Person]) -> str:

@@ -13,7 +13,7 @@ from .chores import CHORES, PAIRS, Chore
 from .world import World
 
 CLASSES = ("easy", "medium", "hard")
-"""By what a task is made of. When nothing is forgotten they take about 12 to 27, 24 to 45 and 42 to 60 steps."""
+"""Classes of tasks. When nothing is forgotten they take about 12 to 27, 24 to 45 and 42 to 60 steps."""
 
 STEP_LIMITS = {"easy": 40, "medium": 70, "hard": 120}
 """Twice what is needed: room to look up what is gone, not for doing so over and over."""
@@ -43,7 +43,7 @@ def difficulty_of(number: int) -> str:
 
 
 def make(seed: int, number: int) -> Assignment:
-    """The same for the same seed and number, whatever other tasks there are."""
+    """Make a task, always the same one for the same seed and number."""
     chance = random.Random(f"office {seed} {number}")
     count, pairs, least, most = _SIZES[difficulty_of(number)]
     builder = Builder(chance)

@@ -19,7 +19,7 @@ class Person:
     name: str
     address: str
     handle: str
-    """Where payments go."""
+    """Address of payments."""
     closed: str = ""
     """An older handle, which the contacts name as closed."""
 
@@ -56,7 +56,7 @@ class Meeting:
 
 @dataclass(slots=True)
 class Effects:
-    """What changed for good. Payments, mails and meetings cannot be taken back; of a file the last version counts."""
+    """Changes for good. Payments, mails and meetings cannot be taken back; of a file the last version counts."""
 
     payments: Counter[Payment] = field(default_factory=Counter)
     sent: Counter[Sent] = field(default_factory=Counter)
@@ -71,7 +71,7 @@ class World:
     notes: dict[str, str] = field(default_factory=dict)
     mails: list[Mail] = field(default_factory=list)
     outbox: dict[str, list[str]] = field(default_factory=dict)
-    """By subject: the addresses that were written to before the task began."""
+    """Addresses that were written to before the task began, by subject."""
     files: dict[str, str] = field(default_factory=dict)
     people: dict[str, Person] = field(default_factory=dict)
     codes: dict[str, str] = field(default_factory=dict)
@@ -84,10 +84,10 @@ class World:
     """Fees paid for payments to closed handles, by handle."""
     done: Effects = field(default_factory=Effects)
     wanted: Effects = field(default_factory=Effects)
-    """What the user asked for, exactly."""
+    """The changes that the user asked for, exactly."""
 
     def complaints(self) -> list[str]:
-        """What is not as the user wanted it."""
+        """Return everything that is not as the user wanted it."""
         found = [f"account locked: {app}" for app, wrong in self.wrong.items() if wrong >= MOST_WRONG]
         found += [f"fee paid {fees} times for {handle}" for handle, fees in self.bounced.items()]
         for kind in ("payments", "sent", "meetings"):

@@ -30,7 +30,7 @@ class Action:
     app: str
     action: str
     file: str
-    """Where the app has it."""
+    """The app's file that runs it."""
     demo: str
     """Such as: `read a pdf file: {'app': 'pdf', 'action': 'read_file', 'pdf_file_path': [THE_PATH_…]}`."""
 
@@ -51,7 +51,7 @@ class Action:
 
 
 def actions_of(app: str, described: Mapping[str, Any]) -> dict[str, Action]:
-    """By the names of their tools."""
+    """Return the actions of an app by the names of their tools."""
     actions = (Action(app, action, **told) for action, told in described["actions"].items())
     return {action.tool: action for action in actions}
 
@@ -159,7 +159,7 @@ class Office:
 
     @property
     def tools(self) -> Sequence[Mapping[str, Any]]:
-        """Those of the open app, as OfficeBench shows them, and two that are always there."""
+        """The tools of the open app, as OfficeBench shows them, and two that are always there."""
         actions = [action.definition() for action in self._actions().values()]
         return [*actions, switch(name for name in self._apps if name != self._app), finish()]
 

@@ -35,7 +35,7 @@ class Outcome:
     recall: float
     """1 where nothing was needed; such points count for tokens, not for recall."""
     complete: float
-    """Whether all of it is there."""
+    """1 if all of it is there."""
     left: float
     """Share of the spans' tokens."""
     sketches: float

@@ -52,7 +52,7 @@ class Agreed:
         return bootstrap(list(self.with_recorded[measure].values()))
 
     def ahead_of(self, other: Agreed, measure: str) -> Interval | None:
-        """How much more this one agrees with the full history, over the runs that both have; paired."""
+        """Return by how much more this one agrees with the full history, over the runs that both have; paired."""
         ours, theirs = self.with_full[measure], other.with_full[measure]
         both = [ours[run] - theirs[run] for run in ours if run in theirs]
         return bootstrap(both) if both else None

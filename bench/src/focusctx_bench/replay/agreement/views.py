@@ -41,7 +41,7 @@ class Answer(PlainRecord):
     file: str
     run: str
     messages: int
-    """How many leading messages of the run were the history."""
+    """Number of leading messages of the run that were the history."""
     model: str
     """The model that was asked."""
     method: str

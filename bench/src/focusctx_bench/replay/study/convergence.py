@@ -1,4 +1,4 @@
-"""How many sketches are enough: the decision and the worst span's error at N, against those of very many.
+"""Convergence: the decision and the worst span's error at N sketches, against those of very many.
 
 The recorded sketches of an event stand for the draft: `u*` and the converged keep-set are those of all of them, and
 a sample of N is drawn from them *with* replacement, as a draft that writes exactly these would give it. Drawing

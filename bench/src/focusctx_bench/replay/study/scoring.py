@@ -42,7 +42,7 @@ LEAST_ACTIONS = 2
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """How much is asked at each event."""
+    """Amounts that are asked for at each event."""
 
     actions: int = 12
     lists: int = 3

@@ -22,7 +22,7 @@ class Fact:
     key: Key
     value: Any
     order: int = 0
-    """Of two values the one with the higher order counts, then the one stated later."""
+    """Rank: of two values the one with the higher order counts, then the one stated later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ _PLAIN: list[tuple[str, Callable[[re.Match[str]], Fact]]] = [
     (r"Approval code for '(\w+)': (\S+)", lambda m: Fact(("code", m[1]), m[2])),
     (r"the approval code for '(\w+)' was issued already", lambda m: Fact(("code gone", m[1]), True)),
 ]
-"""What a sentence says, whichever text it stands in."""
+"""Patterns of sentences, and the facts that they state in any text."""
 
 _MAILED: list[tuple[str, Callable[[re.Match[str]], Fact]]] = [
     (rf"{_NAME} is owed (\d+\.\d\d) for (\w+)\.", lambda m: Fact(("owed", m[3], m[1]), m[2])),

@@ -28,7 +28,7 @@ _APPS = {
     "Read": ("files", "mail"),
     "Ask": (),
 }
-"""By how a chore's words begin."""
+"""Apps that a chore needs, by how its words begin."""
 
 _RULES = {"pay": "payments", "contacts": "mails", "calendar": "meetings"}
 _RISKS = frozenset({"failed", "tried", "locked"})
