@@ -16,6 +16,7 @@ from focusctx_bench.metrics import TaskMetrics, by_difficulty, difference, of_ta
 from focusctx_bench.record import Record
 from focusctx_bench.report.drawing import count_events
 from focusctx_bench.results.collect import Line
+from helpers.thorough import examples
 
 
 def naive(record: Record) -> dict[str, Any]:
@@ -60,7 +61,7 @@ def naive(record: Record) -> dict[str, Any]:
 
 
 @given(records())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_one_task(record: Record) -> None:
     found, expected = of_task(record), naive(record)
     for name in ("steps", "peak", "cumulative", "events", "failures"):
@@ -77,7 +78,7 @@ def test_one_task(record: Record) -> None:
 
 
 @given(st.lists(records(), min_size=1, max_size=8))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_a_row_of_a_table(many: list[Record]) -> None:
     counted = [of_task(record) for record in many if record.ended != "model"]
     if not counted:
@@ -134,7 +135,7 @@ def test_classes_keep_their_order() -> None:
 
 
 @given(st.lists(records(), max_size=6))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_events_by_step(many: list[Record]) -> None:
     line = Line("focus", {})
     for record in many:
