@@ -30,8 +30,7 @@ from focusctx.drafts import ScriptedDraft, TransformersDraft, draft_from
 from focusctx.pipeline.draft import build_prompt
 from focusctx.replay.evidence import Evidence
 from focusctx.replay.runs import read_runs
-from focusctx_bench.local_models.likelihood import ScoringDraft, losses, write_plans
-from focusctx_bench.local_models.score import TransformersScorer
+from focusctx_bench.local_models.likelihood import ScoringDraft, TransformersScorer, losses, write_plans
 from focusctx_bench.replay.ablations.settings import Outcome
 from focusctx_bench.replay.ablations.settings import judge as judge_variant
 from focusctx_bench.replay.ablations.variants import Variant

@@ -11,7 +11,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from focusctx.errors import ConfigError
-from focusctx.knapsack import select_under_budget
 from focusctx.theory import (
     binary_kl,
     bottleneck,
@@ -25,6 +24,7 @@ from focusctx.theory import (
     proportional_utility,
     recovery_probability,
     rollouts_needed,
+    select_under_budget,
     selection_gap,
     selection_loss,
     set_utility,

@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 
 from bench_helpers.made import a_record, records
 from focusctx.replay.intervals import bootstrap, percentile
-from focusctx_bench.metrics import TaskMetrics, by_difficulty, difference, events_by_step, of_task, spread, summarise
+from focusctx_bench.metrics import TaskMetrics, by_difficulty, difference, of_task, spread, summarise
 from focusctx_bench.record import Record
+from focusctx_bench.report.drawing import count_events
+from focusctx_bench.results.collect import Line
+from helpers.thorough import examples
 
 
 def naive(record: Record) -> dict[str, Any]:
@@ -58,7 +61,7 @@ def naive(record: Record) -> dict[str, Any]:
 
 
 @given(records())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_one_task(record: Record) -> None:
     found, expected = of_task(record), naive(record)
     for name in ("steps", "peak", "cumulative", "events", "failures"):
@@ -75,7 +78,7 @@ def test_one_task(record: Record) -> None:
 
 
 @given(st.lists(records(), min_size=1, max_size=8))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_a_row_of_a_table(many: list[Record]) -> None:
     counted = [of_task(record) for record in many if record.ended != "model"]
     if not counted:
@@ -83,7 +86,7 @@ def test_a_row_of_a_table(many: list[Record]) -> None:
             summarise(map(of_task, many))
         return
     row = summarise(map(of_task, many))
-    assert (row.tasks, row.unanswered) == (len(counted), len(many) - len(counted))
+    assert row.tasks == len(counted)
     assert row.accuracy.mean == pytest.approx(statistics.fmean(task.success for task in counted))
     assert row.details["f1"].mean == pytest.approx(statistics.fmean(task.details["f1"] for task in counted))
     for name in ("steps", "peak", "dependency"):
@@ -98,7 +101,6 @@ def test_a_row_of_a_table(many: list[Record]) -> None:
     assert row.draft.requests == sum(task.draft.requests for task in counted)
     assert row.events == sum(task.events for task in counted)
     assert (row.event_seconds is None) == (row.events == 0)
-    assert row.seconds_per_task * row.tasks == pytest.approx(row.seconds)
 
 
 def test_the_papers_latency_table_adds_up() -> None:
@@ -133,9 +135,12 @@ def test_classes_keep_their_order() -> None:
 
 
 @given(st.lists(records(), max_size=6))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_events_by_step(many: list[Record]) -> None:
-    found = events_by_step(many)
+    line = Line("focus", {})
+    for record in many:
+        line.add(record)
+    found = count_events(line.event_steps)
     longest = max((len(record.steps) for record in many), default=0)
     assert sorted(found) == list(range(1, longest + 1))
     for number, (runs, events) in found.items():

@@ -21,6 +21,7 @@ from focusctx.errors import BenchError, ConfigError
 from focusctx_bench.agent import Agent
 from focusctx_bench.benchmarks.officebench import OfficeBench, benchmark
 from focusctx_bench.benchmarks.officebench.adapter import Office, actions_of
+from focusctx_bench.benchmarks.officebench.checkout import Checkout
 from focusctx_bench.benchmarks.officebench.sandbox import Sandbox
 from focusctx_bench.benchmarks.registry import benchmark_from
 from focusctx_bench.models.scripted import FunctionModel, Say
@@ -230,10 +231,9 @@ async def test_the_llm_app_asks_the_model_that_is_named(checkout: Path) -> None:
     made = options(checkout, sandbox="bwrap" if shutil.which("bwrap") else "proot")
     if shutil.which(made.more["sandbox"]) is None:
         pytest.skip("neither bwrap nor proot is installed")
-    real = benchmark(made)
-    bench = OfficeBench(
-        real._checkout, real._sandbox, llm=FunctionModel(lambda messages: Say(messages[0]["content"] * 2))
-    )
+    files = Checkout.of(made)
+    model = FunctionModel(lambda messages: Say(messages[0]["content"] * 2))
+    bench = OfficeBench(files, Sandbox.of(made, files), llm=model)
     async with started(bench, "1-2-0") as (_, do):
         await do("switch_app", target_app="llm")
         assert await do("llm_complete_text", prompt="ho") == "hoho"
@@ -307,7 +307,7 @@ def real_bench() -> OfficeBench:
 
 
 async def with_the_key(bench: OfficeBench, task: Task) -> float:
-    model = officebench_key.model(ROOT, task.id, bench._sandbox.python)
+    model = officebench_key.model(ROOT, task.id, Sandbox.of(Options(ROOT), Checkout.of(Options(ROOT))).python)
     record = await Agent(model, Untouched, step_limit=200).run(bench, task)
     assert record.ended == "done"
     return record.score.success

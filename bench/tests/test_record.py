@@ -14,10 +14,11 @@ from bench_helpers.made import a_record, records
 from focusctx.errors import BenchError
 from focusctx_bench.folder import BenchFolder
 from focusctx_bench.record import Record, read_records
+from helpers.thorough import examples
 
 
 @given(records())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_written_and_read_again(tmp_path_factory: pytest.TempPathFactory, record: Record) -> None:
     folder = tmp_path_factory.mktemp("records") / "deep"
     BenchFolder(folder).records.add(record)

@@ -17,10 +17,9 @@ from bench_helpers.reported import plain, step, write_run
 from focusctx.errors import BenchError
 from focusctx_bench.job import Job, TaskItem
 from focusctx_bench.protocols import Options
+from focusctx_bench.report.document import render, write_report
 from focusctx_bench.report.drawing import drawn
-from focusctx_bench.report.render import render
 from focusctx_bench.report.table import Column, Number, Row, Table
-from focusctx_bench.report.write import write_report
 from focusctx_bench.results.collect import Study, collect
 from focusctx_bench.results.document import document
 from focusctx_bench.results.tables import tables
@@ -252,7 +251,7 @@ def test_figures(tmp_path: Path) -> None:
     assert [figure.key for figure in section.figures] == ["trade-off", "drafts", "events", "cost"]
     assert "fewer than a tenth of them did, or fewer than five" in section.figures[2].note
     assert section.figures[3].title == "Cost per task"
-    written = write_report(document(tmp_path), tmp_path / "report")
+    written = write_report(document(tmp_path), tmp_path / "report", ("markdown",))
     paths = [path for path in written if path.parent.name == "figures"]
     assert len(paths) == 8
     for path in paths:
@@ -261,7 +260,7 @@ def test_figures(tmp_path: Path) -> None:
             assert ET.fromstring(data).tag.endswith("svg")
         else:
             assert data.startswith(b"\x89PNG")
-    again = write_report(document(tmp_path), tmp_path / "again")
+    again = write_report(document(tmp_path), tmp_path / "again", ("markdown",))
     for one, other in zip(written, again, strict=True):
         assert one.read_bytes() == other.read_bytes()
     for path in re.findall(r"!\[.*\]\((.*)\)", (tmp_path / "report" / "report.md").read_text()):

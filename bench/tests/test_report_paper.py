@@ -12,10 +12,10 @@ from bench_helpers.reported import plain, write_run
 from focusctx_bench.baselines.registry import ALL
 from focusctx_bench.job import Job
 from focusctx_bench.protocols import Options
-from focusctx_bench.report.render import render
-from focusctx_bench.results.collect import Line, Study, collect
+from focusctx_bench.report.document import render
+from focusctx_bench.results.collect import Line, Study, collect, plain_name
 from focusctx_bench.results.document import document
-from focusctx_bench.results.paper import _tables, paper_figures, plain_name
+from focusctx_bench.results.paper import paper_figures, transcribed_tables
 
 PAPER = Path(__file__).parents[3] / "shared" / "paper" / "focus.tex"
 COUNTS = {"appworld": 168, "officebench": 95, "qa8": 100}
@@ -123,7 +123,7 @@ def test_in_the_report(tmp_path: Path) -> None:
 
 
 def test_every_row_is_as_long_as_its_head() -> None:
-    for table in _tables():
+    for table in transcribed_tables():
         assert set(table["rows"]) <= set(ALL)
         for row in table["rows"].values():
             assert len(row) == len(table["columns"])
@@ -132,7 +132,7 @@ def test_every_row_is_as_long_as_its_head() -> None:
 @pytest.mark.skipif(not PAPER.exists(), reason="the paper's source is not here")
 def test_every_figure_stands_in_the_table_that_it_is_cited_from() -> None:
     text = PAPER.read_text()
-    for table in _tables():
+    for table in transcribed_tables():
         place = text.index(rf"\label{{{table['label']}}}")
         begin = text.rindex(r"\begin{tabular}", 0, place)
         said = [float(word) for word in re.findall(r"\d+(?:\.\d+)?", text[begin:place].replace("{,}", ""))]

@@ -10,7 +10,7 @@ from focusctx.baselines.retrieval import Retrieval
 from focusctx.errors import DraftUnavailable
 from focusctx.types import Prompt, Reply
 from focusctx_bench.baselines.ask import Ask
-from focusctx_bench.baselines.prompting import Prompting
+from focusctx_bench.baselines.summary import Prompting
 from helpers import histories
 
 

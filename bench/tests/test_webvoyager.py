@@ -333,10 +333,12 @@ async def test_text_that_looks_like_our_numbers(do: Do, site: str) -> None:
 
 
 @browser
-async def test_each_task_has_cookies_of_its_own(bench: WebVoyager, site: str) -> None:
-    async with voyage(bench) as (first, _), voyage(bench) as (second, _):
-        await first._window._context.add_cookies([{"name": "a", "value": "b", "url": site}])
-        assert await second._window._context.cookies() == []
+async def test_each_task_has_cookies_of_its_own(shared: SharedBrowser, site: str) -> None:
+    first, second = await shared.open(), await shared.open()
+    await first.add_cookies([{"name": "a", "value": "b", "url": site}])
+    assert await second.cookies() == []
+    for context in (first, second):
+        await shared.close(context)
 
 
 @browser
@@ -346,10 +348,15 @@ async def test_the_browser_ends_with_the_last_task_and_may_die_before(chromium: 
     bench = bench_of(shared, site)
     async with voyage(bench) as (_, one):
         await one("goto", url=site)
-        assert shared._browser is not None
-        await shared._browser.close()
+        context = await shared.open()
+        assert context.browser is not None
+        await context.browser.close()
         with pytest.raises(BenchError, match="the browser has ended"):
             await one("goto", url=site)
         async with voyage(bench) as (_, two):  # a new one is started
             assert "# Lamps" in await two("goto", url=site)
-    assert shared._browser is None
+            newer = await shared.open()
+            await shared.close(newer)
+        await shared.close(context)
+    assert newer.browser is not None
+    assert not newer.browser.is_connected()

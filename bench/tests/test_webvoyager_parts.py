@@ -8,7 +8,7 @@ import pytest
 
 from focusctx.errors import BenchError, ConfigError
 from focusctx_bench.benchmarks.registry import benchmark_from
-from focusctx_bench.benchmarks.webvoyager.judge import judge, verdict_of
+from focusctx_bench.benchmarks.webvoyager.adapter import judge, verdict_of
 from focusctx_bench.benchmarks.webvoyager.reading import VIEW, Line, Reading, plain
 from focusctx_bench.models.scripted import FunctionModel, Say
 from focusctx_bench.protocols import Options

@@ -34,7 +34,7 @@ class Price:
     context: int | None = None
     """Most input tokens one call may have."""
 
-    def cost(self, input_tokens: int, output_tokens: int) -> float:
+    def cost(self, input_tokens: float, output_tokens: float = 0) -> float:
         """Return the USD for uncached input and output."""
         return (input_tokens * self.input + output_tokens * self.output) / 1_000_000
 

@@ -2,17 +2,20 @@
 
 They answer how many sketches are enough, how much a drop can cost, and how far a choice by utility is from the best.
 Pure functions of numbers; no model is needed. Letters as in the paper: m spans, N rollouts, margin γ, threshold τ,
-dependency score u, counterfactual utility U. docs/theory.md has worked examples. The exact choice under a token limit
-is in `knapsack.py`.
+dependency score u, counterfactual utility U. docs/theory.md has worked examples.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from .errors import ConfigError
 from .types import Certificate
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 
 def rollouts_needed(spans: int, margin: float, confidence: float = 0.95) -> int:
@@ -20,7 +23,7 @@ def rollouts_needed(spans: int, margin: float, confidence: float = 0.95) -> int:
 
     `margin` is γ: how far every span's true score is from the threshold.
     """
-    _check_spans(spans)
+    _check_count("spans", spans)
     _check_margin(margin)
     _check_confidence(confidence)
     allowed = 1 - confidence
@@ -35,8 +38,8 @@ def rollouts_needed(spans: int, margin: float, confidence: float = 0.95) -> int:
 
 def recovery_probability(spans: int, rollouts: int, margin: float) -> float:
     """Lower bound on the probability that thresholding keeps every needed span: `max(0, 1 - 2m·exp(-2Nγ²))`."""
-    _check_spans(spans)
-    _check_rollouts(rollouts)
+    _check_count("spans", spans)
+    _check_count("rollouts", rollouts)
     _check_margin(margin)
     return max(0.0, 1 - _failure(spans, rollouts, margin))
 
@@ -46,15 +49,15 @@ def confidence_radius(rollouts: int, confidence: float = 0.95) -> float:
 
     One-sided, because only an underestimate is dangerous. For all spans at once: `uniform_radius`.
     """
-    _check_rollouts(rollouts)
+    _check_count("rollouts", rollouts)
     _check_confidence(confidence)
     return math.sqrt(-math.log(1 - confidence) / (2 * rollouts))
 
 
 def uniform_radius(rollouts: int, spans: int, confidence: float = 0.95) -> float:
     """Most by which `u_i` can differ from `û_i`, for all of m spans at once: `sqrt(ln(2m/α) / 2N)`."""
-    _check_rollouts(rollouts)
-    _check_spans(spans)
+    _check_count("rollouts", rollouts)
+    _check_count("spans", spans)
     _check_confidence(confidence)
     return math.sqrt(math.log(2 * spans / (1 - confidence)) / (2 * rollouts))
 
@@ -81,7 +84,7 @@ def certificate(
     `kappa` and `epsilon` describe how well the draft covers the agent's needs: `u^π <= κ·u^q + ε`. The defaults trust
     the draft. For a bound without the caveat about selection, pass fresh sketches, sampled after the set was chosen.
     """
-    _check_impact(m_max)
+    _check_positive("m_max", m_max)
     _check_amount("kappa", kappa)
     _check_amount("epsilon", epsilon)
     utility = set_utility(cited, dropped)
@@ -103,7 +106,7 @@ def certificate(
 
 def threshold_bound(dropped: int, threshold: float, m_max: float = 1.0) -> float:
     """Bound given by the threshold alone: `m_max · min(1, τ·|S|)`. Weaker than any good certificate."""
-    _check_impact(m_max)
+    _check_positive("m_max", m_max)
     if dropped < 0:
         raise ConfigError(f"dropped must be 0 or more, got {dropped}")
     _check_share("threshold", threshold)
@@ -216,7 +219,7 @@ def bottleneck(kept_nats: float, information: float, beta: float) -> float:
     """The Information Bottleneck objective of a trace, to be minimised: `I(H; Z) - β·I(Z; Y)`."""
     _check_amount("kept_nats", kept_nats)
     _check_amount("information", information)
-    _check_beta(beta)
+    _check_positive("beta", beta)
     return kept_nats - beta * information
 
 
@@ -225,7 +228,7 @@ def bottleneck_selection(utilities: Mapping[int, float], lengths: Mapping[int, f
 
     β is the inverse of the multiplier λ of a budget on the lengths, so a span stays if `U / length > λ`.
     """
-    _check_beta(beta)
+    _check_positive("beta", beta)
     for index, utility in utilities.items():
         _check_amount(f"utility of span {index}", utility)
         _check_amount(f"length of span {index}", lengths[index])
@@ -248,6 +251,50 @@ def budget_multiplier(utilities: Mapping[int, float], lengths: Mapping[int, floa
         multiplier = ratio  # at λ equal to its ratio a span is dropped
         kept -= sum(lengths[index] for index, own in ratios.items() if own == ratio)
     return multiplier
+
+
+def select_under_budget(
+    utilities: Mapping[int, float],
+    tokens: Mapping[int, int],
+    budget: int,
+    required: Collection[int] = (),
+) -> frozenset[int]:
+    """Return the spans with the highest total utility that fit: an exact 0/1 knapsack, not a greedy one.
+
+    Keys are span indices. `required` spans are included even if they alone exceed the budget; the rest share what they
+    leave. Ties are broken by fewer tokens, then by newer spans (the set that holds the newest span in which two sets
+    differ), so the answer is unique. A span of no utility is kept only if it costs nothing.
+    """
+    for index in {*utilities, *required}:
+        if index not in tokens:
+            raise ConfigError(f"span {index} has no token count")
+        _check_amount(f"tokens of span {index}", tokens[index])
+    for index, utility in utilities.items():
+        _check_amount(f"utility of span {index}", utility)
+    chosen = frozenset(required)
+    room = budget - sum(tokens[index] for index in chosen)
+    shares = {index: _exact_share(utilities[index]) for index in sorted(utilities.keys() - chosen)}
+    scale = math.lcm(*(share.denominator for share in shares.values()))
+    # Partial choices as (tokens, -utility, -bits), the better one first; newer spans have higher bits. A choice with no
+    # more utility than one with fewer tokens cannot win any more.
+    best = [(0, 0, 0)]
+    for place, (index, share) in enumerate(shares.items()):
+        size, gain, bit = tokens[index], int(share * scale), 1 << place
+        larger = [(used + size, worth - gain, bits - bit) for used, worth, bits in best if used + size <= room]
+        choices, best = sorted(best + larger), []
+        for choice in choices:
+            if not best or choice[1] < best[-1][1]:
+                best.append(choice)
+    bits = -best[-1][2]
+    return chosen | {index for place, index in enumerate(shares) if bits >> place & 1}
+
+
+def _exact_share(utility: float) -> Fraction:
+    """Return the fraction k/N behind a float: three times 1/3 must tie with 1. Other floats keep their value."""
+    from fractions import Fraction  # slow to import, and rarely needed
+
+    simple = Fraction(utility).limit_denominator(1000)
+    return simple if float(simple) == utility else Fraction(utility)
 
 
 def _failure(spans: int, rollouts: int, margin: float) -> float:
@@ -275,14 +322,9 @@ def _assumptions(rollouts: int, radius: float, m_max: float, kappa: float, epsil
     )
 
 
-def _check_spans(spans: int) -> None:
-    if spans < 1:
-        raise ConfigError(f"spans must be 1 or more, got {spans}")
-
-
-def _check_rollouts(rollouts: int) -> None:
-    if rollouts < 1:
-        raise ConfigError(f"rollouts must be 1 or more, got {rollouts}")
+def _check_count(name: str, count: int) -> None:
+    if count < 1:
+        raise ConfigError(f"{name} must be 1 or more, got {count}")
 
 
 def _check_margin(margin: float) -> None:
@@ -296,11 +338,6 @@ def _check_confidence(confidence: float) -> None:
         raise ConfigError(f"confidence must be between 0 and 1, got {confidence}")
 
 
-def _check_impact(m_max: float) -> None:
-    if not 0 < m_max < math.inf:
-        raise ConfigError(f"m_max must be above 0 and finite, got {m_max}")
-
-
 def _check_share(name: str, share: float) -> None:
     if not 0 <= share <= 1:
         raise ConfigError(f"{name} must be between 0 and 1, got {share}")
@@ -311,6 +348,6 @@ def _check_amount(name: str, value: float) -> None:
         raise ConfigError(f"{name} must be 0 or more and finite, got {value}")
 
 
-def _check_beta(beta: float) -> None:
-    if not 0 < beta < math.inf:
-        raise ConfigError(f"beta must be above 0 and finite, got {beta}")
+def _check_positive(name: str, value: float) -> None:
+    if not 0 < value < math.inf:
+        raise ConfigError(f"{name} must be above 0 and finite, got {value}")

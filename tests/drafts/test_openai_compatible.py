@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 from aiohttp import web
 
-from focusctx.drafts import OpenAICompatibleDraft, draft_from
+from focusctx.drafts import OpenAICompatibleDraft
 from focusctx.errors import ConfigError, DraftRefused, DraftUnavailable
 from focusctx.types import Usage
 
@@ -347,9 +347,10 @@ async def test_qwen3_is_told_not_to_think_and_has_room_if_it_does(model, serve, 
     assert "reasoning_effort" not in body
 
 
-def test_qwen3_on_openrouter_is_told_in_openrouters_words(monkeypatch, prompt):
-    monkeypatch.setenv("OPENROUTER_API_KEY", "sk-test")
-    body = draft_from("openrouter:qwen/qwen3-8b")._body(prompt, 1)
+async def test_qwen3_on_openrouter_is_told_in_openrouters_words(serve, prompt, collect):
+    server = await serve(lambda body: chat())
+    await collect(OpenAICompatibleDraft("qwen/qwen3-8b", base_url=f"{server.url}/openrouter.ai/api/v1"), prompt, 1)
+    (body,) = server.bodies
     assert body["reasoning"] == {"effort": "none"}
     assert "chat_template_kwargs" not in body
 

@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -150,7 +151,7 @@ def test_two_hundred_conversations_in_turns(has_id: bool) -> None:
     changes = 0
     for step in range(len(histories[0])):
         for number, history in enumerate(histories):
-            view = plug.view(history[step], CHAT, ME._replace(id=str(number) if has_id else None))
+            view = plug.view(history[step], CHAT, replace(ME, id=str(number) if has_id else None))
             changes += view[: len(last[number])] != last[number]
             last[number] = list(view)
     assert len(plug.conversations) == 200

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from focusctx.baselines.method import Compressed
-from focusctx.baselines.none import NoCompression
+from focusctx.baselines.rules import NoCompression
 from focusctx.pipeline.rebuild import rebuild
 from focusctx.prices import Price
 from focusctx.replay.evidence import Evidence

@@ -117,11 +117,11 @@ def test_threads_a_draft_is_hidden_behind_longer_calls(monkeypatch):
     monkeypatch.setattr(runtime, "wait", timed)
     draft = Draft(seconds=0.08)
     session = session_of(draft, budget=1000, ahead=0.8)
-    for history in STEPS:
+    for history in STEPS[: len(STEPS) // 2]:
         session.view(history)
         time.sleep(0.12)
     session.close()
-    assert len(moved(session)) >= 4
+    assert len(moved(session)) >= 2
     assert 1 - sum(waits) / (0.08 * draft.calls) >= 0.95
     assert draft.most_under_way == 1
 

@@ -7,7 +7,7 @@ import pytest
 from focusctx import Focus
 from focusctx.errors import ConfigError
 from focusctx.prices import Price, price_of
-from focusctx.session.economics import calls_to_come, weigh
+from focusctx.session.economics import Economics, calls_to_come, weigh
 from focusctx.session.stores.memory import MemoryStore
 from focusctx.types import Usage
 from helpers import histories
@@ -398,18 +398,21 @@ def test_a_process_that_takes_over_knows_what_is_still_owed():
     """s_2 and s_4 are left of 4000 tokens. s_2 is read again for 0.75·1000, and every call brings in 0.25·2000."""
     store = MemoryStore()
     histories = growing(sized(*[1000] * 8))
-    sent(money_first(Draft(cites(2)), store, budget=3000, model=GPT, growth=10), histories[:5])
+    first = money_first(Draft(cites(2)), store, budget=3000, model=GPT, growth=10)
+    sent(first, histories[:5])
+    options = {"ahead": 1.0, "growth": 10.0, "only_if_it_pays": True}
+    money = Economics(price_of(GPT), first.focus.config, None, first.focus.count, **options)
     for steps, balance in ((4, -250), (5, -250), (6, 250), (8, 1250)):
         second = money_first(Draft(cites(2)), store, budget=3000, model=GPT, growth=10)
         second.view(histories[steps])
-        money = second._economics
         assert money.in_tokens(money.balance(second.conversations[0])) == pytest.approx(balance)
 
 
 def test_what_was_once_useless_does_not_switch_it_off_for_good():
     """A single call would save more than the old sketches and new ones cost: 0.25·D against 1600 and more."""
-    draft = Draft(lambda prompt: everything(prompt) if prompt.history.newest < 20 else NOTHING, name=MINI)
-    draft._usage = SKETCHES
+    draft = Draft(
+        lambda prompt: everything(prompt) if prompt.history.newest < 20 else NOTHING, name=MINI, usage=SKETCHES
+    )
     session = money_first(draft, budget=3000, model=GPT)
     sent(session, growing(sized(*[1000] * 80)))
     assert moved(session)

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from focusctx.drafts import ScriptedDraft
+from focusctx.session.proposal import LeftOut
 from focusctx.session.session import Session
-from focusctx.session.snapshot import LeftOut
 from focusctx.session.store import Spelled
 from focusctx.session.stores.memory import MemoryStore
 from focusctx.types import Prompt

@@ -50,18 +50,6 @@ def test_another_session_on_the_store_sees_it_and_keeps_it(url, tmp_path):
     assert "call_2" in calls_in(first.view(HISTORY))
 
 
-async def test_a_peek_changes_nothing():
-    session = session_of(Draft(cites()))
-    assert await session._apeek(HISTORY) == HISTORY, "over budget, but nobody asked for a decision"
-    assert not session.events
-    view = await session.aview(HISTORY)
-    saved = session.savings
-    assert await session._apeek(HISTORY) == view != HISTORY
-    assert session.savings == saved
-    full, sent = session.size
-    assert sent < full
-
-
 def test_closing_a_session_leaves_a_store_that_others_share_alone():
     class Watched(MemoryStore):
         closed = False

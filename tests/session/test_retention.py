@@ -1,5 +1,6 @@
 """Stores keep to their limits: by age and by size, the least recently used first, and never what is in use."""
 
+import sqlite3
 from dataclasses import replace
 
 import pytest
@@ -139,27 +140,43 @@ def test_a_file_that_is_kept_small_does_not_grow(tmp_path, clock):
     assert store.file_size < 3 * MB, "12 MB came"
 
 
-def test_looking_after_the_file_is_rare(tmp_path, clock):
+@pytest.fixture
+def asked(monkeypatch):
+    """Every statement that SQLite runs on connections opened from here on."""
+    statements = []
+    connect = sqlite3.connect
+
+    def traced(*args, **options):
+        db = connect(*args, **options)
+        db.set_trace_callback(statements.append)
+        return db
+
+    monkeypatch.setattr(sqlite3, "connect", traced)
+    return statements
+
+
+def test_looking_after_the_file_is_rare(tmp_path, clock, asked):
     store = SQLiteStore(tmp_path / "s", Limits(30 * DAY, 1024 * MB), clock)
     put(store, 0)
-    asked = []
-    store._writer._db.set_trace_callback(asked.append)
+    assert any("PRAGMA" in line for line in asked)
+    asked.clear()
     for number in range(1, 100):
         put(store, number, size=10)
     assert not [line for line in asked if "PRAGMA" in line or "conversations WHERE used" in line]
     store.close()
 
 
-def test_use_is_written_with_other_writes_and_not_by_reading(tmp_path, clock):
+def test_use_is_written_with_other_writes_and_not_by_reading(tmp_path, clock, asked):
     store = SQLiteStore(tmp_path / "s", Limits(None, None), clock)
     put(store, 1)
     begun = clock.now
     clock.now += 1000
-    asked = []
-    store._writer._db.set_trace_callback(asked.append)
+    store.version("t", "r1")  # opens the connection for reading
+    asked.clear()
     for _ in range(50):
         store.version("t", "r1")
-    assert asked == []
+    assert len(asked) == 50
+    assert all(line.startswith("SELECT") for line in asked)
     assert store.conversations()[0].used == begun
     store.add("t", Totals(events=1))
     assert store.conversations()[0].used == clock.now
@@ -189,11 +206,11 @@ def test_purge_and_vacuum(tmp_path, clock):
 
 def test_a_url_sets_the_limits(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert store_from("memory")._limits == Limits(30 * DAY, 512 * MB)
-    assert store_from("memory?max_size=1.5MB&max_age=none")._limits == Limits(None, int(1.5 * MB))
-    assert store_from("sqlite:///f.db")._upkeep._limits == Limits(30 * DAY, 4096 * MB)
+    assert store_from("memory").limits == Limits(30 * DAY, 512 * MB)
+    assert store_from("memory?max_size=1.5MB&max_age=none").limits == Limits(None, int(1.5 * MB))
+    assert store_from("sqlite:///f.db").limits == Limits(30 * DAY, 4096 * MB)
     both = store_from("sqlite:///f.db?max_age=12h&max_size=2GB")
-    assert both._upkeep._limits == Limits(DAY / 2, 2048 * MB)
+    assert both.limits == Limits(DAY / 2, 2048 * MB)
     assert both.path == tmp_path / "f.db"
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from focusctx.session import totals as module
+from focusctx.session import events as module
+from focusctx.session.events import PendingTotals, pending_totals
 from focusctx.session.store import Totals
 from focusctx.session.stores.memory import MemoryStore
-from focusctx.session.totals import PendingTotals, pending_totals
 from helpers.session_parts import BreakableStore, Draft, cites, session_of, sized
 
 

@@ -17,8 +17,7 @@ from focusctx.errors import ModelError
 from focusctx.types import Message
 
 from .protocols import Benchmark, ContextTooLong, Environment, Greeting, Model, Task, ToolCall, Turn
-from .record import Ended, Record, Step
-from .recorder import Recorder
+from .record import Ended, Record, Recorder, Step
 
 TEMPERATURE = 0.0
 SEED = 42

@@ -31,7 +31,7 @@ class Attempt(PlainRecord):
     variant: str
     task: str
     ended: str
-    """How it ended, as in the record; `failed` or `interrupted` where there is none."""
+    """The way it ended, as in the record; `failed` or `interrupted` where there is none."""
     seconds: float
     cost: float | None
     problem: str = ""

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 
 from focusctx.errors import BenchError, ConfigError
@@ -78,7 +78,8 @@ class Variant:
         return BenchSettings(**self.settings)
 
 
-class TaskItem(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TaskItem:
     """One task of one benchmark under one variant of a method."""
 
     benchmark: str
@@ -107,7 +108,7 @@ class Job:
     rollouts: tuple[int, ...] = (3,)
     thresholds: tuple[float, ...] = (0.3,)
     rollout_modes: tuple[str, ...] = ()
-    """How sketches are requested; empty for the draft's own way."""
+    """The way in which sketches are requested; empty for the draft's own way."""
     compressor: str | None = None
     """The model that writes summaries; None for each draft in turn."""
     embedder: str = "words"

@@ -11,9 +11,9 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import NamedTuple
+from typing import Any
 
-from focusctx.replay.intervals import CONFIDENCE, SEED, Interval, bootstrap, percentile
+from focusctx.replay.intervals import Interval, bootstrap, percentile
 from focusctx.types import Usage
 
 from .record import Ended, Record
@@ -38,8 +38,6 @@ class TaskMetrics:
     cumulative: float
     """`Σ n_i`: all the input that was read."""
     agent: Usage
-    cached_tokens: float
-    """Tokens of the agent's input that were read from the provider's cache."""
     billed: float | None
     """The agent's cost with cache prices; `agent.cost` is at list prices, as in the paper."""
     draft: Usage
@@ -55,6 +53,9 @@ class TaskMetrics:
     @property
     def cost(self) -> float | None:
         return (self.agent + self.draft).cost
+
+
+_AVERAGED = ("success", "steps", "peak", "dependency", "cumulative", "seconds", "events", "failures", "event_seconds")
 
 
 def of_task(record: Record) -> TaskMetrics:
@@ -73,7 +74,6 @@ def of_task(record: Record) -> TaskMetrics:
         dependency=sum((step.input_tokens + 2 * step.output_tokens) * step.output_tokens / 2 for step in steps),
         cumulative=sum(step.input_tokens for step in steps),
         agent=sum((step.usage for step in steps), Usage()),
-        cached_tokens=sum(step.cached_tokens for step in steps),
         billed=None if None in bills else sum(bill for bill in bills if bill is not None),
         draft=sum((event.usage for event in events), Usage()),
         seconds=record.seconds,
@@ -90,22 +90,14 @@ def average(repeats: Sequence[TaskMetrics]) -> TaskMetrics:
         return runs[0]
     names = [name for name in runs[0].details if all(name in run.details for run in runs)]
     bills = [run.billed for run in runs]
+    means: dict[str, Any] = {name: fmean(getattr(run, name) for run in runs) for name in _AVERAGED}
     return replace(
         runs[0],
-        success=fmean(run.success for run in runs),
+        **means,
         details={name: fmean(run.details[name] for run in runs) for name in names},
-        steps=fmean(run.steps for run in runs),
-        peak=fmean(run.peak for run in runs),
-        dependency=fmean(run.dependency for run in runs),
-        cumulative=fmean(run.cumulative for run in runs),
         agent=_mean_usage([run.agent for run in runs]),
-        cached_tokens=fmean(run.cached_tokens for run in runs),
         billed=None if None in bills else fmean(bill for bill in bills if bill is not None),
         draft=_mean_usage([run.draft for run in runs]),
-        seconds=fmean(run.seconds for run in runs),
-        events=fmean(run.events for run in runs),
-        failures=fmean(run.failures for run in runs),
-        event_seconds=fmean(run.event_seconds for run in runs),
     )
 
 
@@ -128,8 +120,9 @@ def recommended_budget(peaks: Sequence[float]) -> int:
     return 1 << int(math.log2(max(1.0, percentile(list(peaks), 0.5) / 2)))
 
 
-class Spread(NamedTuple):
-    """How a number is distributed over tasks."""
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Distribution of a number over tasks."""
 
     mean: float
     median: float
@@ -146,8 +139,7 @@ class Summary:
     """One row of the paper's tables. Means are per task; agent, draft and costs are totals."""
 
     tasks: int
-    unanswered: int
-    """Tasks left out because the model gave no answer; they are to be run again."""
+    """Tasks in which the model answered; the others are to be run again."""
     accuracy: Interval
     details: Mapping[str, Interval]
     steps: Interval
@@ -156,28 +148,25 @@ class Summary:
     trajectory: Mapping[str, Spread]
     """Spread of steps, peak, cumulative tokens and dependency."""
     agent: Usage
-    cached_tokens: float
     billed: float | None
     draft: Usage
     cost: float | None
     """Agent and draft together, at list prices."""
     seconds: float
     """Wall clock of all tasks, one after the other."""
-    seconds_per_task: float
     events: float
     failures: float
     event_seconds: float | None
     """Seconds of one event, on average; None where there was none."""
 
 
-def summarise(tasks: Iterable[TaskMetrics], *, confidence: float = CONFIDENCE, seed: int = SEED) -> Summary:
-    every = list(tasks)
-    counted = [task for task in every if task.ended != "model"]
+def summarise(tasks: Iterable[TaskMetrics]) -> Summary:
+    counted = [task for task in tasks if task.ended != "model"]
     if not counted:
         raise ValueError("no task to summarise")
 
     def interval(number: Callable[[TaskMetrics], float]) -> Interval:
-        return bootstrap([number(task) for task in counted], confidence=confidence, seed=seed)
+        return bootstrap([number(task) for task in counted])
 
     bills = [task.billed for task in counted]
     agent = sum((task.agent for task in counted), Usage())
@@ -186,28 +175,20 @@ def summarise(tasks: Iterable[TaskMetrics], *, confidence: float = CONFIDENCE, s
     names = [name for name in counted[0].details if all(name in task.details for task in counted)]
     return Summary(
         tasks=len(counted),
-        unanswered=len(every) - len(counted),
         accuracy=interval(lambda task: task.success),
-        details={
-            name: bootstrap([task.details[name] for task in counted], confidence=confidence, seed=seed)
-            for name in names
-        },
+        details={name: bootstrap([task.details[name] for task in counted]) for name in names},
         steps=interval(lambda task: task.steps),
         peak=interval(lambda task: task.peak),
         dependency=interval(lambda task: task.dependency),
         trajectory={
-            "steps": spread([task.steps for task in counted]),
-            "peak": spread([task.peak for task in counted]),
-            "cumulative": spread([task.cumulative for task in counted]),
-            "dependency": spread([task.dependency for task in counted]),
+            name: spread([getattr(task, name) for task in counted])
+            for name in ("steps", "peak", "cumulative", "dependency")
         },
         agent=agent,
-        cached_tokens=sum(task.cached_tokens for task in counted),
         billed=None if None in bills else sum(bill for bill in bills if bill is not None),
         draft=draft,
         cost=(agent + draft).cost,
         seconds=sum(task.seconds for task in counted),
-        seconds_per_task=fmean(task.seconds for task in counted),
         events=events,
         failures=sum(task.failures for task in counted),
         event_seconds=sum(task.event_seconds for task in counted) / events if events else None,
@@ -222,29 +203,15 @@ def by_difficulty(tasks: Iterable[TaskMetrics]) -> dict[str, list[TaskMetrics]]:
     return classes
 
 
-def events_by_step(records: Iterable[Record]) -> dict[int, tuple[int, int]]:
-    """For each step number, from 1: how many runs got that far, and how many of them had an event there."""
-    found: dict[int, tuple[int, int]] = {}
-    for record in records:
-        for number, step in enumerate(record.steps, 1):
-            runs, events = found.get(number, (0, 0))
-            found[number] = runs + 1, events + (step.event is not None and step.event.failure is None)
-    return found
-
-
 def difference(
-    ours: Iterable[TaskMetrics],
-    theirs: Iterable[TaskMetrics],
-    number: Callable[[TaskMetrics], float],
-    *,
-    seed: int = SEED,
+    ours: Iterable[TaskMetrics], theirs: Iterable[TaskMetrics], number: Callable[[TaskMetrics], float]
 ) -> Interval:
-    """Ours minus theirs over the tasks that both have run: paired, so much narrower than two intervals side by side."""
+    """Subtract theirs from ours, over the tasks that both have run: narrower than two intervals side by side."""
     other = {task.task: number(task) for task in theirs if task.ended != "model"}
     paired = [number(task) - other[task.task] for task in ours if task.ended != "model" and task.task in other]
     if not paired:
         raise ValueError("no task in common")
-    return bootstrap(paired, seed=seed)
+    return bootstrap(paired)
 
 
 def _numbers(details: Mapping[str, object]) -> dict[str, float]:

@@ -6,12 +6,12 @@ The agent loop (`agent.py`) knows only these and writes a record (`record.py`). 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from focusctx.errors import ModelError
+from focusctx.errors import ConfigError, ModelError
 from focusctx.types import Message, Usage
 
 
@@ -20,6 +20,15 @@ class ToolCall:
     id: str
     name: str
     arguments: Mapping[str, Any]
+
+
+def tool_definition(
+    name: str, description: str, parameters: Mapping[str, Mapping[str, Any]], optional: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return a Chat Completions tool definition. Parameters are JSON schemas by name."""
+    required = [parameter for parameter in parameters if parameter not in optional]
+    schema = {"type": "object", "properties": parameters, "required": required, "additionalProperties": False}
+    return {"type": "function", "function": {"name": name, "description": description, "parameters": schema}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +63,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How a task went, by the benchmark's own judgement."""
+    """The outcome of a task, by the benchmark's own judgement."""
 
     success: float
     """1 or 0, or a share where the benchmark has one: what accuracy is the mean of."""
@@ -128,3 +137,8 @@ class Options:
     seed: int = 42
     more: Mapping[str, str] = field(default_factory=dict)
     """Options that only one benchmark has, by name: `domain=retail`, `user=openai:gpt-4.1`."""
+
+    def check(self, benchmark: str, known: Sequence[str]) -> None:
+        """Refuse options that the benchmark does not have: a mistyped one would silently run something else."""
+        if unknown := sorted(self.more.keys() - set(known)):
+            raise ConfigError(f"unknown setting {unknown[0]!r} of {benchmark}; known: {', '.join(known)}")

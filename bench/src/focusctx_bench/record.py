@@ -1,21 +1,26 @@
 """The record of one task: everything the tables are made from, and every request as it was sent.
 
 It holds each message once: what a step sent is a list of places in the history, and of messages that the method made
-itself.
+itself. The `Recorder` takes down a run while it goes on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from focusctx.baselines.method import Compressed
 from focusctx.errors import BenchError
 from focusctx.jobs.records import Key
 from focusctx.types import Message, Usage
 
-from .protocols import Score
+from .protocols import Score, Turn
+from .sizes import size
 
 VERSION = 2
 
@@ -35,7 +40,7 @@ class Event:
     happened: bool
     """Something that had been sent before was sent no more."""
     seconds: float
-    """How long the agent waited for it."""
+    """Seconds that the agent waited for it."""
     usage: Usage
     tokens_before: int
     """Tokens of the whole history, system prompt excluded."""
@@ -141,3 +146,71 @@ def _step(data: dict[str, Any]) -> Step:
         event = Event(usage=Usage(**event.pop("usage")), **event)
     sent = tuple(piece if isinstance(piece, int) else (piece[0], piece[1]) for piece in data.pop("sent"))
     return Step(usage=Usage(**data.pop("usage")), sent=sent, event=event, **data)
+
+
+class Recorder:
+    def __init__(self, watch: Callable[[Step], None]) -> None:
+        self._watch = watch
+        self._began = time.perf_counter()
+        self._started = datetime.now(UTC).isoformat(timespec="seconds")
+        self._method = ""
+        self._history: list[Message] = []
+        self._made: list[Message] = []
+        self._steps: list[Step] = []
+
+    def begin(self, method: str, opening: Sequence[Message]) -> list[Message]:
+        """The history, to be appended to."""
+        self._method = method
+        self._history.extend(opening)
+        return self._history
+
+    def step(self, compressed: Compressed, turn: Turn, *, waited: float, answered: float) -> None:
+        """Record a step, before its answer enters the history."""
+        before, after = size(self._history), size(compressed.messages)
+        event = None
+        if compressed.happened or compressed.failure or compressed.usage.requests:
+            event = Event(compressed.happened, waited, compressed.usage, before, after, compressed.failure)
+        step = Step(
+            input_tokens=after,
+            output_tokens=size([turn.message]),
+            history_tokens=before,
+            seconds=answered,
+            usage=turn.usage,
+            cached_tokens=turn.cached_tokens,
+            billed=turn.billed,
+            sent=self._places(compressed.messages),
+            reply=len(self._history),
+            event=event,
+        )
+        self._steps.append(step)
+        self._watch(step)
+
+    def record(self, **known: Any) -> Record:
+        return Record(
+            method=self._method,
+            seconds=time.perf_counter() - self._began,
+            started=self._started,
+            steps=tuple(self._steps),
+            messages=tuple(self._history),
+            made=tuple(self._made),
+            **known,
+        )
+
+    def _places(self, messages: Sequence[Message]) -> tuple[Piece, ...]:
+        """Return the place of each message; neighbours in the history become one range."""
+        known = {id(message): place for place, message in enumerate(self._history)}
+        pieces: list[Piece] = []
+        for message in messages:
+            place = known.get(id(message), -1)
+            if place < 0:
+                pieces.append(self._place_of_made(message))
+            elif pieces and isinstance(last := pieces[-1], tuple) and last[1] == place:
+                pieces[-1] = (last[0], place + 1)
+            else:
+                pieces.append((place, place + 1))
+        return tuple(pieces)
+
+    def _place_of_made(self, message: Message) -> int:
+        if message not in self._made:
+            self._made.append(json.loads(json.dumps(message)))  # a method may go on to change what it made
+        return -1 - self._made.index(message)

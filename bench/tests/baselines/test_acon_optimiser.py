@@ -8,8 +8,16 @@ import pytest
 from bench_helpers.answers import SPENT, Scripted
 from focusctx.errors import ConfigError, DraftError, DraftUnavailable
 from focusctx.types import Usage
-from focusctx_bench.baselines.acon_optimiser import improve, shorten
-from focusctx_bench.baselines.acon_runs import Contrast, Memory, Run, contrasts, run_as_text, successes
+from focusctx_bench.baselines.acon_optimiser import (
+    Contrast,
+    Memory,
+    Run,
+    contrasts,
+    improve,
+    run_as_text,
+    shorten,
+    successes,
+)
 from helpers.histories import Messages, run
 
 PAIR = Contrast(Run(run(2)), Run(run(3), (Memory("Completed: nothing.", reply=6),)))

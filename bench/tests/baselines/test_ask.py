@@ -3,7 +3,7 @@
 import pytest
 from aiohttp import web
 
-from focusctx.baselines.patience import patient
+from focusctx.baselines.drafts import patient
 from focusctx.drafts import ScriptedDraft
 from focusctx.errors import ConfigError, DraftError, DraftRefused
 from focusctx.prices import cost_of

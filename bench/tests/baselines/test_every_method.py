@@ -10,13 +10,11 @@ from hypothesis import strategies as st
 from bench_helpers.answers import SPENT, Scripted, every_third_word
 from focusctx.baselines.clear_tool_uses import ClearToolUses
 from focusctx.baselines.embedders import embedder_from
-from focusctx.baselines.fifo import Fifo
 from focusctx.baselines.focus import DefaultFocus, FocusMethod
-from focusctx.baselines.masking import Masking
 from focusctx.baselines.matched import Matched, at_random, newest_first
 from focusctx.baselines.method import Compressed, Method
-from focusctx.baselines.none import NoCompression
 from focusctx.baselines.retrieval import Retrieval
+from focusctx.baselines.rules import Fifo, Masking, NoCompression
 from focusctx.config import FocusConfig
 from focusctx.drafts import ScriptedDraft
 from focusctx.errors import DraftUnavailable
@@ -26,11 +24,10 @@ from focusctx.types import History, Message
 from focusctx.wire.part import PLACEHOLDER
 from focusctx_bench.baselines.acon import START, Acon
 from focusctx_bench.baselines.llmlingua import LLMLingua
-from focusctx_bench.baselines.prompting import Prompting
 from focusctx_bench.baselines.registry import KNOWN
-from focusctx_bench.baselines.running_summary import RunningSummary
-from focusctx_bench.baselines.summary import HEADING
+from focusctx_bench.baselines.summary import HEADING, Prompting, RunningSummary
 from helpers.oracles import is_less_of
+from helpers.thorough import examples
 from strategies import HISTORIES
 
 FORMAT = "chat_completions"
@@ -111,7 +108,7 @@ def position(message: Message, history: Sequence[Message]) -> int | None:
 
 @pytest.mark.parametrize("name", METHODS)
 @given(st.one_of(HISTORIES["chat_completions"], HISTORIES["react"]))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 async def test_what_is_sent_is_legal_and_keeps_the_users_words(name: str, messages: list[Message]) -> None:
     steps = steps_of(messages)
     for history, compressed in zip(steps, await follow(METHODS[name], steps), strict=True):
@@ -128,7 +125,7 @@ async def test_what_is_sent_is_legal_and_keeps_the_users_words(name: str, messag
 
 @pytest.mark.parametrize("name", METHODS)
 @given(HISTORIES["chat_completions"])
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 async def test_an_event_is_a_step_that_sends_less_of_what_was_sent(name: str, messages: list[Message]) -> None:
     steps = steps_of(messages)
     known, before = 0, list[Any]()
@@ -147,7 +144,7 @@ async def test_an_event_is_a_step_that_sends_less_of_what_was_sent(name: str, me
 
 @pytest.mark.parametrize("name", METHODS)
 @given(HISTORIES["chat_completions"])
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 async def test_same_answers_same_messages(name: str, messages: list[Message]) -> None:
     steps = steps_of(messages)
     first, second = await follow(METHODS[name], steps), await follow(METHODS[name], steps)
@@ -155,7 +152,7 @@ async def test_same_answers_same_messages(name: str, messages: list[Message]) ->
 
 
 @given(HISTORIES["chat_completions"])
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 async def test_usage_is_that_of_the_questions_asked(messages: list[Message]) -> None:
     ask = Scripted("All went well.", "")
     steps = steps_of(messages)

@@ -8,17 +8,15 @@ import pytest
 from bench_helpers.answers import SPENT, Scripted, every_third_word
 from bench_helpers.ledger import Ledger, auditor
 from focusctx.baselines.embedders import embedder_from
-from focusctx.baselines.fifo import Fifo
 from focusctx.baselines.focus import FocusMethod
-from focusctx.baselines.masking import Masking
 from focusctx.baselines.method import Method
-from focusctx.baselines.none import NoCompression
 from focusctx.baselines.retrieval import Retrieval
+from focusctx.baselines.rules import Fifo, Masking, NoCompression
 from focusctx.types import Usage
 from focusctx_bench.agent import Agent
-from focusctx_bench.baselines.acon_runs import contrasts, run_as_text, successes
+from focusctx_bench.baselines.acon_optimiser import contrasts, run_as_text, successes
 from focusctx_bench.baselines.llmlingua import LLMLingua
-from focusctx_bench.baselines.prompting import Prompting
+from focusctx_bench.baselines.summary import Prompting
 from focusctx_bench.record import Record
 
 BUDGET = 1500

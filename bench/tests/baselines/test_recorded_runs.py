@@ -9,16 +9,15 @@ import pytest
 
 from bench_helpers.answers import Scripted, every_third_word
 from focusctx.baselines.embedders import embedder_from
-from focusctx.baselines.fifo import Fifo
 from focusctx.baselines.focus import FocusMethod
-from focusctx.baselines.masking import Masking
 from focusctx.baselines.method import Method
 from focusctx.baselines.retrieval import Retrieval
+from focusctx.baselines.rules import Fifo, Masking
 from focusctx.config import FocusConfig
 from focusctx.invariants import violations
 from focusctx.pipeline.split import read_history
 from focusctx_bench.baselines.llmlingua import LLMLingua
-from focusctx_bench.baselines.prompting import Prompting
+from focusctx_bench.baselines.summary import Prompting
 from focusctx_bench.sizes import size
 from helpers.histories import Messages
 

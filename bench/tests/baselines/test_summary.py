@@ -9,8 +9,7 @@ from focusctx.errors import ConfigError, DraftTimeout
 from focusctx.types import Reply
 from focusctx_bench.baselines.acon import START, Acon, read_guideline
 from focusctx_bench.baselines.llmlingua import LLMLingua
-from focusctx_bench.baselines.prompting import Prompting
-from focusctx_bench.baselines.summary import HEADING
+from focusctx_bench.baselines.summary import HEADING, Prompting
 from helpers.histories import Messages, run, step
 
 LONG = "one two three four five six seven eight nine ten"

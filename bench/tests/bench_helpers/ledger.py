@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from focusctx.baselines.none import NoCompression as Untouched
+from focusctx.baselines.rules import NoCompression as Untouched
 from focusctx.types import Message
 from focusctx_bench.models.scripted import FunctionModel, Say
 from focusctx_bench.protocols import Score, Task, ToolCall

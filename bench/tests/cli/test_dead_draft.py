@@ -6,7 +6,7 @@ import pytest
 
 from focusctx.replay.record import run_records
 from focusctx_bench.folder import BenchFolder
-from focusctx_bench.replay.point_record import point_records
+from focusctx_bench.replay.judge import point_records
 from focusctx_bench.run import run_bench
 from helpers.plan_server import PlanServer
 from replay.logs import long_run, write

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from focusctx_bench.replay.point_record import point_records
+from focusctx_bench.replay.judge import point_records
 from focusctx_bench.replay.sketches import read_sketches
 from replay.logs import SHOPPING, long_run, run_of, write
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from scipy import stats
 
-from focusctx.baselines.fifo import Fifo
+from focusctx.baselines.rules import Fifo
 from focusctx.errors import BenchError
 from focusctx_bench.folder import BenchFolder
 from focusctx_bench.job import Job

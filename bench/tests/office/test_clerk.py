@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 import focusctx_bench.benchmarks.office.clerk as clerk
 from bench_helpers.ledger import Untouched
-from focusctx.baselines.fifo import Fifo
-from focusctx.baselines.masking import Masking
+from focusctx.baselines.rules import Fifo, Masking
 from focusctx.invariants import violations
 from focusctx.types import Message
 from focusctx_bench.agent import Agent
@@ -24,6 +23,7 @@ from focusctx_bench.benchmarks.office.clerk import decide
 from focusctx_bench.benchmarks.office.dependencies import dependencies
 from focusctx_bench.benchmarks.office.environment import Office
 from focusctx_bench.protocols import Turn
+from helpers.thorough import examples
 from office.runs import Dropping, full_run, run, without
 
 RANGES = {"easy": (10, 30), "medium": (22, 48), "hard": (40, 62)}
@@ -158,7 +158,7 @@ def _step_with(number: int, words: str) -> int:
 
 
 @given(st.integers(0, 29), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_it_can_go_on_from_any_legal_rest_of_a_history(number: int, data: st.DataObject) -> None:
     record = full_run(number)
     at = data.draw(st.integers(1, len(record.steps)))

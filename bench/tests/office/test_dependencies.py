@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from focusctx_bench.benchmarks.office.clerk import decide
 from focusctx_bench.benchmarks.office.dependencies import Need, dependencies, lost, needed
+from helpers.thorough import examples
 from office.runs import Dropping, full_run, run, without
 
 
@@ -38,7 +39,7 @@ def test_long_ranges_and_two_places_occur() -> None:
 
 
 @given(st.integers(0, 29), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_a_decision_stays_the_same_while_each_of_its_needs_is_met(number: int, data: st.DataObject) -> None:
     record, needs = full_run(number), needs_of(number)
     step = data.draw(st.integers(2, len(needs)))
@@ -53,7 +54,7 @@ def test_a_decision_stays_the_same_while_each_of_its_needs_is_met(number: int, d
 
 
 @given(st.integers(0, 29), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_run_without_what_nobody_needs_later_is_the_same_run(number: int, data: st.DataObject) -> None:
     """At every step all that no later step needs is dropped, for good: the perfect method."""
     needs = needs_of(number)

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from focusctx_bench.benchmarks.office.environment import Office
-from focusctx_bench.benchmarks.office.tasks import make
-from focusctx_bench.benchmarks.office.tool import TOOLS
+from focusctx_bench.benchmarks.office.apps import TOOLS
+from focusctx_bench.benchmarks.office.environment import Office, make
 from focusctx_bench.benchmarks.office.world import APPS, Effects, Meeting, Payment, Sent, World
 from office.runs import act, start
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from bench_helpers.ledger import Untouched
 from drafts.conftest import serve
-from focusctx.baselines.fifo import Fifo
+from focusctx.baselines.rules import Fifo
 from focusctx.errors import BenchError, ConfigError
 from focusctx.types import Message
 from focusctx_bench.agent import Agent
@@ -94,7 +94,7 @@ def test_what_is_missing_is_told(files: dict[str, str], complaint: str, tmp_path
 
 
 def _questions_of(found: EightQuestions) -> set[str]:
-    return {question.text for group in found._groups for question in group}
+    return {question.text for group in found.groups for question in group}
 
 
 def _many(folder: Path, **more: str) -> Path:
@@ -247,7 +247,7 @@ def test_an_exact_match_is_a_full_overlap(answer: str, right: list[str]) -> None
 
 def test_an_answer_in_no_form_is_asked_for_once_more(made: Path) -> None:
     found = benchmark(Options(data=made, split="all"))
-    right = [question.answers[0] for question in found._groups[0]]
+    right = [question.answers[0] for question in found.groups[0]]
 
     def decide(messages: Sequence[Message]) -> Say:
         first = len(messages) == 2
@@ -277,9 +277,9 @@ def test_real_questions_and_passages() -> None:
 
 def _share_found(found: EightQuestions) -> float:
     """Of the questions: how many have an answer in the best three passages."""
-    questions: list[Question] = [question for group in found._groups for question in group]
+    questions: list[Question] = [question for group in found.groups for question in group]
     hits = 0
     for question in questions:
-        best = asyncio.run(found._search.find(question.text, 3))
+        best = asyncio.run(found.search.find(question.text, 3))
         hits += any(answer.lower() in passage.text.lower() for passage in best for answer in question.answers)
     return hits / len(questions)

@@ -13,8 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from focusctx.baselines.fifo import Fifo
-from focusctx.baselines.none import NoCompression
+from focusctx.baselines.rules import Fifo, NoCompression
 from focusctx_bench.agent import Agent
 from focusctx_bench.benchmarks.office.clerk import decide
 from focusctx_bench.benchmarks.office.environment import Office

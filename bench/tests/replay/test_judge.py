@@ -5,8 +5,7 @@ from pathlib import Path
 
 from focusctx.jobs.tally import Tally
 from focusctx.replay.job import Plan
-from focusctx_bench.replay.judge import PointSettings, judge_all
-from focusctx_bench.replay.point_record import point_records
+from focusctx_bench.replay.judge import PointSettings, judge_all, point_records
 from focusctx_bench.replay.sketches import PointSketches
 from replay.logs import SHOPPING, long_run, run_of
 

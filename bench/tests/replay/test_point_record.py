@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from focusctx.types import Usage
-from focusctx_bench.replay.point_record import PointRecord, point_records
+from focusctx_bench.replay.judge import PointRecord, point_records
 
 POINT = PointRecord(
     file="log.jsonl", run="7", messages=12, method="focus", draft="", budget=100, event=True, span_tokens=100,

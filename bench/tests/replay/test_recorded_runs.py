@@ -10,8 +10,7 @@ from focusctx.jobs.tally import Meter
 from focusctx.replay.methods import ReplaySettings
 from focusctx.replay.runs import read_runs
 from focusctx.replay.walks import WalkItem, walk_item
-from focusctx_bench.replay.judge import PointItem, PointSettings, judge_item
-from focusctx_bench.replay.point_record import PointRecord
+from focusctx_bench.replay.judge import PointItem, PointRecord, PointSettings, judge_item
 from focusctx_bench.replay.sketches import read_sketches
 
 SHARED = Path(__file__).parents[4] / "shared"

@@ -1,1 +1,1 @@
-"""Methods to shorten a history, FOCUS among them: one per file, one protocol, usable outside the bench."""
+"""Methods to shorten a history, FOCUS among them: one protocol, usable outside the bench."""

@@ -14,8 +14,8 @@ from ..config import FocusConfig, SessionOptions
 from ..drafts.registry import draft_from, price_of_draft
 from ..session.session import Session
 from ..types import DraftModel, Message, Prompt, Reply, Usage
+from .drafts import Writer
 from .method import Compressed
-from .patience import Writer
 
 _FAILURES = frozenset({"draft", "illegal", "store"})
 

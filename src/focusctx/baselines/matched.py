@@ -19,7 +19,7 @@ from .method import Compressed, Method
 from .turnwise import Choice, Turnwise, droppable
 
 Rank: TypeAlias = Callable[[History, Sequence[Span]], Awaitable[tuple[Sequence[Span], Usage]]]
-"""From older turns to the same turns, the one to keep first at the front, and the usage of ranking them."""
+"""Sorts older turns, the one to keep first at the front, and returns the usage of ranking them."""
 
 
 class Matched(Turnwise):

@@ -10,16 +10,13 @@ from typing import Any
 from ..errors import ConfigError
 from ..plugins import INSTALL_BENCH, plugin, plugin_names
 from .clear_tool_uses import ClearToolUses
+from .drafts import PATIENCE, Writer, patient, requesting
 from .embedders import embedder_from
-from .fifo import Fifo
 from .focus import DefaultFocus, FocusMethod
-from .masking import Masking
 from .matched import Matched, Rank, at_random, newest_first
 from .method import Factory, Method
-from .none import NoCompression
-from .patience import PATIENCE, Writer, patient
 from .retrieval import Retrieval
-from .rollouts import requesting
+from .rules import Fifo, Masking, NoCompression
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +30,7 @@ class MethodSettings:
     rollouts: int = 3
     threshold: float = 0.3
     rollout_mode: str | None = None
-    """How sketches are requested, see `rollouts`; None for the draft's own way, one request where it can."""
+    """The way in which sketches are requested, see `drafts.requesting`; None for the draft's own way."""
     compressor: Writer | None = None
     """The model that writes summaries, for methods that need one; the draft by default."""
     embedder: str | Callable[[Sequence[str]], Any] | None = None

@@ -40,7 +40,7 @@ class Choice:
 
     kept: Collection[int]
     masked: bool = False
-    """Whether the others stay without their observations."""
+    """True if the others stay without their observations."""
     made: Made | None = None
     usage: Usage = Usage()
 

@@ -1,13 +1,14 @@
-"""Post JSON to a model server, with retries, and with failures mapped to `DraftError`."""
+"""Post JSON to a model server: retries, failures as `DraftError`, refused parameters, and fields of its answers."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import math
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from time import time
@@ -20,6 +21,8 @@ from ..errors import ConfigError, DraftRefused, DraftTimeout, DraftUnavailable
 if TYPE_CHECKING:
     import aiohttp
 
+
+_log = logging.getLogger(__name__)
 RETRIES = 2
 """Times that a request is repeated after a transient failure."""
 
@@ -197,3 +200,55 @@ def retry_after(value: str | None) -> float | None:
         except (ValueError, OverflowError):
             return None
     return max(seconds, 0.0) if math.isfinite(seconds) else None
+
+
+class Rejected:
+    """The optional parameters that one draft's server has refused so far."""
+
+    def __init__(self, optional: Iterable[str]) -> None:
+        self._optional = frozenset(optional)
+        self._names: set[str] = set()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._names
+
+    def add(self, name: str) -> None:
+        self._names.add(name)
+
+    def strip(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the body without the parameters that the server has refused."""
+        return {name: value for name, value in body.items() if name not in self._names}
+
+    def learn(self, refusal: BadRequest, body: Mapping[str, Any]) -> str | None:
+        """Return the optional parameter of `body` that the refusal names, if any, and leave it out from now on."""
+        name = _named(refusal, self._optional.intersection(body))
+        if name is not None:
+            _log.info("the draft's server does not take %r, leaving it out: %s", name, refusal)
+            self._names.add(name)
+        return name
+
+
+def _named(refusal: BadRequest, names: Iterable[str]) -> str | None:
+    if re.search(r"context.(length|window)", refusal.body, re.IGNORECASE):
+        return None  # the prompt is too long: leaving out max_tokens, if that is named too, does not help
+    if refusal.param is not None:
+        return refusal.param if refusal.param in names else None
+    # The first name is the refused one: the parameter to use instead is named after it.
+    # After a backslash it is not a name, but the n of a JSON \n.
+    found = ((re.search(rf"(?<![\w\\-]){re.escape(name)}(?![\w-])", refusal.body), name) for name in names)
+    return min(((match.start(), name) for match, name in found if match), default=(0, None))[1]
+
+
+def text_of(content: object) -> str:
+    """Return the text of a message's content: a string, or the text blocks among others; "" if there is none."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    texts = (block.get("text") for block in content if isinstance(block, dict) and block.get("type") == "text")
+    return "".join(text for text in texts if isinstance(text, str))
+
+
+def count(value: object) -> int:
+    """Return a token count from a server's JSON; 0 for anything else."""
+    return value if isinstance(value, int) and value > 0 else 0

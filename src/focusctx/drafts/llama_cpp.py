@@ -25,7 +25,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from ..errors import ConfigError, DraftError, DraftRefused, DraftUnavailable, MissingExtraError
 from ..types import Prompt, Reply, Usage
-from .answer import count
+from .http import count
 
 if TYPE_CHECKING:
     import aiohttp

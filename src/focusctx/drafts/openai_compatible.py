@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError
 from ..types import Prompt, Reply, Usage
-from .answer import count, text_of
 from .gather import as_they_come
-from .http import RETRIES, BadRequest, Endpoint, base_url, open_session
-from .parameters import Rejected
+from .http import RETRIES, BadRequest, Endpoint, Rejected, base_url, count, open_session, text_of
 
 if TYPE_CHECKING:
     import aiohttp

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple, cast
+from dataclasses import dataclass
+from typing import Any, cast
 from urllib.parse import parse_qsl, urlsplit
 
 from ..errors import ConfigError
@@ -25,7 +26,8 @@ _FORMS = """\
 or an object with `sample`, or a function from a Prompt to a str"""
 
 
-class _Preset(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Preset:
     """An OpenAI-compatible server and the variable that holds its key."""
 
     base_url: str

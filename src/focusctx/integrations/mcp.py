@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import NamedTuple
 
 from ..errors import StoreError
 from ..session.recall import TOOL, answer, find, ranges, unavailable
@@ -66,7 +66,8 @@ def server(store: str | Store, tenant: str = "default", conversation: str | None
     return mcp
 
 
-class _Found(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Found:
     spans: Sequence[Archived]
     all: Sequence[Archived]
     """Everything that was left out of that conversation."""

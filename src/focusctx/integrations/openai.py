@@ -7,7 +7,8 @@ through as it is: other endpoints, a text as input, and responses whose past the
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ..types import Message
 from ..wire.held import is_held
@@ -55,7 +56,8 @@ def _plugged(client: Client, plug: Plug) -> Client:
     return client
 
 
-class _History(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _History:
     """The history in a request."""
 
     options: FinalRequestOptions

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from agents.handoffs import get_conversation_history_wrappers
 
@@ -21,7 +22,8 @@ _NUMBERED = re.compile(r"(?m)^(?=\d+\. )")
 _NUMBER = re.compile(r"\d+\. ")
 
 
-class _Line(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Line:
     """An item, and the line it is written in; no line for an item of its own."""
 
     item: Message

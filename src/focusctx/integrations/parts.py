@@ -7,7 +7,7 @@ remembers which parts it stands for.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from ..types import Message
 from .plug import places
@@ -15,7 +15,8 @@ from .plug import places
 FORMAT = "chat_completions"
 
 
-class Piece(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Piece:
     """Parts of one message that stay or go together, as a chat message."""
 
     place: int
@@ -39,12 +40,12 @@ def kept(pieces: Sequence[Piece], view: Sequence[Message]) -> Kept:
         if found is None:
             messages[None] = {0: str(chat["content"])}
             continue
-        place, parts, given = pieces[found]
-        text = None if chat is given else str(chat["content"])
-        messages.setdefault(place, {}).update(dict.fromkeys(parts, text))
+        piece = pieces[found]
+        text = None if chat is piece.chat else str(chat["content"])
+        messages.setdefault(piece.place, {}).update(dict.fromkeys(piece.parts, text))
     return {place: dict(sorted(parts.items())) for place, parts in messages.items()}
 
 
 def is_whole(parts: dict[int, str | None], count: int) -> bool:
-    """Whether a message of so many parts is sent as it is."""
+    """Return True if a message of `count` parts is sent unchanged."""
     return len(parts) == count and not any(parts.values())

@@ -22,8 +22,9 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from ..compressor import Focus
 from ..errors import ConfigError, MessageError, MissingExtraError
@@ -45,8 +46,9 @@ _LAST_VIEWS = 128
 """Views kept for calls that a framework retries."""
 
 
-class Caller(NamedTuple):
-    """Who asks for a view, as far as the framework says."""
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The caller that asks for a view, as far as the framework says."""
 
     tenant: str = DEFAULT_TENANT
     """The party whose data it is: decisions and archived steps of two tenants never meet."""
@@ -137,7 +139,7 @@ class Plug(ForkSafe):
         tenant = self._tenant(caller) if self._tenant else caller.tenant
         if not isinstance(tenant, str) or not tenant:
             raise ConfigError(f"tenant= must return the tenant's name, got {tenant!r}")
-        return caller._replace(tenant=tenant)
+        return replace(caller, tenant=tenant)
 
     def _session(self, caller: Caller) -> AbstractContextManager[Session]:
         if isinstance(self._source, Session):
@@ -150,7 +152,7 @@ class Plug(ForkSafe):
         if isinstance(self._source, Focus):
             return self._source.session(tenant=caller.tenant, model=caller.model)
         # One session follows many conversations: a factory must not choose by the id of the first.
-        session = self._source(caller._replace(id=None))
+        session = self._source(replace(caller, id=None))
         if not isinstance(session, Session):
             raise ConfigError(f"the function must return a Session, got {session!r}")
         return _of_tenant(session, caller)
@@ -183,7 +185,8 @@ def plugged(source: Source, tenant: TenantOf | None = None) -> Plug:
     return Plug(source, tenant)
 
 
-class _Answer(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Answer:
     """The view that a history got."""
 
     given: list[Message]

@@ -1,4 +1,4 @@
-"""Where work is done: in this process, or in several processes on this machine's cores.
+"""Engines, which do the work: in this process, or in several processes on this machine's cores.
 
 Other packages add engines by entry point (`focusctx.engines`); focusctx-bench adds `ray`.
 """

@@ -1,4 +1,4 @@
-"""How far a job is: items by part of the work, and what it has cost."""
+"""Progress of a job: items by part of the work, and their cost."""
 
 from __future__ import annotations
 

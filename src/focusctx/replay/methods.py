@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ..baselines.drafts import patient
 from ..baselines.embedders import Embed, embedder_from
 from ..baselines.focus import compressed_by
 from ..baselines.method import Compressed, Method
-from ..baselines.patience import patient
 from ..baselines.registry import MethodSettings, method_from, method_names, unknown_method
 from ..compressor import Focus
 from ..config import FocusConfig, SessionOptions, Settings

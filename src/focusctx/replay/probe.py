@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ..baselines.patience import PATIENCE, patient
+from ..baselines.drafts import PATIENCE, patient
 from ..config import FocusConfig
 from ..drafts.anthropic import AnthropicDraft
 from ..drafts.openai_compatible import OpenAICompatibleDraft

@@ -12,24 +12,23 @@ import json
 import logging
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from operator import is_
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..config import FocusConfig
 from ..errors import StoreError
 from ..pipeline.split import Count, Reader
 from ..types import Message, Owner
 from ..wire.marks import unmarked
-from .economics import Ledger
+from .proposal import Change, LeftOut, Place, Proposal, Snapshot, view_of
 from .recall import answer, excerpt, find, named_units, query_of, span_number, unavailable
 from .sketches import EarlyDraw
-from .snapshot import Change, LeftOut, Place, Snapshot, view_of
 from .store import Archived, Store, StoredEvent, Totals
 
 if TYPE_CHECKING:
-    from .events import SessionEvent
-    from .proposal import Proposal
+    from .events import Ledger, SessionEvent
     from .steps import StoredDecisions
 
 _log = logging.getLogger("focusctx")
@@ -81,7 +80,8 @@ class View(list[Message]):
         return list, (list(self),)
 
 
-class Call(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Call:
     """The agent's last call, which the provider's cache still holds for a while."""
 
     messages: int

@@ -11,7 +11,7 @@ import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from ..compressor import Focus
 from ..pipeline.plain import plain_message
@@ -32,7 +32,8 @@ _FAR = 8
 """Messages among which the user's first words are looked for."""
 
 
-class Group(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Group:
     """The conversations that one history could continue: those with the same id, format and first words."""
 
     id: str | None

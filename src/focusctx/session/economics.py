@@ -1,4 +1,4 @@
-"""When an event is due, what it is worth, and what the calls of a conversation saved.
+"""When an event is due, and what it is worth.
 
 An event is due when the view is over the budget and has grown enough since the last event. An event that would not pay
 yet may wait, but only until the view is a quarter over the budget: the budget is a promise. Only with
@@ -13,10 +13,8 @@ gone cold everything is read again anyway, and dropping always pays.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ..config import FocusConfig
 from ..pipeline.budget import pinned_spans
@@ -26,12 +24,10 @@ from ..pipeline.legal import objection
 from ..pipeline.split import Count
 from ..prices import Price
 from ..types import History
-from .store import Totals
 
 if TYPE_CHECKING:
     from .conversation import Conversation
-    from .proposal import Proposal
-    from .snapshot import Change
+    from .proposal import Change, Proposal
 
 Cause: TypeAlias = Literal[
     "compressed",
@@ -82,7 +78,8 @@ class Verdict:
         return self.gain - self.cost
 
 
-class Judgement(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Judgement:
     """A decision whether an event is due, and the reason."""
 
     due: bool
@@ -94,7 +91,8 @@ class Judgement(NamedTuple):
     """True if the conversation's deferred proposal is to be applied, so that no draft is needed."""
 
 
-class Growth(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Growth:
     """Growth of a history since it was last read."""
 
     tokens: int = 0
@@ -159,7 +157,7 @@ class Economics:
             now = self._judged(tokens, self.of_deferred(conversation, deferred, cold=cold))
             is_late = now.due
             if now.due and not self.is_stale(conversation, deferred, cold=cold):
-                return now._replace(due=not further, has_sketches=True)
+                return replace(now, due=not further, has_sketches=True)
         last = conversation.last_event
         calls = calls_to_come(conversation.reader.newest + bool(further))
         verdict = self._of_event(conversation, tokens, calls=calls, cold=cold)
@@ -288,7 +286,7 @@ class Economics:
         """Return the balance after the coming call, if the view changes to `change`."""
         after = change.tokens if change else conversation.tokens
         again = conversation.moved_by(after, change.unmoved) if change and not cold else 0
-        reread = _dollars(self.price, (self.price.cache_write - self.price.cache_read) * again)
+        reread = self.price.cost((self.price.cache_write - self.price.cache_read) * again)
         return self.balance(conversation) + self._call_saves(conversation, after) - reread
 
     def in_tokens(self, dollars: float | None) -> float:
@@ -329,50 +327,4 @@ class Economics:
 
     def _call_saves(self, conversation: Conversation, view: int) -> float:
         """USD that one call with a view of `view` tokens saves against the full history."""
-        return _dollars(self.price, self.price.cache_read * (conversation.reader.tokens - view))
-
-
-class Ledger:
-    """Savings and costs, call by call, passed on from a conversation to its session, and from there to the store.
-
-    Each call is compared with one that sends the full history. The dropped tokens would have been read from the
-    provider's cache, or written to it again once it had gone cold. Tokens behind a change must be written again too.
-    The state of the cache is unknown at a conversation's first call; it is assumed to be warm, which saves least.
-    """
-
-    def __init__(self, price: Price, pass_on: Callable[[Totals], object]) -> None:
-        self.totals = Totals()
-        self._price = price
-        self._pass_on = pass_on
-        self._lock = threading.Lock()
-
-    def call(self, conversation: Conversation, *, cold: bool) -> None:
-        """Record one call of the agent with the conversation's view."""
-        read, write = self._price.cache_read, self._price.cache_write
-        left_out = conversation.reader.tokens - conversation.tokens
-        self.add(
-            Totals(
-                events=int(conversation.unmoved is not None),
-                tokens_saved=left_out,
-                saved=_dollars(self._price, (write if cold else read) * left_out),
-                rereads=0.0 if cold else _dollars(self._price, (write - read) * conversation.moved),
-            )
-        )
-
-    def drew(self, cost: float | None) -> None:
-        """Record the cost of sketches, used or not; None for an unknown price."""
-        self.add(Totals(unpriced=1) if cost is None else Totals(drafts=cost))
-
-    def recalled(self, tokens: int) -> None:
-        """Record the cost of recalled spans, written to the cache once."""
-        self.add(Totals(recalls=_dollars(self._price, self._price.cache_write * tokens)))
-
-    def add(self, added: Totals) -> None:
-        with self._lock:
-            self.totals += added
-        self._pass_on(added)
-
-
-def _dollars(price: Price, tokens: float) -> float:
-    """Convert input tokens to USD."""
-    return tokens * price.input / 1_000_000
+        return self.price.cost(self.price.cache_read * (conversation.reader.tokens - view))

@@ -1,19 +1,39 @@
-"""The log of a session: every change of a view, and every reason why a view over budget was left unchanged."""
+"""The record of a session: its events, its savings call by call, and the totals that are not yet in the store.
+
+Every change of a view is an event, and so is every reason why a view over budget was left unchanged. Totals are written
+in batches, not at every call: writing to a file or server takes longer than making a view. The rest is written when a
+conversation is released, a session is closed or the program ends.
+"""
 
 from __future__ import annotations
 
+import atexit
 import logging
+import os
 import threading
+import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
+from ..errors import StoreError
+from ..prices import Price
 from ..types import Result
-from .conversation import Conversation
 from .economics import Cause, Judgement, Verdict
 from .recall import ranges
+from .store import Store, Totals
+from .stores.fork import ForkSafe
+
+if TYPE_CHECKING:
+    from .conversation import Conversation
 
 _log = logging.getLogger("focusctx")
 _REMEMBERED = 1000
+_BETWEEN = 5.0
+"""Seconds between writes of totals."""
+_NOTHING = Totals()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,3 +121,109 @@ class Log:
             if self.events[place] is old:
                 self.events[place] = new
                 return
+
+
+class Ledger:
+    """Savings and costs, call by call, passed on from a conversation to its session, and from there to the store.
+
+    Each call is compared with one that sends the full history. The dropped tokens would have been read from the
+    provider's cache, or written to it again once it had gone cold. Tokens behind a change must be written again too.
+    The state of the cache is unknown at a conversation's first call; it is assumed to be warm, which saves least.
+    """
+
+    def __init__(self, price: Price, pass_on: Callable[[Totals], object]) -> None:
+        self.totals = Totals()
+        self._price = price
+        self._pass_on = pass_on
+        self._lock = threading.Lock()
+
+    def call(self, conversation: Conversation, *, cold: bool) -> None:
+        """Record one call of the agent with the conversation's view."""
+        read, write = self._price.cache_read, self._price.cache_write
+        left_out = conversation.reader.tokens - conversation.tokens
+        self.add(
+            Totals(
+                events=int(conversation.unmoved is not None),
+                tokens_saved=left_out,
+                saved=self._price.cost((write if cold else read) * left_out),
+                rereads=0.0 if cold else self._price.cost((write - read) * conversation.moved),
+            )
+        )
+
+    def drew(self, cost: float | None) -> None:
+        """Record the cost of sketches, used or not; None for an unknown price."""
+        self.add(Totals(unpriced=1) if cost is None else Totals(drafts=cost))
+
+    def recalled(self, tokens: int) -> None:
+        """Record the cost of recalled spans, written to the cache once."""
+        self.add(Totals(recalls=self._price.cost(self._price.cache_write * tokens)))
+
+    def add(self, added: Totals) -> None:
+        with self._lock:
+            self.totals += added
+        self._pass_on(added)
+
+
+class PendingTotals(ForkSafe):
+    """Savings and costs since the last write, by tenant."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._totals: dict[str, Totals] = {}
+        self._written_at = float("-inf")
+
+    @property
+    def is_due(self) -> bool:
+        return bool(self._totals) and time.monotonic() - self._written_at > _BETWEEN
+
+    def hurry(self) -> None:
+        """Make the next write due at once."""
+        self._written_at = float("-inf")
+
+    def add(self, store: Store, tenant: str, added: Totals) -> None:
+        if added != _NOTHING:
+            with self._lock:
+                self._totals[tenant] = self._totals.get(tenant, _NOTHING) + added
+                if getattr(store, "lasting", True):
+                    _unwritten[self] = store
+
+    def write(self, store: Store) -> None:
+        with self._lock:
+            totals, self._totals, self._written_at = self._totals, {}, time.monotonic()
+            _unwritten.pop(self, None)
+        for tenant, added in totals.items():
+            try:
+                store.add(tenant, added)
+            except StoreError as error:
+                _log.warning("savings could not be stored, so totals will be too low: %s", error)
+
+
+_shared: WeakKeyDictionary[Store, PendingTotals] = WeakKeyDictionary()
+_unwritten: dict[PendingTotals, Store] = {}
+"""Stores with unwritten totals, kept alive until they are written."""
+
+
+def pending_totals(store: Store) -> PendingTotals:
+    """Return the instance shared by all sessions that use this store object."""
+    try:
+        return _shared.setdefault(store, PendingTotals())
+    except TypeError:  # a custom store that is not hashable or weakly referenceable
+        return PendingTotals()
+
+
+@atexit.register
+def _write_all() -> None:
+    for totals, store in list(_unwritten.items()):
+        try:
+            totals.write(store)
+        except Exception as error:  # the program must still end
+            _log.warning("savings could not be stored, so totals will be too low: %s", error)
+
+
+def _forget_all() -> None:
+    _shared.clear()
+    _unwritten.clear()
+
+
+if hasattr(os, "register_at_fork"):  # the parent writes its own totals
+    os.register_at_fork(after_in_child=_forget_all)

@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
-from types import TracebackType
 from typing import Any, Self, TypeAlias
 
 from ..compressor import Focus
@@ -22,14 +21,13 @@ from ..prices import price_of
 from ..types import Message
 from .conversation import Call, Chain, Conversation, View
 from .conversations import Conversations
-from .economics import FREE, Economics, Growth, Ledger
-from .events import Log, SessionEvent
+from .economics import FREE, Economics, Growth
+from .events import Ledger, Log, SessionEvent, pending_totals
 from .recall import answer, query_of, recall_tool, span_number
 from .runtime import LoopRuntime, ThreadRuntime
 from .steps import Steps
 from .store import Archived, Store, Totals
 from .stores import shared_store, store_from
-from .totals import pending_totals
 
 OnThread: TypeAlias = Callable[[Callable[[], Conversation]], Awaitable[Conversation]]
 """Calls a function on a thread, and returns its result once it has returned."""
@@ -105,17 +103,13 @@ class Session:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._stop_sketches()
         await LoopRuntime(self._on_a_thread).call(self._write_and_close)
 

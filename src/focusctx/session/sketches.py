@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from ..pipeline.decide import Drafted
-from .proposal import Proposal
+from .proposal import Place, Proposal
 from .runtime import Runtime, Work
-from .snapshot import Place
 from .store import Store
 from .stores.fork import ForkSafe
 

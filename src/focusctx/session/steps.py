@@ -10,8 +10,9 @@ import logging
 import time
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..compressor import Focus
 from ..errors import StoreError
@@ -19,13 +20,11 @@ from ..pipeline.decide import Drafted
 from ..types import Result
 from .conversation import Conversation, View
 from .economics import Economics, Judgement
-from .events import Log
-from .proposal import Proposal, foresee, propose, up_to_date
+from .events import Log, PendingTotals
+from .proposal import Change, Proposal, foresee, propose, up_to_date
 from .runtime import Runtime, W
 from .sketches import Draw, draws_over
-from .snapshot import Change
 from .store import Store, StoredEvent
-from .totals import PendingTotals
 
 _log = logging.getLogger("focusctx")
 _PATIENCE = 1.0
@@ -36,7 +35,8 @@ _FOLLOWED = Judgement(True, "followed", "decided by another session on the same 
 _RESTORED = Judgement(True, "restored", "steps that were left out came back")
 
 
-class StoredDecisions(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class StoredDecisions:
     """The store's decisions about a conversation, for the spans after the first `first`; None if nothing is new."""
 
     version: int
@@ -147,7 +147,7 @@ class Steps:
         cold = self._is_cold(conversation, self._clock())
         judgement = self._economics.judge(conversation, cold=cold)
         if judgement.due and (obstacle := self._obstacle(conversation, in_touch)):
-            judgement = obstacle._replace(verdict=judgement.verdict)
+            judgement = replace(obstacle, verdict=judgement.verdict)
         return judgement, cold
 
     def _obstacle(self, conversation: Conversation, in_touch: bool) -> Judgement | None:
@@ -258,7 +258,7 @@ class Steps:
             if judgement.due:
                 why = f"the store could not be written: {error}"
                 conversation.deferred = proposal
-                self._log.add(conversation, judgement._replace(due=False, cause="store", why=why), result)
+                self._log.add(conversation, replace(judgement, due=False, cause="store", why=why), result)
                 return
             stored = event  # it only records that these tokens were judged, which this object remembers
         else:

@@ -10,14 +10,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
+from focusctx.baselines.render import dialogue_as_text
+from focusctx.config import FocusConfig
 from focusctx.errors import ConfigError, DraftError
-from focusctx.types import Reply, Usage
+from focusctx.pipeline.split import read_history
+from focusctx.tokens import Counter
+from focusctx.types import Message, Reply, Usage
 
-from .acon_runs import Contrast, Run, run_as_text
+from ..record import Record
 from .ask import Ask
 
 _log = logging.getLogger("focusctx")
@@ -44,7 +48,34 @@ headings unless the feedback asks otherwise. Answer with the whole new guideline
 </guideline>."""
 
 
-class _Kind(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A text that stood for older turns, from some step on."""
+
+    text: str
+    reply: int
+    """The place, among the run's messages, of the first answer that was given with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One task as an agent went through it."""
+
+    messages: Sequence[Message]
+    """The whole history, as it stood at the end."""
+    memories: tuple[Memory, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """One task that succeeded with the full history and failed with a compressed one."""
+
+    full: Run
+    compressed: Run
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
     """The question of a round about every run, and the aim of the new guideline."""
 
     analyse: str
@@ -63,13 +94,45 @@ class Optimised:
 
 
 Trial: TypeAlias = Callable[[str], Awaitable[float]]
-"""How well a guideline does: say, the share of some training tasks solved under it."""
+"""Scores a guideline, for example by the share of some training tasks solved under it."""
+
+
+def contrasts(full: Iterable[Record], compressed: Iterable[Record]) -> list[Contrast]:
+    """Return the tasks that only the full history solved."""
+    solved = {record.task: _run(record) for record in full if record.score.success >= 1}
+    failed = (record for record in compressed if record.score.success < 1 and record.task in solved)
+    return [Contrast(solved[record.task], _run(record)) for record in failed]
+
+
+def successes(compressed: Iterable[Record]) -> list[Run]:
+    """Return the tasks that were solved with memories."""
+    return [_run(record) for record in compressed if record.score.success >= 1 and record.made]
+
+
+def _run(record: Record) -> Run:
+    first_seen: dict[str, int] = {}
+    for step in record.steps:
+        for message in record.sent(step):
+            if any(message is made for made in record.made):
+                first_seen.setdefault(str(message.get("content")), step.reply)
+    return Run(record.messages, tuple(Memory(text, reply) for text, reply in first_seen.items()))
+
+
+def run_as_text(run: Run) -> str:
+    """Render the run from its task to its end, with each memory where the agent first had it."""
+    history = read_history(run.messages, FocusConfig(), Counter().count, format="chat_completions")
+    pieces = [f"Task:\n{history.goal}"]
+    for span in history.spans:
+        place = history.owners.index(span.index)
+        pieces += [f"The memory from here on:\n{memory.text}" for memory in run.memories if memory.reply == place]
+        pieces.append(dialogue_as_text(history, [span]))
+    return "\n\n".join(pieces)
 
 
 async def improve(
     ask: Ask, guideline: str, pairs: Sequence[Contrast], *, candidates: int = 1, trial: Trial | None = None
 ) -> Optimised:
-    """The UT round."""
+    """Run the UT round."""
     questions = [
         f"{_guideline(guideline)}\n\nThe run that succeeded:\n{run_as_text(pair.full)}"
         f"\n\nThe run that failed:\n{run_as_text(pair.compressed)}"
@@ -81,7 +144,7 @@ async def improve(
 async def shorten(
     ask: Ask, guideline: str, runs: Sequence[Run], *, candidates: int = 1, trial: Trial | None = None
 ) -> Optimised:
-    """The CO round."""
+    """Run the CO round."""
     questions = [f"{_guideline(guideline)}\n\nThe run:\n{run_as_text(run)}" for run in runs]
     return await _round(ask, guideline, questions, _CO, candidates=candidates, trial=trial)
 

@@ -24,8 +24,7 @@ from ..folder import BenchFolder
 from ..job import Job
 from ..record import Record
 from .acon import START, read_guideline
-from .acon_optimiser import Optimised, improve, shorten
-from .acon_runs import contrasts, successes
+from .acon_optimiser import Optimised, contrasts, improve, shorten, successes
 from .ask import Ask
 
 RunJob: TypeAlias = Callable[[Job, BenchFolder], Awaitable[None]]

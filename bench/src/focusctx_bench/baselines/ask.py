@@ -7,14 +7,14 @@ from dataclasses import replace
 from itertools import count, repeat
 from typing import TypeAlias
 
-from focusctx.baselines.patience import PATIENCE, Writer, patient
+from focusctx.baselines.drafts import PATIENCE, Writer, patient
 from focusctx.errors import ConfigError, DraftError
 from focusctx.pipeline.draft import sample
 from focusctx.prices import price_of
 from focusctx.types import History, Prompt, Reply
 
 Ask: TypeAlias = Callable[[str, str], Awaitable[Reply]]
-"""From a system prompt and a question to the answer. Raises whatever went wrong."""
+"""Answers a question under a system prompt. Raises whatever went wrong."""
 
 
 def ask_from(

@@ -23,7 +23,7 @@ MODEL = "microsoft/llmlingua-2-xlm-roberta-large-meetingbank"
 _FAMILIES = ("xlm-roberta-large", "bert-base-multilingual-cased")
 
 Shorten: TypeAlias = Callable[[str], str]
-"""From a text to the words of it that stay."""
+"""Reduces a text to the words of it that stay."""
 
 
 class LLMLingua(Summary):

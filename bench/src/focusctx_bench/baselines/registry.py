@@ -6,16 +6,15 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from focusctx.baselines.drafts import PATIENCE
 from focusctx.baselines.method import Factory
-from focusctx.baselines.patience import PATIENCE
 from focusctx.baselines.registry import MethodSettings
 from focusctx.errors import ConfigError
 
 from .acon import Acon, read_guideline
 from .ask import Ask, ask_from
 from .llmlingua import MODEL, LLMLingua, LLMLingua2
-from .prompting import Prompting
-from .running_summary import RunningSummary
+from .summary import Prompting, RunningSummary
 
 ALL = (
     "none",

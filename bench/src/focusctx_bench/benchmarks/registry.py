@@ -1,4 +1,4 @@
-"""From a benchmark's name to the benchmark, and to the scripted agent and draft that need no model."""
+"""Benchmarks by name, with the scripted agents and drafts that need no model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from focusctx.errors import ConfigError
 from focusctx.types import DraftModel
 
 from ..protocols import Benchmark, Model, Options
-from .foreign.settings import check_settings
 
 _MODULES = {
     "office": ".office",
@@ -20,7 +19,7 @@ _MODULES = {
     "appworld": ".appworld",
     "webvoyager": ".webvoyager",
 }
-"""Where each lives, below this package. A module has `benchmark(options) -> Benchmark`; `scripted() -> Model` if there
+"""Modules, below this package. Each has `benchmark(options) -> Benchmark`; `scripted() -> Model` if there
 is an agent that can do its tasks without a model; `scripted_draft() -> DraftModel` if there is a draft for it."""
 
 
@@ -35,7 +34,7 @@ def benchmark_from(name: str, options: Options | None = None) -> Benchmark:
     make: Callable[[Options], Benchmark] = _module(name).benchmark
     options = options or Options()
     if name == "office":  # the others check their own
-        check_settings(name, options, _OFFICE_SETTINGS)
+        options.check(name, _OFFICE_SETTINGS)
         if options.split:
             raise ConfigError(f"office has no splits, got {options.split!r}: another --seed makes other tasks")
     return make(options)

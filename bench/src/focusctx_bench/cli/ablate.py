@@ -13,8 +13,8 @@ from focusctx.cli.parsers import commands_of, parser_for
 from focusctx.cli.problem import Problem, check_positive
 from focusctx.cli.replay_options import DATA, add_data, runs_of
 
-from .points_of import chosen_points, draft_name, sketches_in
-from .reports import say_failures, say_written
+from .points_of import add_events, add_number, chosen_points, draft_name, sketches_in
+from .report import say_failures, say_written
 
 if TYPE_CHECKING:
     from focusctx.cli.parsers import Commands
@@ -65,17 +65,8 @@ def add_to(parts: Commands) -> None:
     rollouts = parser_for(kinds, "rollouts", "one after the other, at once, or one request", _ROLLOUTS, DRAFTS)
     add_data(rollouts)
     rollouts.add_argument("--draft", required=True, help="the model that sketches plans, see below")
-    rollouts.add_argument("--rollouts", type=int, metavar="N", default=3, help="sketches per event (default: 3)")
-    rollouts.add_argument(
-        "--sketch-tokens", type=int, metavar="N", default=1024, help="maximum tokens of a sketch (default: 1024)"
-    )
-    rollouts.add_argument(
-        "--events",
-        type=int,
-        metavar="N",
-        default=10,
-        help="number of events: a few from each file, one per run (default: 10)",
-    )
+    add_number(rollouts, "--rollouts", 3, "sketches per event")
+    add_events(rollouts, 10)
     _add_out(rollouts)
     rollouts.set_defaults(run=run_rollouts)
 
@@ -121,7 +112,7 @@ def run_budgets(arguments: argparse.Namespace) -> int:
 
 
 def run_rollouts(arguments: argparse.Namespace) -> int:
-    from focusctx.baselines.patience import patient
+    from focusctx.baselines.drafts import patient
     from focusctx.cli.progress import progress
     from focusctx.config import FocusConfig
 
@@ -142,8 +133,7 @@ def run_rollouts(arguments: argparse.Namespace) -> int:
 def _write(arguments: argparse.Namespace, section: Section) -> int:
     from focusctx import __version__
 
-    from ..report.document import Document
-    from ..report.write import write_report
+    from ..report.document import Document, write_report
 
     command = f"    focusctx {' '.join(sys.argv[1:])}"
     document: Document = Document("Ablations", [f"Made by focusctx {__version__}:", command], [section])

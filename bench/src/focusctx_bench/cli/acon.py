@@ -80,7 +80,7 @@ def make(arguments: argparse.Namespace) -> int:
 
 def _job(arguments: argparse.Namespace) -> Job:
     from ..job import Job
-    from .job_options import benchmarks_of
+    from .run import benchmarks_of
 
     benchmarks = benchmarks_of(arguments)
     if len(benchmarks) != 1:

@@ -13,8 +13,8 @@ from focusctx.cli.parsers import parser_for
 from focusctx.cli.problem import INCOMPLETE, Problem, check_positive
 from focusctx.cli.replay_options import DATA, REPLAY_METHODS, add_data, add_methods
 
-from .points_of import add_sketches, draft_name, points_over_budget, points_with_sketches, sketches_in
-from .reports import say_failures
+from .points_of import add_number, add_sketches, draft_name, points_over_budget, points_with_sketches, sketches_in
+from .report import say_failures
 
 if TYPE_CHECKING:
     from focusctx.cli.parsers import Commands
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from focusctx.replay.runs import Run
 
     from ..protocols import Model
-    from ..replay.agreement.answers import Answer
-    from ..replay.agreement.views import View
+    from ..replay.agreement.views import Answer, View
     from ..replay.points import Point
     from ..replay.sketches import PointSketches
 
@@ -50,31 +49,21 @@ def add_to(parts: Commands) -> None:
     summary = "a model's next action, full history against compressed"
     parser = parser_for(parts, "agree", summary, _DESCRIPTION, f"{REPLAY_METHODS}\n{DRAFTS}")
     add_data(parser)
-    asked = parser.add_argument_group("which model and points").add_argument
-    asked("--agent", required=True, metavar="MODEL", help="the model to ask for the next action; named like a draft")
-    asked("--points", type=int, metavar="N", default=300, help="how many points, over all files (default: 300)")
-    asked(
-        "--longest",
-        type=int,
-        metavar="TOKENS",
-        default=12288,
-        help="skip points with a longer history, system prompt excluded (default: 12288)",
+    asked = parser.add_argument_group("which model and points")
+    asked.add_argument(
+        "--agent", required=True, metavar="MODEL", help="the model to ask for the next action; named like a draft"
     )
-    asked(
-        "--tokens", type=int, metavar="N", default=128, help="maximum tokens of a local model's answer (default: 128)"
-    )
-    asked("--at-once", type=int, metavar="N", default=16, help="requests at a time to a server (default: 16)")
+    add_number(asked, "--points", 300, "how many points, over all files")
+    add_number(asked, "--longest", 12288, "skip points with a longer history, system prompt excluded", "TOKENS")
+    add_number(asked, "--tokens", 128, "maximum tokens of a local model's answer")
+    add_number(asked, "--at-once", 16, "requests at a time to a server")
     add_methods(parser, _METHODS, "offline; none with --sketches")
     add_sketches(parser)
-    how = parser.add_argument_group("how to run").add_argument
-    how("--out", type=Path, metavar="FOLDER", help="folder for answers (default: one per data set in focusctx-replay)")
-    how(
-        "--deadline",
-        type=float,
-        metavar="SECONDS",
-        default=600.0,
-        help="time limit for the sketches of a point (default: 600)",
+    how = parser.add_argument_group("how to run")
+    how.add_argument(
+        "--out", type=Path, metavar="FOLDER", help="folder for answers (default: one per data set in focusctx-replay)"
     )
+    add_number(how, "--deadline", 600.0, "time limit for the sketches of a point", "SECONDS")
     parser.set_defaults(run=run)
 
 
@@ -82,10 +71,10 @@ def run(arguments: argparse.Namespace) -> int:
     from focusctx.cli.progress import progress
     from focusctx.cli.replay_options import folder_of, runs_of, settings_fields
 
-    from ..replay.agreement.answers import answer_file
     from ..replay.agreement.ask import ask_all
     from ..replay.agreement.local import LocalModel
     from ..replay.agreement.tools import tools_by_file
+    from ..replay.agreement.views import answer_file
     from ..replay.judge import PointSettings
 
     check_positive(arguments, "points", "longest", "tokens", "at_once")

@@ -13,7 +13,7 @@ from focusctx.cli.parsers import commands_of, parser_for
 from .acon import add_acon
 from .live import add_live
 from .relay import add_relay
-from .reports import add_report_options, forms_of, report_folder, say_written
+from .report import add_report_options, forms_of, report_folder, say_written
 
 if TYPE_CHECKING:
     from focusctx.cli.parsers import Commands
@@ -190,7 +190,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def report(arguments: argparse.Namespace) -> int:
-    from ..report.write import write_report
+    from ..report.document import write_report
     from ..results.document import document
 
     return say_written(write_report(document(arguments.folder), report_folder(arguments), forms_of(arguments)))
@@ -200,7 +200,7 @@ def tasks(arguments: argparse.Namespace) -> int:
     from focusctx.cli.terminal import printable
 
     from ..benchmarks.registry import benchmark_from
-    from .job_options import benchmarks_of
+    from .run import benchmarks_of
 
     for name, options in benchmarks_of(arguments).items():
         for task in benchmark_from(name, options).tasks():

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from focusctx.cli.parsers import Commands
 
-    from ..replay.point_record import PointRecord
+    from ..replay.judge import PointRecord
 
 _DESCRIPTION = f"""\
 At points of recorded runs, compress the full history once under each method,
@@ -60,8 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     from focusctx.cli.terminal import console_on
     from focusctx.replay.job import Plan
 
-    from ..replay.judge import PointSettings, judge_all
-    from ..replay.point_record import point_records
+    from ..replay.judge import PointSettings, judge_all, point_records
 
     arguments.draft = arguments.draft or (None if arguments.sketches else "offline")
     runs = runs_of(arguments)

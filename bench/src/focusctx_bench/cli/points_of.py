@@ -1,19 +1,38 @@
-"""The points of recorded runs that a command is about."""
+"""Options that the commands on recorded runs share, and the points that a command is about."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from focusctx.cli.problem import Problem
 from focusctx.cli.replay_options import budgets_of
+
+Adding: TypeAlias = argparse.ArgumentParser | argparse._ArgumentGroup
 
 if TYPE_CHECKING:
     from focusctx.replay.runs import Run
 
     from ..replay.points import Point
     from ..replay.sketches import PointSketches
+
+
+def add_number(group: Adding, name: str, default: float, help: str, metavar: str = "N") -> None:
+    """Add an option whose value is a number like its default, which the help names."""
+    group.add_argument(
+        name, type=type(default), metavar=metavar, default=default, help=f"{help} (default: {default:g})"
+    )
+
+
+def add_events(group: Adding, default: int) -> None:
+    """Add the options that `chosen_points` and the sketches at these points need."""
+    add_number(group, "--events", default, "number of events: a few from each file, one per run")
+    add_sketch_tokens(group)
+
+
+def add_sketch_tokens(group: Adding) -> None:
+    add_number(group, "--sketch-tokens", 1024, "maximum tokens of a sketch")
 
 
 def add_sketches(parser: argparse.ArgumentParser) -> None:

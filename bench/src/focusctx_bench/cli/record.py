@@ -13,7 +13,7 @@ from focusctx.cli.parsers import parser_for
 from focusctx.cli.problem import INCOMPLETE, check_positive
 from focusctx.cli.replay_options import DATA, add_data
 
-from .points_of import points_over_budget, points_with_sketches, sketches_in
+from .points_of import add_number, add_sketch_tokens, points_over_budget, points_with_sketches, sketches_in
 
 if TYPE_CHECKING:
     from focusctx.cli.parsers import Commands
@@ -32,23 +32,18 @@ A run's points are where its history first passes δ, 2δ and 4δ.
 def add_to(parts: Commands) -> None:
     parser = parser_for(parts, "record", "ask a draft for sketches at every point", _DESCRIPTION, DRAFTS)
     add_data(parser)
-    add = parser.add_argument_group("what to ask").add_argument
+    group = parser.add_argument_group("what to ask")
+    add = group.add_argument
     add("--draft", required=True, help="the model that sketches plans, see below")
     add("--out", type=Path, required=True, metavar="FILE", help="file for the sketches")
     add("--at", type=Path, metavar="FILE", help="only the points of these recorded sketches")
-    add("--rollouts", type=int, metavar="N", default=3, help="sketches per point (default: 3)")
-    add("--temperature", type=float, default=0.7, help="of the draft (default: 0.7)")
-    add("--sketch-tokens", type=int, metavar="N", default=1024, help="maximum tokens of a sketch (default: 1024)")
     add("--optimistic", action="store_true", help="ask for no rescued spans")
-    add("--every", type=int, metavar="N", default=1, help="only every Nth point (default: 1)")
-    add("--at-once", type=int, metavar="N", default=256, help="points asked about at a time (default: 256)")
-    add(
-        "--deadline",
-        type=float,
-        metavar="SECONDS",
-        default=1800.0,
-        help="time limit for the sketches of a point (default: 1800)",
-    )
+    add_number(group, "--rollouts", 3, "sketches per point")
+    add_number(group, "--temperature", 0.7, "of the draft")
+    add_sketch_tokens(group)
+    add_number(group, "--every", 1, "only every Nth point")
+    add_number(group, "--at-once", 256, "points asked about at a time")
+    add_number(group, "--deadline", 1800.0, "time limit for the sketches of a point", "SECONDS")
     parser.set_defaults(run=run)
 
 
@@ -56,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     import asyncio
     import time
 
-    from focusctx.baselines.patience import patient
+    from focusctx.baselines.drafts import patient
     from focusctx.cli.progress import progress
     from focusctx.cli.replay_options import runs_of
     from focusctx.cli.terminal import printable

@@ -1,16 +1,51 @@
-"""`focusctx replay report`: tables and pictures of what was replayed."""
+"""`focusctx replay report`: tables and pictures of what was replayed; and the options that all reports share."""
 
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from focusctx.cli.parsers import parser_for
-
-from .reports import add_report_options, forms_of, report_folder, say_written
+from focusctx.cli.terminal import printable
 
 if TYPE_CHECKING:
     from focusctx.cli.parsers import Commands
+    from focusctx.jobs.tally import Tally
+
+
+FORMS = ("markdown", "latex", "html")
+
+
+def add_report_options(parser: argparse.ArgumentParser, folder: str) -> None:
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help=folder)
+    parser.add_argument("--format", choices=(*FORMS, "all"), default="all", help="of the document (default: all)")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="folder for the files (default: FOLDER/report)")
+
+
+def forms_of(arguments: argparse.Namespace) -> tuple[str, ...]:
+    return FORMS if arguments.format == "all" else (arguments.format,)
+
+
+def report_folder(arguments: argparse.Namespace) -> Path:
+    folder: Path = arguments.out or arguments.folder / "report"
+    return folder
+
+
+def say_written(files: Iterable[Path]) -> int:
+    """Name the written files on standard output; return the exit code."""
+    for path in files:
+        sys.stdout.write(f"{printable(str(path))}\n")
+    return 0
+
+
+def say_failures(tally: Tally) -> None:
+    """Say on standard error how many items failed, and why the last one did."""
+    if tally.failures:
+        sys.stderr.write(f"{tally.failures:,} failed; the last error: {printable(tally.last_problem)}\n")
+
 
 _DESCRIPTION = """\
 Make tables and pictures of everything that was replayed into FOLDER: walks,
@@ -29,7 +64,7 @@ def add_to(parts: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from ..replay.report.document import document
-    from ..report.write import write_report
+    from ..report.document import write_report
 
     made = document(arguments.folder)
     return say_written(write_report(made, report_folder(arguments), forms_of(arguments), tables=True))

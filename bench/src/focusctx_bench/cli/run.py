@@ -1,26 +1,153 @@
-"""`focusctx bench run`: from options to a finished table, with progress on the way and a clean stop."""
+"""`focusctx bench run`: from options to a job and a finished table, with progress on the way and a clean stop."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from focusctx.baselines.embedders import default_embedder
 from focusctx.cli.interrupt import interruptible
-from focusctx.cli.problem import INCOMPLETE, check_positive
+from focusctx.cli.problem import INCOMPLETE, Problem, check_positive
 from focusctx.cli.progress import progress
 from focusctx.cli.terminal import console_on, printable
+from focusctx.errors import ConfigError, MissingExtraError
 from focusctx.jobs.engines import Engine, InProcess, engine_named
 from focusctx.jobs.tally import Tally
 
-from ..components import Components
+from ..baselines.registry import ALL, KNOWN
+from ..benchmarks.registry import benchmark_names
+from ..components import Components, method_of
 from ..estimate import estimate
 from ..folder import BenchFolder
 from ..job import Job
+from ..protocols import Options
 from ..run import run_bench
 from ..spending import check_prices
-from .job_options import job_of, job_with_changes
 from .tables import print_estimate, print_tables
+
+HAVE_OPTIONS = ("focus", "clear-tool-uses", "summary")
+"""Methods that `--set` can address; the controls of `focus` read its settings."""
+
+
+def benchmarks_of(arguments: argparse.Namespace) -> dict[str, Options]:
+    if not arguments.benchmark:
+        raise Problem(f"name a benchmark: --benchmark {' | '.join(benchmark_names())}")
+    return _with_options(arguments, dict.fromkeys(arguments.benchmark, Options()))
+
+
+def _with_options(arguments: argparse.Namespace, benchmarks: Mapping[str, Options]) -> dict[str, Options]:
+    """Return the benchmarks with what the options say about them."""
+    found = dict(benchmarks)
+    if arguments.seed is not None:
+        found = {name: replace(options, seed=arguments.seed) for name, options in found.items()}
+    for text in arguments.data:
+        for name, path in _addressed(text, found, "="):
+            found[name] = replace(found[name], data=Path(path).absolute())
+    for text in arguments.split:
+        for name, split in _addressed(text, found, "="):
+            found[name] = replace(found[name], split=split)
+    for text in arguments.set:
+        if text.partition(".")[0] in HAVE_OPTIONS:
+            continue
+        for name, setting in _addressed(text, found, "."):
+            key, equals, value = setting.partition("=")
+            if not equals or not key:
+                raise Problem(f"--set needs KEY=VALUE, such as domain=retail, got {setting!r}")
+            found[name] = replace(found[name], more={**found[name].more, key: value})
+    return found
+
+
+def method_options(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the settings that `--set METHOD.KEY=VALUE` gives to methods, by method."""
+    found: dict[str, dict[str, Any]] = {}
+    for text in texts:
+        method, _, setting = text.partition(".")
+        if method not in HAVE_OPTIONS:
+            continue
+        key, equals, value = setting.partition("=")
+        if not equals or not key:
+            raise Problem(f"--set wants {method}.KEY=VALUE, got {text!r}")
+        try:
+            found.setdefault(method, {})[key] = json.loads(value)
+        except ValueError:
+            found.setdefault(method, {})[key] = value  # a word: no quotes needed
+    return found
+
+
+def job_of(arguments: argparse.Namespace) -> tuple[Job, list[str]]:
+    """Return the job, and why methods were left out of `all`."""
+    usual = {"methods": ALL, "drafts": (arguments.model or "offline",), "embedder": default_embedder()}
+    job = Job(benchmarks=benchmarks_of(arguments), **{**usual, **_given(arguments)})
+    return _without_what_cannot_run(job) if "all" in (arguments.methods or ["all"]) else (job, [])
+
+
+def job_with_changes(job: Job, arguments: argparse.Namespace) -> Job:
+    """Return an existing job with what the options say otherwise."""
+    changed = replace(job, benchmarks=_with_options(arguments, job.benchmarks), **_given(arguments))
+    return _without_what_cannot_run(changed)[0] if "all" in (arguments.methods or []) else changed
+
+
+def _given(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the settings of a job that the options name, and no others."""
+    options = {
+        "methods": _known(arguments.methods) if arguments.methods else None,
+        "model": arguments.model,
+        "drafts": arguments.draft,
+        "budgets": arguments.budget,
+        "rollouts": arguments.rollouts,
+        "thresholds": arguments.threshold,
+        "rollout_modes": arguments.rollout_mode,
+        "repeats": arguments.repeats,
+        "compressor": arguments.compressor,
+        "embedder": arguments.embedder,
+        "llmlingua_model": arguments.llmlingua_model,
+        "guideline_ut": arguments.guideline_ut,
+        "guideline_utco": arguments.guideline_utco,
+        "count": arguments.tasks,
+        "tasks": arguments.task,
+        "seed": arguments.seed,
+        "step_limit": arguments.step_limit,
+        "method_options": method_options(arguments.set) or None,
+        "through": arguments.through,
+    }
+    return {
+        name: tuple(value) if isinstance(value, list) else value for name, value in options.items() if value is not None
+    }
+
+
+def _known(methods: Sequence[str]) -> tuple[str, ...]:
+    if "all" in methods:
+        return ALL
+    if unknown := [name for name in methods if name not in KNOWN]:
+        raise Problem(f"unknown method {unknown[0]!r}; known: all, {', '.join(KNOWN)}")
+    return tuple(dict.fromkeys(methods))
+
+
+def _without_what_cannot_run(job: Job) -> tuple[Job, list[str]]:
+    """Leave out methods that cannot run here: "all" means those that can."""
+    left_out: dict[str, str] = {}
+    for name in job.benchmarks:
+        for variant in job.variants(name):
+            try:
+                method_of(name, variant)
+            except (ConfigError, MissingExtraError) as error:
+                left_out[variant.method] = str(error).partition("\n")[0]
+    methods = tuple(method for method in job.methods if method not in left_out)
+    return replace(job, methods=methods), [f"{method} is left out: {why}" for method, why in left_out.items()]
+
+
+def _addressed(text: str, benchmarks: dict[str, Options], mark: str) -> list[tuple[str, str]]:
+    """`NAME=VALUE` is for that benchmark, a plain value for all."""
+    name, found, value = text.partition(mark)
+    if found and name in benchmarks:
+        return [(name, value)]
+    return [(name, text) for name in benchmarks]
+
 
 _HOME = Path("focusctx-bench")
 CONCURRENCY = 8

@@ -13,8 +13,8 @@ from focusctx.cli.parsers import parser_for
 from focusctx.cli.problem import Problem, check_positive
 from focusctx.cli.replay_options import DATA, add_data, runs_of
 
-from .points_of import chosen_points, draft_name, points_with_sketches, sketches_in
-from .reports import say_failures, say_written
+from .points_of import add_events, add_number, chosen_points, draft_name, points_with_sketches, sketches_in
+from .report import say_failures, say_written
 
 if TYPE_CHECKING:
     from focusctx.cli.parsers import Commands
@@ -58,23 +58,11 @@ def add_to(parts: Commands) -> None:
     what("--sketches", type=Path, metavar="FILE", help="recorded sketches and their events, in place of a draft's")
     what("--likelihoods", type=Path, metavar="FILE", help="recorded likelihoods (default: those in the folder)")
     what("--only", choices=_PASSES, metavar="PASS", help="just one pass: sketches, likelihoods or report")
-    what(
-        "--events",
-        type=int,
-        metavar="N",
-        default=30,
-        help="number of events: a few from each file, one per run (default: 30)",
-    )
-    what("--rollouts", type=int, metavar="N", default=100, help="sketches at each event (default: 100)")
-    what("--sketch-tokens", type=int, metavar="N", default=1024, help="maximum tokens of a sketch (default: 1024)")
+    add_events(group, 30)
+    add_number(group, "--rollouts", 100, "sketches at each event")
     add_threshold(group)
-    what(
-        "--actions",
-        type=int,
-        metavar="N",
-        default=12,
-        help="possible next actions that are scored at each event (default: 12)",
-    )
+    add_number(group, "--actions", 12, "possible next actions that are scored at each event")
+    add_number(group, "--plans", 4, "plans that are scored at each event")
     what(
         "--samples",
         type=int,
@@ -82,16 +70,15 @@ def add_to(parts: Commands) -> None:
         help="choices sampled with all spans and without each, where probabilities cannot be read; with s spans that "
         "is N·(s + 1) answers an event (default: none)",
     )
-    what("--plans", type=int, metavar="N", default=4, help="plans that are scored at each event (default: 4)")
-    how = parser.add_argument_group("how to run").add_argument
-    how(
+    how = parser.add_argument_group("how to run")
+    how.add_argument(
         "--out",
         type=Path,
         metavar="FOLDER",
         default=Path("focusctx-study"),
         help="folder for the files (default: focusctx-study)",
     )
-    how("--at-once", type=int, metavar="N", default=8, help="events that are sketched at a time (default: 8)")
+    add_number(how, "--at-once", 8, "events that are sketched at a time")
     parser.set_defaults(run=run)
 
 
@@ -147,10 +134,9 @@ def _score(arguments: argparse.Namespace, points: list[Point], *, asked: bool) -
     from focusctx.drafts import TransformersDraft
     from focusctx.drafts.registry import draft_from, price_of_draft
 
-    from ..local_models.score import TransformersScorer
+    from ..local_models.likelihood import TransformersScorer
     from ..replay.study.likelihoods import likelihood_file
-    from ..replay.study.sampling import sample_points
-    from ..replay.study.scoring import Amounts, score_points
+    from ..replay.study.scoring import Amounts, sample_points, score_points
 
     draft = draft_from(arguments.draft)
     if not isinstance(draft, TransformersDraft) and not arguments.samples:
@@ -176,7 +162,7 @@ def _report(arguments: argparse.Namespace, points: list[Point]) -> None:
     from ..replay.study.findings import study
     from ..replay.study.likelihoods import likelihood_file
     from ..replay.study.report import document
-    from ..report.write import write_report
+    from ..report.document import write_report
 
     recorded = read_sketches(_sketches_path(arguments))
     scored = likelihood_file(_likelihoods_path(arguments)).latest()

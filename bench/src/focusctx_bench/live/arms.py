@@ -24,7 +24,7 @@ class Arm:
     name: str
     benchmark: str
     runs: dict[str, LiveRun]
-    """By task."""
+    """Runs by task."""
 
     def mean(self, number: str) -> float:
         return fmean(getattr(run, number) for run in self.runs.values())

@@ -1,4 +1,4 @@
-"""How much less likely each step of a plan becomes when a past span is left out of the prompt.
+"""Likelihoods of given answers by a model in this process, token by token, with and without a past span.
 
 A small model plans better than it cites. Here it writes plans in free words; then each span is left out of the prompt
 in turn, and the loss in likelihood says which steps rest on it.
@@ -6,11 +6,18 @@ in turn, and the loss in likelihood says which steps rest on it.
 
 from __future__ import annotations
 
+import asyncio
+import copy
 import re
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol, TypeAlias
 
+from focusctx.drafts.local_model import LoadedModel
+from focusctx.drafts.transformers import TransformersDraft
+from focusctx.errors import DraftRefused
 from focusctx.types import DraftModel, Prompt, Reply
 
 _PLANNER = """\
@@ -27,7 +34,7 @@ _LIST = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """How likely a model finds a text, token by token."""
+    """The likelihood of a text, token by token."""
 
     starts: tuple[int, ...]
     """For each token, the place in the text at which it begins, in characters."""
@@ -75,7 +82,7 @@ class PlanStep:
     end: int
 
     def loss(self, with_span: Sequence[Scored], without: Sequence[Scored]) -> float:
-        """How much less likely the step became, in nats per token, given the scores of all plans."""
+        """Return by how much less likely the step became, in nats per token, given the scores of all plans."""
         before = with_span[self.plan].between(self.start, self.end)
         after = without[self.plan].between(self.start, self.end)
         return (sum(before) - sum(after)) / len(before) if before else 0.0
@@ -120,3 +127,120 @@ def read_steps(plan: int, text: str) -> Iterator[PlanStep]:
 def _whole_lines(reply: Reply) -> str:
     """The reply without its last line where it was cut off."""
     return reply.text.rpartition("\n")[0] if reply.truncated else reply.text
+
+
+_Text: TypeAlias = tuple[list[int], tuple[int, ...]]
+"""An answer's tokens, and where each begins."""
+
+_AT_ONCE = 2048
+"""Tokens scored in one pass: each needs a score for every word of the vocabulary."""
+
+
+class TransformersScorer:
+    """A `TransformersDraft` whose probabilities can be read, too."""
+
+    def __init__(self, draft: TransformersDraft) -> None:
+        self._draft = draft
+
+    @property
+    def name(self) -> str:
+        return self._draft.name
+
+    def sample(self, prompt: Prompt, n: int) -> AsyncIterator[Reply]:
+        return self._draft.sample(prompt, n)
+
+    async def score(self, prompts: Sequence[Prompt], continuations: Sequence[str]) -> list[list[Scored]]:
+        """Score every continuation after every prompt; `likelihood.ScoringDraft` says more."""
+        stop = threading.Event()
+        job = self._draft.submit(lambda model, stopped: list(_score(model, prompts, continuations, stopped)), stop)
+        try:
+            return await asyncio.wrap_future(job)
+        finally:
+            stop.set()
+
+
+def _score(
+    model: LoadedModel, prompts: Sequence[Prompt], continuations: Sequence[str], stopped: Callable[[], bool]
+) -> Iterator[list[Scored]]:
+    """Yield one list per prompt. What a prompt shares with the beginning of the one before it is not read again."""
+    texts = [_encode(model, text) for text in continuations]
+    longest = max((len(tokens) for tokens, _ in texts), default=0)
+    read: list[int] = []
+    cache: Any = None
+    for prompt in prompts:
+        tokens = model.encode(prompt)
+        model.check_room(len(tokens), longest)
+        # The last token is left for the pass over the answers: the first answer token is predicted there.
+        *ahead, last = tokens
+        shared = _common(read, ahead) if cache is not None and _can_go_back(cache) else 0
+        cache = model.read(ahead[shared:], stopped, _cut(cache, len(read) - shared) if shared else None)
+        read = ahead
+        with _exact_head(model):
+            found = _after(model, cache, last, texts)
+        yield found
+
+
+def _encode(model: LoadedModel, text: str) -> _Text:
+    if not model.tokenizer.is_fast:
+        raise DraftRefused("likelihoods need a fast tokenizer: this one cannot say where its tokens begin")
+    encoded = model.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+    return list(encoded["input_ids"]), tuple(start for start, _ in encoded["offset_mapping"])
+
+
+@contextmanager
+def _exact_head(model: LoadedModel) -> Iterator[None]:
+    """Run the last layer in float32: in bfloat16 a score of 30 is exact to an eighth only, and differences count."""
+    torch, head = model.torch, model.model.get_output_embeddings()
+    if head.weight.dtype not in (torch.bfloat16, torch.float16):
+        yield
+        return
+    weight, bias = head.weight.float(), None if head.bias is None else head.bias.float()
+    head.forward = lambda hidden: torch.nn.functional.linear(hidden.float(), weight, bias)
+    try:
+        yield
+    finally:
+        del head.forward  # the method of its class is there again
+
+
+def _common(one: Sequence[int], other: Sequence[int]) -> int:
+    """The number of leading tokens that are the same."""
+    pairs = zip(one, other, strict=False)
+    return next((place for place, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+
+
+def _cut(cache: Any, count: int) -> Any:
+    if count:
+        cache.crop(-count)
+    return cache
+
+
+def _can_go_back(cache: Any) -> bool:
+    """Only a layer that has all tokens can be cut: one with a window has forgotten the oldest."""
+    return all(type(layer).__name__ == "DynamicLayer" for layer in cache.layers)
+
+
+def _after(model: LoadedModel, cache: Any, last: int, texts: Sequence[_Text]) -> list[Scored]:
+    """Score the answers to one prompt, as many at once as memory allows, those of like length together."""
+    found: dict[int, Scored] = {}
+    order = sorted(range(len(texts)), key=lambda place: len(texts[place][0]))
+    while order:
+        count = max(1, sum((k + 1) * len(texts[place][0]) <= _AT_ONCE for k, place in enumerate(order)))
+        batch, order = order[:count], order[count:]
+        found.update(zip(batch, _score_batch(model, cache, last, [texts[place] for place in batch]), strict=True))
+    return [found[place] for place in range(len(texts))]
+
+
+def _score_batch(model: LoadedModel, cache: Any, last: int, texts: Sequence[_Text]) -> list[Scored]:
+    """Score answers in one pass, padded at the end, where no token looks."""
+    torch, device = model.torch, model.device
+    width = max(len(tokens) for tokens, _ in texts)
+    if not width:
+        return [Scored((), ()) for _ in texts]
+    repeated = copy.deepcopy(cache)  # the pass writes into it
+    repeated.reorder_cache(torch.zeros(len(texts), dtype=torch.long, device=device))
+    padded = [(tokens + [last] * width)[:width] for tokens, _ in texts]
+    given = torch.tensor([[last, *tokens[:-1]] for tokens in padded], device=device)
+    logits = model.model(input_ids=given, past_key_values=repeated, use_cache=True, logits_to_keep=width).logits.float()
+    wanted = torch.tensor(padded, device=device)[:, :, None]
+    logs = (logits.gather(-1, wanted)[:, :, 0] - logits.logsumexp(-1)).tolist()
+    return [Scored(starts, tuple(row[: len(tokens)])) for (tokens, starts), row in zip(texts, logs, strict=True)]

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from focusctx.drafts.answer import count
-from focusctx.drafts.http import Endpoint
+from focusctx.drafts.http import Endpoint, count
 from focusctx.types import Message
 
-from ..cost import priced_turn
 from ..protocols import Turn
 from .anthropic_messages import message, request
-from .served import Server
+from .served import Server, priced_turn
 
 _MOST_OUTPUT = 8192
 
@@ -22,7 +20,7 @@ class AnthropicModel:
 
     def __init__(self, model: str, name: str, endpoint: Endpoint, *, temperature: float) -> None:
         self.name = name
-        self._server = Server(endpoint, ("temperature", "thinking"))
+        self.server = Server(endpoint, ("temperature", "thinking"))
         self._fixed = {
             "model": model,
             "max_tokens": _MOST_OUTPUT,
@@ -31,7 +29,7 @@ class AnthropicModel:
         }
 
     async def answer(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Turn:
-        answer = await self._server.ask({**self._fixed, **request(messages, tools)})
+        answer = await self.server.ask({**self._fixed, **request(messages, tools)})
         usage = answer.get("usage") or {}
         cached = count(usage.get("cache_read_input_tokens"))
         written = count(usage.get("cache_creation_input_tokens"))
@@ -48,4 +46,4 @@ class AnthropicModel:
         try:
             return message(answer["content"])
         except (LookupError, TypeError) as error:
-            raise self._server.malformed("no content", answer) from error
+            raise self.server.malformed("no content", answer) from error

@@ -6,13 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from focusctx.drafts.answer import count, text_of
-from focusctx.drafts.http import Endpoint
+from focusctx.drafts.http import Endpoint, count, text_of
 from focusctx.types import Message
 
-from ..cost import priced_turn
 from ..protocols import Turn
-from .served import Server
+from .served import Server, priced_turn
 
 _KEPT = ("reasoning_content", "reasoning_details", "refusal")
 """Beside words and calls: what servers of reasoning models want to see again."""
@@ -21,11 +19,11 @@ _KEPT = ("reasoning_content", "reasoning_details", "refusal")
 class OpenAICompatibleModel:
     def __init__(self, model: str, name: str, endpoint: Endpoint, *, temperature: float, seed: int) -> None:
         self.name = name
-        self._server = Server(endpoint, ("temperature", "seed"))
+        self.server = Server(endpoint, ("temperature", "seed"))
         self._fixed = {"model": model, "temperature": temperature, "seed": seed}
 
     async def answer(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Turn:
-        answer = await self._server.ask({**self._fixed, "messages": list(messages), **_tools(tools)})
+        answer = await self.server.ask({**self._fixed, "messages": list(messages), **_tools(tools)})
         usage = _mapping(answer.get("usage"))
         return priced_turn(
             self.name,
@@ -40,7 +38,7 @@ class OpenAICompatibleModel:
             said = answer["choices"][0]["message"]
             calls = [_call(call, place) for place, call in enumerate(said.get("tool_calls") or ())]
         except (LookupError, TypeError, AttributeError) as error:
-            raise self._server.malformed("no message", answer) from error
+            raise self.server.malformed("no message", answer) from error
         message: dict[str, Any] = {"role": "assistant", "content": text_of(said.get("content")) or None}
         message |= {name: said[name] for name in _KEPT if said.get(name)}
         if calls:

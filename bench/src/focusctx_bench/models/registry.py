@@ -1,4 +1,4 @@
-"""From what a user writes, `openai:gpt-4.1`, to the agent's model. Names are those of drafts."""
+"""Turn what a user writes, `openai:gpt-4.1`, into the agent's model. Names are those of drafts."""
 
 from __future__ import annotations
 

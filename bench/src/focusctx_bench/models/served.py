@@ -1,4 +1,4 @@
-"""Asking a model over HTTP: patience, parameters it does not take, and failures as `ModelError`.
+"""Ask a model over HTTP: patience, parameters it does not take, failures as `ModelError`, and the cost of a request.
 
 Connections, keys and retries are those of the drafts (`drafts/http.py`).
 """
@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from focusctx.drafts.http import BadRequest, Endpoint, open_session
-from focusctx.drafts.parameters import Rejected
+from focusctx.drafts.http import BadRequest, Endpoint, Rejected, open_session
 from focusctx.errors import DraftError, ModelError
+from focusctx.prices import price_of
+from focusctx.types import Message, Usage
 
-from ..protocols import ContextTooLong
+from ..protocols import ContextTooLong, Turn
 
 TIMEOUT = 300.0
 """Seconds one answer may take."""
@@ -50,3 +51,15 @@ class Server:
 
     def malformed(self, what: str, sent: object) -> ModelError:
         return ModelError(str(self.endpoint.malformed(what, sent)))
+
+
+def priced_turn(
+    model: str, message: Message, input_tokens: int, output_tokens: int, *, cached: int = 0, written: int = 0
+) -> Turn:
+    """Return a turn with its cost. `cached` and `written`: tokens of the input read from and put into the cache."""
+    price = price_of(model)
+    if price is None:
+        return Turn(message, Usage(1, input_tokens, output_tokens, None), cached, None)
+    cost = price.cost(input_tokens, output_tokens)
+    moved = cached * (price.cache_read - 1) + written * (price.cache_write - 1)
+    return Turn(message, Usage(1, input_tokens, output_tokens, cost), cached, cost + moved * price.input / 1_000_000)

@@ -44,7 +44,7 @@ class Request:
     new: Sequence[Message] | None = None
     """For a reader who goes on: the messages since the last request. None: show everything."""
     reader: str | None = None
-    """Who answers it; None while any reader may."""
+    """The reader who answers it; None while any reader may."""
     held: bool = False
     """True once its reader has it."""
     since: float = field(default_factory=time.monotonic)
@@ -57,7 +57,7 @@ class Conversation:
     messages: list[Any]
     reader: str | None = None
     moves: int = 0
-    """How often its beginning has changed."""
+    """Number of times that its beginning has changed."""
 
 
 class Desk:

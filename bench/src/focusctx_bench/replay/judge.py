@@ -1,26 +1,104 @@
-"""Judge one event at each point of recorded runs, under methods and their comparators, as a job."""
+"""Judge one event at each point of recorded runs, under methods and their comparators, as a job, and its records."""
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
 
 from focusctx.baselines.method import Method
-from focusctx.jobs.records import Key, RecordFile
+from focusctx.jobs.records import Key, PlainRecord, RecordFile
 from focusctx.jobs.runner import Watch
 from focusctx.jobs.tally import Meter
 from focusctx.replay.evidence import Evidence
 from focusctx.replay.job import CompareItem, Plan, Replay, ReplayTally, matched_fields
 from focusctx.replay.matched import comparator
 from focusctx.replay.methods import FOCUS, Methods, ReplaySettings, close_method
+from focusctx.replay.record import settings_text, share_of
 from focusctx.replay.runs import Run
+from focusctx.types import Usage
 
-from .point_record import PointRecord
 from .points import ORACLE, Oracle, Point, point_at, points_of
 from .sketches import PointSketches, RecordedDraft, points_recorded
+
+POINTS = "points.jsonl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointRecord(PlainRecord):
+    file: str
+    run: str
+    messages: int
+    """Number of leading messages of the run that were the history."""
+    method: str
+    draft: str
+    budget: int
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    event: bool
+    failure: str | None = None
+    unanswered: bool = False
+    """True if it failed because a model gave no answer: the point is to be judged again."""
+    span_tokens: int
+    span_left: int
+    history_tokens: int
+    sent_tokens: int
+    needed: int
+    """Distinct facts that later actions use and that only past spans gave."""
+    there: int
+    words_lost: int
+    floored: bool = False
+    usage: Usage
+    seconds: float
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> PointRecord:
+        return cls(usage=Usage(**data.pop("usage")), **data)
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        return self.file, self.run, str(self.messages)
+
+    @property
+    def key(self) -> Key:
+        return self.file, self.run, self.messages, self.method, self.draft, self.budget, settings_text(self.settings)
+
+    @property
+    def events(self) -> int:
+        return int(self.event)
+
+    @property
+    def failures(self) -> int:
+        return int(self.failure is not None)
+
+    @property
+    def recall(self) -> float | None:
+        """None where no later action needs anything."""
+        return share_of([(self.there, self.needed)])
+
+    @property
+    def whole(self) -> bool | None:
+        """True if everything is there that later actions need."""
+        return self.there == self.needed if self.needed else None
+
+    @property
+    def span_share(self) -> float | None:
+        return share_of([(self.span_left, self.span_tokens)])
+
+    @property
+    def history_share(self) -> float | None:
+        return share_of([(self.sent_tokens, self.history_tokens)])
+
+    @property
+    def floored_share(self) -> float:
+        return float(self.floored)
+
+
+def point_records(folder: Path) -> RecordFile[PointRecord]:
+    return RecordFile(folder / POINTS, PointRecord.from_json)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,7 +31,7 @@ class Point:
 
     evidence: Evidence
     messages: int
-    """How many leading messages of the run are the history."""
+    """Number of leading messages of the run that are the history."""
     budget: int
     """δ, of the events that are judged here."""
 

@@ -6,7 +6,7 @@ import io
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from focusctx.replay.intervals import Interval
 
@@ -26,7 +26,8 @@ Reached = Mapping[int, tuple[int, int]]
 """For each step number: how many runs got there, and how many of them had an event there."""
 
 
-class Theme(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Theme:
     ink: str
     soft: str
     grid: str

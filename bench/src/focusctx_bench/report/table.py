@@ -16,7 +16,7 @@ Better: TypeAlias = Literal["more", "less"]
 class Column:
     name: str
     better: Better | None = None
-    """Whether more or less is good; the best of such a column is marked."""
+    """`more` or `less` if one of them is good; the best of such a column is marked."""
     group: str = ""
     """A heading over several columns."""
     optional: bool = False
@@ -29,7 +29,7 @@ class Number:
     digits: int = 2
     low: float | None = None
     high: float | None = None
-    """Where the mean lies with 95 % confidence."""
+    """The interval in which the mean lies with 95 % confidence."""
     paper: float | None = None
     """The paper's figure for the same setting."""
     signed: bool = False

@@ -1,11 +1,13 @@
-"""Collect the numbers of each method from the files of one or more runs, one record at a time.
+"""Collect the numbers of each method from the files of one or more runs, and choose the lines that a table compares.
 
-A `Study` is what can be compared: one benchmark, one split, one agent. A `Line` is a method with its settings in it.
+A `Study` is what can be compared: one benchmark, one split, one agent. A `Line` is a method with its settings in it. A
+table compares all methods at one setting, or one setting varied with the rest fixed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,9 +17,11 @@ from focusctx.replay.names import NAMES
 
 from ..baselines.registry import ALL
 from ..folder import runs_below
-from ..metrics import Summary, TaskMetrics, average, by_difficulty, events_by_step, of_task, summarise
+from ..job import BUDGETS
+from ..metrics import Summary, TaskMetrics, average, by_difficulty, of_task, summarise
 from ..record import Record
 
+_RELEASE = re.compile(r"-\d{4}-\d{2}-\d{2}$")
 _OF_THE_STUDY = ("split", "options", "seed", "step_limit")
 _NAMES = {**NAMES, "fifo": "FIFO", "retrieval": "Retrieval"}
 
@@ -30,14 +34,13 @@ class Line:
     settings: Mapping[str, Any]
     repeats: dict[int, dict[str, TaskMetrics]] = field(default_factory=dict)
     """For each repeat, from 1: its tasks."""
-    events: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """For each step number: how many runs got there, and how many of them had an event there."""
+    event_steps: list[list[tuple[int, bool]]] = field(default_factory=list)
+    """For each run: its steps by number, and whether each had an event."""
 
     def add(self, record: Record) -> None:
         self.repeats.setdefault(record.repeat, {})[record.task] = of_task(record)
-        for number, (runs, events) in events_by_step([record]).items():
-            before = self.events.get(number, (0, 0))
-            self.events[number] = before[0] + runs, before[1] + events
+        events = (step.event is not None and step.event.failure is None for step in record.steps)
+        self.event_steps.append(list(enumerate(events, 1)))
 
     @cached_property
     def tasks(self) -> dict[str, TaskMetrics]:
@@ -77,7 +80,7 @@ class Line:
 
     @cached_property
     def classes(self) -> dict[str, Summary]:
-        """By difficulty."""
+        """Summaries by difficulty."""
         return {name: summarise(some) for name, some in by_difficulty(self.tasks.values()).items()}
 
 
@@ -102,7 +105,7 @@ class Study:
 
 
 def collect(folder: Path) -> list[Study]:
-    """Everything below a folder; a task that two runs have done with the same settings counts once."""
+    """Read everything below a folder; a task that two runs have done with the same settings counts once."""
     studies: dict[str, Study] = {}
     lines: dict[tuple[str, str], Line] = {}
     for run in runs_below(folder):
@@ -134,3 +137,68 @@ def _line(record: Record, study: Study, lines: dict[tuple[str, str], Line]) -> L
 def _order(line: Line) -> tuple[Any, ...]:
     place = ALL.index(line.method) if line.method in ALL else len(ALL)
     return place, line.writer or "", line.settings.get("budget") or 0, line.settings.get("rollouts") or 0
+
+
+VARIED = ("budget", "draft", "rollouts", "threshold")
+
+
+def main_lines(study: Study) -> list[Line]:
+    """Return every method at the reference setting."""
+    return [line for line in study.lines if _is_at_reference(line, study, but="")]
+
+
+def varied_lines(study: Study, setting: str) -> list[Line]:
+    """Return methods that were run at several values of one setting, the others as in the main table."""
+    found = [line for line in study.lines if value_of(line, setting) is not None]
+    found = [line for line in found if _is_at_reference(line, study, but=setting)]
+    methods = [line.method for line in found]
+    return sorted(
+        (line for line in found if methods.count(line.method) > 1),
+        key=lambda line: (study.lines.index(_first(study, line.method)), value_of(line, setting)),
+    )
+
+
+def value_of(line: Line, setting: str) -> Any:
+    return line.writer if setting == "draft" else line.settings.get(setting)
+
+
+def reference(study: Study, setting: str) -> Any:
+    """Return the paper's value if it was run, else the one that most methods were run at."""
+    values = [value for line in study.lines if (value := value_of(line, setting)) is not None]
+    wanted = {"budget": BUDGETS.get(study.benchmark, 4096), "rollouts": 3, "threshold": 0.3, "draft": study.model}[
+        setting
+    ]
+    for value in values:
+        if value == wanted or (setting == "draft" and plain_name(value) == plain_name(study.model)):
+            return value
+    return max(sorted(set(values)), key=values.count, default=None)
+
+
+def _is_at_reference(line: Line, study: Study, but: str) -> bool:
+    return all(
+        value_of(line, setting) in (None, _reference_for(line, study, setting))
+        for setting in VARIED
+        if setting != but and value_of(line, setting) is not None
+    )
+
+
+def _reference_for(line: Line, study: Study, setting: str) -> Any:
+    """A method that was never run at the study's reference (a compressor of its own) has its own."""
+    wanted = reference(study, setting)
+    own = sorted({value_of(other, setting) for other in study.lines if other.method == line.method})
+    return wanted if wanted in own else own[0]
+
+
+def _first(study: Study, method: str) -> Line:
+    return next(line for line in study.lines if line.method == method)
+
+
+def same_for_all(lines: Sequence[Line], setting: str) -> Any:
+    """Return the value that all lines which have the setting share; None if they differ or none has it."""
+    values = {value for line in lines if (value := value_of(line, setting)) is not None}
+    return values.pop() if len(values) == 1 else None
+
+
+def plain_name(model: str) -> str:
+    """Return a model's name without its provider, server and release: `openai:gpt-4.1-2025-04-14` is `gpt-4.1`."""
+    return _RELEASE.sub("", re.split(r"[:/]", model.partition("@")[0].lower())[-1])

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from ..report.drawing import EVENTS_NOTE, MARKERS, Figure, Theme, bars, events_per_step, label_events
-from .choose import main_lines, varied_lines
-from .collect import Line, Study
-from .paper import plain_name
+from ..report.drawing import EVENTS_NOTE, MARKERS, Figure, Theme, bars, count_events, events_per_step, label_events
+from .collect import Line, Study, main_lines, plain_name, varied_lines
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,16 +62,16 @@ def _trade_off(study: Study, lines: Sequence[Line]) -> Figure | None:
 
 
 def _events(study: Study, lines: Sequence[Line]) -> Figure | None:
-    """How often a run that got to a step was compressed there; over δ where it was varied."""
+    """Draw how often a run that got to a step was compressed there; over δ where it was varied."""
     swept = [line for line in varied_lines(study, "budget") if line.method == "focus-d"]
     shown = swept or [line for line in lines if "budget" in line.settings]
-    shown = [line for line in shown if any(events for _, events in line.events.values())]
+    shown = [line for line in shown if any(event for steps in line.event_steps for _, event in steps)]
     if not shown:
         return None
 
     def draw(axes: Axes, theme: Theme) -> None:
         for place, line in enumerate(shown):
-            steps, shares = events_per_step(line.events, line.events[1][0])
+            steps, shares = events_per_step(count_events(line.event_steps), len(line.event_steps))
             colour, marker = _look(line, theme)
             if swept:
                 colour, marker = theme.colours[place % len(theme.colours)], MARKERS[place % len(MARKERS)]

@@ -10,10 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from ..baselines.llmlingua import MODEL as LLMLINGUA_MODEL
-from .collect import Line, Study
-
-_RELEASE = re.compile(r"-\d{4}-\d{2}-\d{2}$")
-
+from .collect import Line, Study, plain_name
 
 _TOTALS = (
     "agent_in", "agent_out", "agent_requests", "draft_in", "draft_out", "draft_requests", "agent_cost", "draft_cost",
@@ -22,13 +19,13 @@ _TOTALS = (
 
 
 _TASKS = {"appworld": 168, "officebench": 95, "qa8": 100}
-"""How many tasks the paper ran of each benchmark whose figures are here."""
+"""Tasks that the paper ran of each benchmark whose figures are here."""
 
 
 def paper_figures(study: Study, line: Line, difficulty: str = "") -> dict[str, float]:
-    """By the names of `paper.toml`, totals per task; empty where the paper has nothing or another setting."""
+    """Return the figures by their names in `paper.toml`, totals per task; none where the paper has another setting."""
     found: dict[str, float] = {}
-    for table in _tables():
+    for table in transcribed_tables():
         if line.method in table["rows"] and _is_that_of(table, study, line, difficulty):
             for name, figure in zip(table["columns"], table["rows"][line.method], strict=True):
                 found.setdefault(name, figure / table["tasks"] if name in _TOTALS else float(figure))
@@ -36,11 +33,11 @@ def paper_figures(study: Study, line: Line, difficulty: str = "") -> dict[str, f
 
 
 def paper_tables(study: Study) -> list[str]:
-    """The labels of the tables that figures for this study are taken from."""
+    """Return the labels of the tables that figures for this study are taken from."""
     return sorted(
         {
             table["label"]
-            for table in _tables()
+            for table in transcribed_tables()
             for line in study.lines
             for difficulty in ("", *line.classes)
             if line.method in table["rows"] and _is_that_of(table, study, line, difficulty)
@@ -50,13 +47,13 @@ def paper_tables(study: Study) -> list[str]:
 
 def paper_tasks(study: Study) -> int | None:
     """Over how many tasks the paper's main figures for this study are."""
-    counts = {table.get("tasks") for table in _tables() for line in study.lines if _is_that_of(table, study, line, "")}
+    counts = {
+        table.get("tasks")
+        for table in transcribed_tables()
+        for line in study.lines
+        if _is_that_of(table, study, line, "")
+    }
     return max((count for count in counts if count), default=None)
-
-
-def plain_name(model: str) -> str:
-    """A model's name without its provider, server and release: `openai:gpt-4.1-2025-04-14` is `gpt-4.1`."""
-    return _RELEASE.sub("", re.split(r"[:/]", model.partition("@")[0].lower())[-1])
 
 
 def _is_that_of(table: Mapping[str, Any], study: Study, line: Line, difficulty: str) -> bool:
@@ -114,7 +111,8 @@ def _has_its_settings(table: Mapping[str, Any], line: Line) -> bool:
 
 
 @cache
-def _tables() -> list[dict[str, Any]]:
+def transcribed_tables() -> list[dict[str, Any]]:
+    """Return the tables of `paper.toml`."""
     text = files(__package__).joinpath("paper.toml").read_text("utf-8")
     tables: list[dict[str, Any]] = tomllib.loads(text)["table"]
     return tables

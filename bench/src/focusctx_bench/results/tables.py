@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from statistics import fmean, stdev
 from typing import TypeAlias
 
 from ..metrics import Summary, TaskMetrics, difference, recommended_budget
 from ..report.table import Cell, Column, Fields, Number, Row, Table, cell_of, table_of
-from .choose import main_lines, same_for_all, value_of, varied_lines
-from .collect import Line, Study
+from .collect import Line, Study, main_lines, same_for_all, value_of, varied_lines
 from .paper import paper_figures
 
 _INTERVALS = "In brackets: where the mean lies with 95 % confidence, by bootstrap over tasks."
@@ -191,7 +191,7 @@ def _trajectories(study: Study, lines: Sequence[Line]) -> Table | None:
     }
     rows = []
     for key, (scale, digits) in scales.items():
-        spread = line.summary.trajectory[key]._asdict()
+        spread = asdict(line.summary.trajectory[key])
         cells = [Number(value / scale, digits, paper=paper.get(f"{key}_{name}")) for name, value in spread.items()]
         rows.append(Row(names[key], cells))
     columns = [Column(name) for name in ("mean", "median", "p90", "max")]
@@ -199,7 +199,7 @@ def _trajectories(study: Study, lines: Sequence[Line]) -> Table | None:
 
 
 def _reach(lines: Sequence[Line]) -> Table | None:
-    """How many tasks a budget would ever touch, by the sizes of the uncompressed agent."""
+    """Return the share of tasks that each budget would ever touch, by the sizes of the uncompressed agent."""
     line = next((line for line in lines if line.method == "none"), None)
     if line is None:
         return None

@@ -18,8 +18,7 @@ from focusctx_bench.replay.points import Point, points_of
 from focusctx_bench.replay.study.divergence import action_divergence, kl, plan_divergence
 from focusctx_bench.replay.study.events import at_stake
 from focusctx_bench.replay.study.likelihoods import likelihood_file
-from focusctx_bench.replay.study.sampling import read_choice, sample_points
-from focusctx_bench.replay.study.scoring import Amounts
+from focusctx_bench.replay.study.scoring import Amounts, read_choice, sample_points
 from replay.logs import long_run
 
 __all__ = ["serve"]

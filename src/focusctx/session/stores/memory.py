@@ -39,7 +39,7 @@ class MemoryStore(ForkSafe):
 
     def __init__(self, limits: Limits = DEFAULTS, clock: Callable[[], float] = time.time) -> None:
         super().__init__()
-        self._limits = limits
+        self.limits = limits
         self._clock = clock
         self._size = 0
         self._conversations: OrderedDict[_Name, _Conversation] = OrderedDict()
@@ -119,7 +119,7 @@ class MemoryStore(ForkSafe):
 
     def _make_room(self) -> None:
         """Remove conversations over the age or size limit. Each is removed once, so the cost per event is small."""
-        now, limits = self._clock(), self._limits
+        now, limits = self._clock(), self.limits
         while self._conversations:
             name, oldest = next(iter(self._conversations.items()))
             idle = now - oldest.used

@@ -77,6 +77,7 @@ class SQLiteStore:
         self._reader = Connection(self.path)
         self._writer = Connection(self.path)
         self._clock = clock
+        self.limits = limits
         self._upkeep = Upkeep(limits)
         self._noted: dict[tuple[str, str], float] = {}
         self._uses: deque[tuple[float, str, str]] = deque()

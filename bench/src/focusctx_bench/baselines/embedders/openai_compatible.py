@@ -9,8 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from focusctx.baselines.embedders import Embedded, Vectors
-from focusctx.drafts.answer import count
-from focusctx.drafts.http import Endpoint, base_url, open_session
+from focusctx.drafts.http import Endpoint, base_url, count, open_session
 from focusctx.errors import ConfigError
 from focusctx.prices import price_of
 from focusctx.tokens import encoding
@@ -40,7 +39,7 @@ class OpenAICompatibleEmbedder:
 
     @classmethod
     def named(cls, text: str) -> OpenAICompatibleEmbedder:
-        """From `MODEL` or `MODEL@URL`."""
+        """Read `MODEL` or `MODEL@URL`."""
         match = re.fullmatch(r"(.+?)@(https?://.+)", text)
         return cls(match[1], base_url=match[2]) if match else cls(text)
 
@@ -75,7 +74,7 @@ def _base(given: str | None) -> str:
 
 
 def _cut(text: str) -> str:
-    """The beginning, at most so many tokens: no text of that many bytes has more. An empty text would be refused."""
+    """Cut the text to the most tokens that a server takes. An empty text would be refused."""
     if len(text.encode(errors="replace")) <= _LONGEST:
         return text or " "
     tokens = encoding("cl100k_base")

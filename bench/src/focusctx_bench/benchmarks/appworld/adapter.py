@@ -11,27 +11,19 @@ from typing import Any
 
 from focusctx.errors import BenchError
 
-from ...protocols import Options, Score, Task, ToolCall
-from ..foreign.settings import check_settings
+from ...protocols import Options, Score, Task, ToolCall, tool_definition
 from ..foreign.worker import Worker
 from .installation import Installation
 
 RUN = "run_python"
 END = "apis.supervisor.complete_task()"
 
-RUN_TOOL: Mapping[str, Any] = {
-    "type": "function",
-    "function": {
-        "name": RUN,
-        "description": "Run Python code in the world's shell. Variables stay from one call to the next; only what the "
-        "code prints comes back.",
-        "parameters": {
-            "type": "object",
-            "properties": {"code": {"type": "string", "description": "The code."}},
-            "required": ["code"],
-        },
-    },
-}
+RUN_TOOL = tool_definition(
+    RUN,
+    "Run Python code in the world's shell. Variables stay from one call to the next; only what the code prints comes "
+    "back.",
+    {"code": {"type": "string", "description": "The code."}},
+)
 
 _PROMPT = """\
 You do a task for {first_name} {last_name}, your supervisor (email {email}, phone number {phone_number}), in a world of
@@ -65,13 +57,13 @@ def system_prompt(person: Mapping[str, str]) -> str:
 
 _INSIDE = Path(__file__).with_name("inside.py")
 _SECONDS = 100
-"""What AppWorld gives a piece of code."""
+"""Seconds that AppWorld gives a piece of code."""
 _GRACE = 60.0
 """Seconds more, after which code that does not let itself be stopped ends the task."""
 
 
 def benchmark(options: Options) -> AppWorld:
-    check_settings("AppWorld", options, ("python",))
+    options.check("AppWorld", ("python",))
     return AppWorld(Installation.of(options), options.split)
 
 
@@ -108,7 +100,7 @@ class AppWorld:
         return World(self, root, task, worker, opening, patience=self._seconds + self._grace)
 
     def worker(self, root: Path) -> Worker:
-        """A program to which `root` is AppWorld's root: what it writes stays in there."""
+        """Start a program to which `root` is AppWorld's root: what it writes stays in there."""
         command = [str(self._installation.python), str(_INSIDE)]
         return Worker("AppWorld", command, self._installation.environment(root), root)
 

@@ -1,4 +1,4 @@
-"""What runs in AppWorld's interpreter: one world, whose code runs as AppWorld runs it.
+"""Runs in AppWorld's interpreter: one world, whose code runs as AppWorld runs it.
 
 It speaks as `foreign/serving.py` does, JSON lines on both sides, but works in the main thread: AppWorld stops code that
 takes too long by a signal, which reaches no other thread. One call at a time, and one world in a process: AppWorld
@@ -21,7 +21,7 @@ _world: Any = None
 
 
 def start(task: str, seconds: int) -> dict[str, Any]:
-    """What the task says. The answers stay outside: the agent's code runs in this process."""
+    """Return what the task says. The answers stay outside: the agent's code runs in this process."""
     global _world  # noqa: PLW0603
     try:
         engine = import_module("appworld.environment")
@@ -45,7 +45,7 @@ def run(code: str) -> dict[str, Any]:
 
 
 def evaluate(task: str) -> dict[str, Any]:
-    """From what the world has left on the disk, in a process that has run no code of the agent's."""
+    """Judge what the world has left on the disk, in a process that has run no code of the agent's."""
     return dict(import_module("appworld.evaluator").evaluate_task(task, _EXPERIMENT, save_report=False).to_dict())
 
 
@@ -53,7 +53,7 @@ HANDLERS: dict[str, Callable[..., dict[str, Any]]] = {"start": start, "run": run
 
 
 def main() -> None:
-    """Until nobody is left to ask. Neither what prints nor what reads can come between."""
+    """Serve until nobody is left to ask. Neither what prints nor what reads can come between."""
     asked, said = os.fdopen(os.dup(0), encoding="utf-8"), os.fdopen(os.dup(1), "w", encoding="utf-8")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

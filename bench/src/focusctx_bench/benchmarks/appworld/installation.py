@@ -1,4 +1,4 @@
-"""What must be there before a task can start: an interpreter with AppWorld, and the task data."""
+"""Requirements of a task: an interpreter with AppWorld, and the task data."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Installation:
         return cls(root, python.absolute())
 
     def tasks(self, split: str) -> list[Task]:
-        """In the file's order."""
+        """Return the tasks of a split, in the file's order."""
         listed = self.root / "data" / "datasets" / f"{split}.txt"
         if not listed.is_file():
             known = ", ".join(sorted(path.stem for path in listed.parent.glob("*.txt")))
@@ -55,7 +55,7 @@ class Installation:
         return [Task(name, self._difficulty(name)) for name in names if name]
 
     def environment(self, root: Path) -> dict[str, str]:
-        """Of the program that runs the agent's code, which can read it: nothing of ours but what a program needs."""
+        """Return the variables of the program that runs the agent's code, which can read them: only what it needs."""
         passed_on = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         return {**passed_on, "APPWORLD_ROOT": str(root), "IPYTHONDIR": str(root / "ipython")}
 

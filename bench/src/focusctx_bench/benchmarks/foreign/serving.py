@@ -35,7 +35,7 @@ class Service:
         os.dup2(2, 1)  # a library that prints must not speak in our place
 
     def run(self) -> None:
-        """Until nobody is left to ask."""
+        """Serve until nobody is left to ask."""
         for line in sys.stdin:
             message = json.loads(line)
             number = message["call"]

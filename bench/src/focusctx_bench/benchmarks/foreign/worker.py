@@ -57,7 +57,7 @@ class Worker:
         return self.close.alive and self._line.is_open
 
     async def call(self, do: str, arguments: Mapping[str, Any], answer: Answer | None = None) -> Any:
-        """What the program's handler returns. `answer` is asked whatever the handler asks."""
+        """Return what the program's handler returns. `answer` is asked whatever the handler asks."""
         number = next(self._numbers)
         inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         loop = asyncio.get_running_loop()
@@ -112,7 +112,7 @@ class _Line:
         return not self._ended and self._process.poll() is None
 
     def send(self, line: str) -> bool:
-        """Whether the program could still be told."""
+        """Send a line; False if the program has ended."""
         assert self._process.stdin is not None
         if self._ended:
             return False

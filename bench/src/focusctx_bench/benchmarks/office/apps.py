@@ -1,14 +1,122 @@
-"""The apps of the office, tool by tool: what each call changes and what the agent reads in return.
+"""The apps of the office, tool by tool: what each call changes, what the agent reads in return, and the help pages.
 
-What one tool says can be understood without the call that asked for it: facts are whole sentences.
+A tool is a function of the world and the agent's arguments, with its Chat Completions definition. Its answer can be
+understood without the call that asked for it: facts are whole sentences.
 """
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...protocols import tool_definition
 from .filler import banner, prose, token
-from .manual import PAGE, manual
-from .tool import tool
 from .world import APPS, FEE, MOST_WRONG, Meeting, Payment, Sent, World
+
+Handler = Callable[..., str]
+_TYPES = {"str": "string", "int": "integer"}
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    handler: Handler
+    description: str
+    app: str
+    """The app whose token a call must carry; empty where none is needed."""
+    parameters: Mapping[str, str]
+    """Name to JSON type."""
+
+    @property
+    def name(self) -> str:
+        return self.handler.__name__
+
+    def definition(self) -> dict[str, Any]:
+        parameters = {name: {"type": kind} for name, kind in self.parameters.items()}
+        return tool_definition(self.name, self.description, parameters)
+
+    def run(self, world: World, arguments: Mapping[str, Any]) -> str:
+        """Return what the agent sees. A call that cannot be made says why and changes nothing."""
+        given = {name: value for name, value in arguments.items() if value is not None}
+        if given.keys() != self.parameters.keys():
+            return f"Error: {self.name} takes {', '.join(self.parameters) or 'nothing'}."
+        if self.app and given.pop("token") != world.tokens.get(self.app):
+            return f"Error: no valid token for {self.app}. Log in first."
+        try:
+            texts = {
+                name: int(value) if self.parameters[name] == "integer" else str(value) for name, value in given.items()
+            }
+        except (TypeError, ValueError):
+            return f"Error: {self.name} wants whole numbers where they are asked for."
+        return self.handler(world, **texts)
+
+
+TOOLS: dict[str, Tool] = {}
+
+
+def tool(description: str, app: str = "") -> Callable[[Handler], Handler]:
+    """Make the function a tool; `app` adds the token to its parameters."""
+
+    def register(handler: Handler) -> Handler:
+        given = list(inspect.signature(handler).parameters.values())[1:]
+        parameters = {"token": "string"} if app else {}
+        parameters |= {one.name: _TYPES[str(one.annotation)] for one in given}
+        TOOLS[handler.__name__] = Tool(handler, description, app, parameters)
+        return handler
+
+    return register
+
+
+PAGE = 4
+"""Mails on one page of a list."""
+
+_ACCOUNTS = (
+    "Accounts: call login with the name of the app and the user's password. The answer shows a token, and every call "
+    "of the app needs it. The token stays valid for the whole day, and logging in again with the same password shows "
+    f"the same token. Wrong password number {MOST_WRONG} locks the account, and nobody can unlock it."
+)
+_ERRORS = (
+    "Errors: an answer that begins with 'Error' says why a call was refused. A refused call changed nothing, with two "
+    f"exceptions: wrong passwords are counted, and a payment to a closed handle costs a fee of {FEE}."
+)
+
+_RULES = {
+    "mail": (
+        f"Lists: mail_list shows {PAGE} mails on a page, the oldest first and the newest last. Ids and dates grow "
+        "together, so of two mails the one with the higher id is the newer. A list shows the first words of a mail: "
+        "use mail_read for all of it.",
+        "Sending: mails can be sent to addresses in the contacts. They leave at once and cannot be taken back. "
+        "mail_sent also lists mails from before today.",
+    ),
+    "files": (
+        "Lists: files_list names every file below a folder. A path begins with a slash.",
+        "Writing: files_write makes the file or replaces all of it, so a file can be written again until it is right. "
+        "The last version counts. Folders are made as they are needed.",
+    ),
+    "contacts": (
+        "Finding: contacts_find shows everybody with the same first name. Ask with the whole name and read the line "
+        "of the person you want.",
+        "Pay handles: each person takes payments at one handle. A handle named after 'no longer at' is closed.",
+    ),
+    "pay": (
+        "Payments: an amount is written with a point and two decimals. A payment is final, and paying twice is not "
+        "prevented: the same call again pays again.",
+        f"Handles: pay to the handle that the contacts give. A payment to a closed handle bounces, costs {FEE}, and "
+        "bounces again however often it is tried.",
+    ),
+    "calendar": (
+        "Meetings: a meeting has a weekday, a time such as 9:00 or 14:30, and a title. Meetings may overlap.",
+        "Changes: a meeting cannot be moved or removed, and the same call again makes a second meeting.",
+    ),
+}
+
+
+def manual(app: str) -> str:
+    tools = (f"- {tool.name}({', '.join(tool.parameters)}): {tool.description}" for tool in TOOLS.values())
+    own = [line for line in tools if line.startswith(f"- {app}_")]
+    return "\n".join([_ACCOUNTS, f"Tools of {app}:", *own, *_RULES[app], _ERRORS])
+
 
 PREVIEW = 9
 """Words of a mail that a list shows."""

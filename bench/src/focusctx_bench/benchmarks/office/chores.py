@@ -9,24 +9,25 @@ that are closed beside the open one.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
-from typing import NamedTuple
 
 from .builder import Builder
 from .filler import DAYS, TOPICS
 from .world import Meeting, Payment, Person, Sent
 
 
-class Chore(NamedTuple):
-    """What the user says: at one place in the list, or at two places with other chores between."""
+@dataclass(frozen=True, slots=True)
+class Chore:
+    """The user's words: at one place in the list, or at two places with other chores between."""
 
     first: str
     last: str = ""
 
 
 Make = Callable[[Builder, int], Chore]
-"""From a size: how many people, files or mails it is about."""
+"""Makes a chore of a size: the number of people, files or mails it is about."""
 
 
 def pay_group(builder: Builder, size: int) -> Chore:
@@ -173,10 +174,10 @@ def invoice(builder: Builder) -> Chore:
 
 
 CHORES: tuple[Make, ...] = (pay_group, pay_writers, tally, receipts, meetings, announce, trail)
-"""Those that stand at one place."""
+"""Chores that stand at one place."""
 
 PAIRS: tuple[Callable[[Builder], Chore], ...] = (approval, invoice)
-"""Those that stand at two."""
+"""Chores that stand at two places."""
 
 
 def _names(people: list[Person]) -> str:

@@ -1,4 +1,4 @@
-"""What each step of a run truly rested on: which earlier steps stated the facts its decision used.
+"""The true dependencies of each step of a run: the earlier steps that stated the facts its decision used.
 
 Found by asking the scripted agent again, over the whole history, which facts it looks at: exact for its own runs.
 """
@@ -6,16 +6,16 @@ Found by asking the scripted agent again, over the whole history, which facts it
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from focusctx.types import Message
 
 from .clerk.agent import decide_from
-from .clerk.knowledge import Key
-from .clerk.reader import read
+from .clerk.knowledge import Key, read
 
 
-class Need(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Need:
     """A fact that a step used and the earlier steps that state it: one of them is enough."""
 
     fact: Key
@@ -23,7 +23,7 @@ class Need(NamedTuple):
 
 
 def dependencies(messages: Sequence[Message]) -> list[tuple[Need, ...]]:
-    """For each step of a whole run, in order, its needs. Steps are numbered from 1, as spans are.
+    """Return, for each step of a whole run, in order, its needs. Steps are numbered from 1, as spans are.
 
     Facts that the user's own words state are left out: no method drops those.
     """
@@ -33,7 +33,7 @@ def dependencies(messages: Sequence[Message]) -> list[tuple[Need, ...]]:
 
 
 def lost(needs: Sequence[Sequence[Need]], at: int, dropped: Collection[int]) -> list[tuple[int, Key]]:
-    """The facts, with the step that uses each, that are gone for good when these steps are dropped before step `at`.
+    """Return the facts, each with its step, that are gone for good when these steps are dropped before step `at`.
 
     A fact that is stated again between the drop and its use does not count.
     """
@@ -48,7 +48,7 @@ def lost(needs: Sequence[Sequence[Need]], at: int, dropped: Collection[int]) -> 
 
 
 def needed(needs: Sequence[Sequence[Need]], at: int) -> list[Need]:
-    """What steps from `at` on use of the steps before it, each fact once; what they find out themselves is left out."""
+    """Return the facts that steps from `at` on use of earlier ones, each once; not what they find out themselves."""
     found: dict[Key, Need] = {}
     for used in needs[at - 1 :]:
         for need in used:

@@ -2,12 +2,65 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ...protocols import Score, Task, ToolCall
-from . import apps as apps  # noqa: PLC0414 -- importing it makes the tools
-from .tasks import STEP_LIMITS, Assignment, difficulty_of, make
-from .tool import TOOLS
+from .apps import TOOLS
+from .builder import Builder
+from .chores import CHORES, PAIRS, Chore
+from .world import World
+
+CLASSES = ("easy", "medium", "hard")
+"""Classes of tasks. When nothing is forgotten they take about 12 to 27, 24 to 45 and 42 to 60 steps."""
+
+STEP_LIMITS = {"easy": 40, "medium": 70, "hard": 120}
+"""Twice what is needed: room to look up what is gone, not for doing so over and over."""
+
+_SIZES = {"easy": (1, 0, 3, 5), "medium": (2, 1, 3, 4), "hard": (3, 2, 3, 5)}
+"""Chores, pairs, and the least and most that a chore is about."""
+
+_OPENING = "Please do these chores for me, in this order."
+_CLOSING = (
+    "My passwords stand in the note 'passwords'. Keep to the note 'house rules' in all you pay, write and plan. "
+    "A call that failed fails again: do not repeat it."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """One task, made."""
+
+    world: World
+    words: str
+    kinds: tuple[str, ...]
+    """The chores it is made of, by name."""
+
+
+def difficulty_of(number: int) -> str:
+    return CLASSES[number % len(CLASSES)]
+
+
+def make(seed: int, number: int) -> Assignment:
+    """Make a task, always the same one for the same seed and number."""
+    chance = random.Random(f"office {seed} {number}")
+    count, pairs, least, most = _SIZES[difficulty_of(number)]
+    builder = Builder(chance)
+    singles = chance.sample(CHORES, count)
+    doubles = chance.sample(PAIRS, pairs)
+    chores = [kind(builder, chance.randint(least, most)) for kind in singles] + [kind(builder) for kind in doubles]
+    return Assignment(builder.world, _words(chores), tuple(kind.__name__ for kind in (*singles, *doubles)))
+
+
+def _words(chores: list[Chore]) -> str:
+    """Pairs begin before all the others and end after them."""
+    pairs = [chore for chore in chores if chore.last]
+    single = [chore.first for chore in chores if not chore.last]
+    lines = [*(chore.first for chore in pairs), *single, *(chore.last for chore in pairs)]
+    numbered = [f"{number}. {line}" for number, line in enumerate(lines, 1)]
+    return "\n".join([_OPENING, *numbered, _CLOSING])
+
 
 SYSTEM = (
     "You do office chores for the user with the tools you are given. Every app but notes and desk wants you to log in "

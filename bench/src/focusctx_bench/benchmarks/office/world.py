@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import astuple, dataclass, field
 
 APPS = ("mail", "files", "contacts", "pay", "calendar")
 """Apps with an account. Notes and the desk are open."""
@@ -15,16 +14,18 @@ MOST_WRONG = 3
 FEE = "5.00"
 
 
-class Person(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Person:
     name: str
     address: str
     handle: str
-    """Where payments go."""
+    """Address of payments."""
     closed: str = ""
     """An older handle, which the contacts name as closed."""
 
 
-class Mail(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Mail:
     number: int
     sender: str
     about: str
@@ -32,19 +33,22 @@ class Mail(NamedTuple):
     text: str
 
 
-class Payment(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Payment:
     to: str
     amount: str
     note: str
 
 
-class Sent(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Sent:
     to: str
     about: str
     text: str
 
 
-class Meeting(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Meeting:
     day: str
     time: str
     title: str
@@ -52,7 +56,7 @@ class Meeting(NamedTuple):
 
 @dataclass(slots=True)
 class Effects:
-    """What changed for good. Payments, mails and meetings cannot be taken back; of a file the last version counts."""
+    """Changes for good. Payments, mails and meetings cannot be taken back; of a file the last version counts."""
 
     payments: Counter[Payment] = field(default_factory=Counter)
     sent: Counter[Sent] = field(default_factory=Counter)
@@ -67,7 +71,7 @@ class World:
     notes: dict[str, str] = field(default_factory=dict)
     mails: list[Mail] = field(default_factory=list)
     outbox: dict[str, list[str]] = field(default_factory=dict)
-    """By subject: the addresses that were written to before the task began."""
+    """Addresses that were written to before the task began, by subject."""
     files: dict[str, str] = field(default_factory=dict)
     people: dict[str, Person] = field(default_factory=dict)
     codes: dict[str, str] = field(default_factory=dict)
@@ -80,17 +84,17 @@ class World:
     """Fees paid for payments to closed handles, by handle."""
     done: Effects = field(default_factory=Effects)
     wanted: Effects = field(default_factory=Effects)
-    """What the user asked for, exactly."""
+    """The changes that the user asked for, exactly."""
 
     def complaints(self) -> list[str]:
-        """What is not as the user wanted it."""
+        """Return everything that is not as the user wanted it."""
         found = [f"account locked: {app}" for app, wrong in self.wrong.items() if wrong >= MOST_WRONG]
         found += [f"fee paid {fees} times for {handle}" for handle, fees in self.bounced.items()]
         for kind in ("payments", "sent", "meetings"):
-            done: Counter[tuple[str, ...]] = getattr(self.done, kind)
-            wanted: Counter[tuple[str, ...]] = getattr(self.wanted, kind)
-            found += [f"{kind}, missing: {' | '.join(one)}" for one in (wanted - done).elements()]
-            found += [f"{kind}, not wanted: {' | '.join(one)}" for one in (done - wanted).elements()]
+            done: Counter[Payment | Sent | Meeting] = getattr(self.done, kind)
+            wanted: Counter[Payment | Sent | Meeting] = getattr(self.wanted, kind)
+            found += [f"{kind}, missing: {' | '.join(astuple(one))}" for one in (wanted - done).elements()]
+            found += [f"{kind}, not wanted: {' | '.join(astuple(one))}" for one in (done - wanted).elements()]
         for path in sorted(self.wanted.written.keys() | self.done.written.keys()):
             if self.wanted.written.get(path) != self.done.written.get(path):
                 found.append(f"file not as wanted: {path}")

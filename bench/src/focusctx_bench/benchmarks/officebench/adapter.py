@@ -13,9 +13,8 @@ from typing import Any
 
 from focusctx.errors import BenchError
 
-from ...protocols import Model, Options, Score, Task, ToolCall
+from ...protocols import Model, Options, Score, Task, ToolCall, tool_definition
 from ...spending import environment_model
-from ..foreign.settings import check_settings
 from ..foreign.worker import SERVING, Worker
 from .checkout import Checkout, Place
 from .sandbox import Sandbox
@@ -31,7 +30,7 @@ class Action:
     app: str
     action: str
     file: str
-    """Where the app has it."""
+    """The app's file that runs it."""
     demo: str
     """Such as: `read a pdf file: {'app': 'pdf', 'action': 'read_file', 'pdf_file_path': [THE_PATH_…]}`."""
 
@@ -48,31 +47,23 @@ class Action:
             }
             for name, placeholder in _PARAMETER.findall(self.demo)
         }
-        return _definition(self.tool, described, parameters, parameters)
+        return tool_definition(self.tool, described, parameters)
 
 
 def actions_of(app: str, described: Mapping[str, Any]) -> dict[str, Action]:
-    """By the names of their tools."""
+    """Return the actions of an app by the names of their tools."""
     actions = (Action(app, action, **told) for action, told in described["actions"].items())
     return {action.tool: action for action in actions}
 
 
 def switch(apps: Iterable[str]) -> dict[str, Any]:
     parameters = {"target_app": {"type": "string", "enum": list(apps)}}
-    return _definition(SWITCH, "Open an app: its actions become your tools, those of the last one go.", parameters)
+    return tool_definition(SWITCH, "Open an app: its actions become your tools, those of the last one go.", parameters)
 
 
 def finish() -> dict[str, Any]:
     parameters = {"answer": {"type": "string", "description": "if the task is a question"}}
-    return _definition(FINISH, "The task is done.", parameters, required=())
-
-
-def _definition(
-    name: str, description: str, parameters: Mapping[str, Any], required: Iterable[str] | None = None
-) -> dict[str, Any]:
-    wanted = list(parameters if required is None else required)
-    schema = {"type": "object", "properties": dict(parameters), "required": wanted}
-    return {"type": "function", "function": {"name": name, "description": description, "parameters": schema}}
+    return tool_definition(FINISH, "The task is done.", parameters, optional=parameters)
 
 
 _INSIDE = Path(__file__).with_name("inside.py")
@@ -83,7 +74,7 @@ _SECONDS = 60.0
 
 
 def benchmark(options: Options) -> OfficeBench:
-    check_settings("OfficeBench", options, ("python", "sandbox", "splits", "llm"))
+    options.check("OfficeBench", ("python", "sandbox", "splits", "llm"))
     checkout = Checkout.of(options)
     splits, llm = options.more.get("splits"), options.more.get("llm")
     return OfficeBench(
@@ -168,7 +159,7 @@ class Office:
 
     @property
     def tools(self) -> Sequence[Mapping[str, Any]]:
-        """Those of the open app, as OfficeBench shows them, and two that are always there."""
+        """The tools of the open app, as OfficeBench shows them, and two that are always there."""
         actions = [action.definition() for action in self._actions().values()]
         return [*actions, switch(name for name in self._apps if name != self._app), finish()]
 

@@ -38,7 +38,7 @@ class Checkout:
         return cls(root)
 
     def tasks(self, split: str, splits: Path | None) -> list[Task]:
-        """`1`, `2` or `3` for the tasks with so many apps, all for none; or a name that the file of splits knows."""
+        """Return the tasks with `1`, `2` or `3` apps, all for none; or a name that the file of splits knows."""
         files = (self.root / "tasks").glob("*/subtasks/*.json")
         found = sorted((_number(f"{file.parents[1].name}-{file.stem}"), file) for file in files)
         tasks = [Task("-".join(map(str, number)), f"{number[0]} app{'s'[: number[0] - 1]}") for number, _ in found]
@@ -74,14 +74,14 @@ class Checkout:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where one run of a task happens."""
+    """The place of one run of a task."""
 
     folder: Path
     subtask: str
 
     @property
     def testbed(self) -> Path:
-        """What the agent changes: four folders below `folder`, where the answers and the first state lie."""
+        """The part that the agent changes: four folders below `folder`, where the answers and the first state lie."""
         return self.folder / "outputs" / self.subtask / "run" / "testbed"
 
 

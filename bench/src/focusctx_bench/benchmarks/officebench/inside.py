@@ -1,4 +1,4 @@
-"""What runs in the sandbox, in the interpreter of OfficeBench's apps: actions become commands, evaluators judge.
+"""Runs in the sandbox, in the interpreter of OfficeBench's apps: actions become commands, evaluators judge.
 
 Commands are put together and quoted as OfficeBench does it for docker, its oddities included: what an action does
 must not depend on where it runs.
@@ -21,7 +21,7 @@ from typing import Any
 _Ask = Callable[[Any], Any]
 _CD = re.compile(r"cd\s+(\S+)")
 _folder = "/"
-"""Where the agent's shell stands."""
+"""The working directory of the agent's shell."""
 
 
 def describe(ask: _Ask) -> dict[str, Any]:  # noqa: ARG001

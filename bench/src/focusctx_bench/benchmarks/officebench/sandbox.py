@@ -1,4 +1,4 @@
-"""How a program sees /testbed and /apps though they lie elsewhere: one of two programs stands around it.
+"""Sandboxes: a program sees /testbed and /apps though they lie elsewhere, through one of two other programs.
 
 Both give it a root of its own, with the system's programs and the task's folder, without the user's home. Bubblewrap
 lets it write nothing but the task's folder, and gives it no network. PRoot only changes paths: nothing is shut in.

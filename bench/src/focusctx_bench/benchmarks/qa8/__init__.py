@@ -10,7 +10,6 @@ from focusctx.errors import BenchError
 
 from ...models.scripted import FunctionModel
 from ...protocols import Options
-from ..foreign.settings import check_settings
 from .data import Question, groups_from, passages_from, questions_from
 from .environment import EightQuestions
 from .reader import decide
@@ -25,7 +24,7 @@ _HOW = (
 
 def benchmark(options: Options) -> EightQuestions:
     """`groups=100` groups by seed; `retriever=URL` asks a search server instead of the passages."""
-    check_settings("qa8", options, ("groups", "retriever"))
+    options.check("qa8", ("groups", "retriever"))
     if options.data is None or not options.data.exists():
         missing = "" if options.data is None else f"There is no {options.data}. "
         raise BenchError(f"{missing}{_HOW}")

@@ -6,8 +6,9 @@ import gzip
 import json
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from zlib import crc32
 
 from focusctx.errors import BenchError, ConfigError
@@ -16,7 +17,8 @@ SIZE = 8
 SPLITS = ("test", "train", "all")
 
 
-class Question(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Question:
     text: str
     answers: tuple[str, ...]
     """Each of them is right."""
@@ -29,7 +31,8 @@ class Question(NamedTuple):
         return self.split or ("train" if crc32(self.text.encode()) % 2 else "test")
 
 
-class Passage(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Passage:
     title: str
     text: str
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import fmean
-from typing import Any
 
-from ...protocols import Score, Task, ToolCall
+from ...protocols import Score, Task, ToolCall, tool_definition
 from .data import Group
 from .search import Search
 
@@ -70,19 +69,7 @@ _REMINDER = "Please give the final answer: one line for each question, such as '
 _FOUND = 3
 """Passages per search."""
 
-SEARCH_TOOL: Mapping[str, Any] = {
-    "type": "function",
-    "function": {
-        "name": "search",
-        "description": "Find passages. Returns the best few.",
-        "parameters": {
-            "type": "object",
-            "properties": {"query": {"type": "string"}},
-            "required": ["query"],
-            "additionalProperties": False,
-        },
-    },
-}
+SEARCH_TOOL = tool_definition("search", "Find passages. Returns the best few.", {"query": {"type": "string"}})
 
 
 class EightQuestionsTask:
@@ -132,12 +119,12 @@ class EightQuestions:
 
     def __init__(self, groups: Sequence[Group], search: Search, prefix: str) -> None:
         """`prefix` begins the ids of the tasks: it says how the groups were made."""
-        self._groups = groups
-        self._search = search
+        self.groups = groups
+        self.search = search
         self._prefix = prefix
 
     def tasks(self) -> Sequence[Task]:
-        return [Task(f"{self._prefix}-{number:03d}", data={"group": number}) for number in range(len(self._groups))]
+        return [Task(f"{self._prefix}-{number:03d}", data={"group": number}) for number in range(len(self.groups))]
 
     async def start(self, task: Task) -> EightQuestionsTask:
-        return EightQuestionsTask(self._groups[task.data["group"]], self._search)
+        return EightQuestionsTask(self.groups[task.data["group"]], self.search)

@@ -33,7 +33,7 @@ def decide(messages: Sequence[Message]) -> Say:
 
 
 def _seen(messages: Sequence[Message]) -> dict[str, str]:
-    """From each question whose results are in sight to an answer."""
+    """Return an answer for each question whose results are in sight."""
     found: dict[str, str] = {}
     for message in messages:
         text = _text(message)

@@ -15,7 +15,6 @@ from focusctx.types import Message, Usage
 
 from ...protocols import Model, Options, Score, Task, ToolCall
 from ...spending import environment_model
-from ..foreign.settings import check_settings
 from ..foreign.worker import SERVING, Worker
 from .checkout import Checkout
 
@@ -27,7 +26,7 @@ _FENCE = re.compile(r"```(?:json)?\s*(.*?)\s*```", re.DOTALL)
 
 
 def benchmark(options: Options) -> Tau2:
-    check_settings("τ²-bench", options, ("domain", "user", "judge", "python", "tau_bench"))
+    options.check("τ²-bench", ("domain", "user", "judge", "python", "tau_bench"))
     return Tau2(Checkout.of(options), lambda: _models(options), options.split)
 
 

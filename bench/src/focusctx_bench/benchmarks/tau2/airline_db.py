@@ -18,7 +18,7 @@ from typing import Any
 from focusctx.errors import BenchError
 
 BLOB = "c6a1e817aa9102c5822e83affb3595acbc312701"
-"""How git names the file in sierra-research/tau2-bench, from its first release to 1.0.1."""
+"""Git's name of the file in sierra-research/tau2-bench, from its first release to 1.0.1."""
 
 _SOURCES = ("flights", "users", "reservations")
 
@@ -77,7 +77,7 @@ def _reservations(reservations: dict[str, Any]) -> dict[str, Any]:
 
 
 def _first(entry: dict[str, Any], *names: str) -> dict[str, Any]:
-    """The same entry, with these fields in front."""
+    """Return the entry with these fields in front."""
     return {**{name: entry[name] for name in names}, **entry}
 
 

@@ -1,4 +1,4 @@
-"""What must be there before a task can start: the user's checkout, its version, its data, its interpreter."""
+"""Requirements of a task: the user's checkout, its version, its data, its interpreter."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Checkout:
         return [task["id"] for task in self._read("tasks.json") if task["id"] in wanted]
 
     def environment(self) -> dict[str, str]:
-        """Of the program: its own modules, and no price list fetched when it starts."""
+        """Return the program's variables: its own modules, and no price list fetched when it starts."""
         return {
             **os.environ,
             "PYTHONPATH": str(self.root / "src"),

@@ -1,4 +1,4 @@
-"""What runs in τ²-bench's interpreter: its orchestrator, one step at a time, with the agent outside.
+"""Runs in τ²-bench's interpreter: its orchestrator, one step at a time, with the agent outside.
 
 Whenever τ²-bench would ask a language model (the customer's next words, the judge of a conversation) we ask back.
 Only τ²-bench's own names are used from here on; nothing of it is imported before the first task starts.
@@ -22,7 +22,7 @@ _asking = threading.local()
 
 
 def start(ask: _Ask, run: str, domain: str, task: str) -> dict[str, Any]:
-    """Up to the customer's first words."""
+    """Start a task, up to the customer's first words."""
     _asking.ask = ask
     with _preparing:
         agent_class = _prepare()

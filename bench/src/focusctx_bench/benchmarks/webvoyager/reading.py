@@ -45,7 +45,7 @@ class Reading:
     url: str
     lines: Sequence[Line]
     numbered: Sequence[Line]
-    """By number, from 1."""
+    """Lines with a number, in the order of their numbers, from 1."""
     top: int
     """The first line that the real window shows."""
     cut: bool

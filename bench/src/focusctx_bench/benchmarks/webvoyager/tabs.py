@@ -20,7 +20,7 @@ _SECONDS_TO_CLOSE = 5
 class Tabs:
     def __init__(self, context: BrowserContext) -> None:
         self.follow = False
-        """Whether a page that opens now was asked for."""
+        """True if a page that opens now was asked for."""
         self._context = context
         self._tabs: list[Page] = []
         self._notes: list[str] = []
@@ -49,7 +49,7 @@ class Tabs:
                     await page.close()
 
     def notes(self) -> list[str]:
-        """Those since they were last asked for."""
+        """Return the notes since they were last asked for."""
         notes, self._notes = self._notes, []
         return notes
 

@@ -26,7 +26,7 @@ _SILENT = "it does not respond"
 
 
 class Refused(Exception):
-    """What the agent asked for cannot be done; the page it saw last is still the one it acts on."""
+    """Raised where what the agent asked for cannot be done; the page it saw last is still the one it acts on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Window:
 
     @property
     def text(self) -> str:
-        """What is in view, as of the last action."""
+        """The text in view, as of the last action."""
         return self._reading.view(self._first) if self._reading else ""
 
     async def goto(self, url: str) -> str:
@@ -159,7 +159,7 @@ class Window:
         self._reading = reading
 
     async def _try(self, action: Callable[[Page], Awaitable[None]]) -> str:
-        """What went wrong, in words; empty if nothing."""
+        """Return what went wrong, in words; empty if nothing."""
         from playwright.async_api import Error
         from playwright.async_api import TimeoutError as TookTooLong
 

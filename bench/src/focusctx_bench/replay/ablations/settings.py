@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import NamedTuple
 
 from focusctx.baselines.embedders import Embed, embedder_from
 from focusctx.compressor import Focus
@@ -36,7 +35,7 @@ class Outcome:
     recall: float
     """1 where nothing was needed; such points count for tokens, not for recall."""
     complete: float
-    """Whether all of it is there."""
+    """1 if all of it is there."""
     left: float
     """Share of the spans' tokens."""
     sketches: float
@@ -73,7 +72,8 @@ async def judge(variant: Variant, point: Point, recorded: PointSketches, embed: 
     )
 
 
-class _Once(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Once:
     """One variant with one group of sketches."""
 
     ours: Judged

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Found = Mapping[str, Mapping[str, Sequence[Outcome]]]
-"""By group and name of the variant."""
+"""Outcomes by group and name of the variant."""
 
 MEASURES = (
     "Recall: of the facts that later actions use and only past spans gave, the share still there; all: the share of "

@@ -15,9 +15,8 @@ from focusctx.replay.methods import ReplaySettings
 from focusctx.types import Message
 
 from ...protocols import Model
-from .answers import AGAIN, RECORDED, Answer
 from .tools import Tool
-from .views import View, recorded_turn
+from .views import AGAIN, RECORDED, Answer, View, recorded_turn
 
 
 @dataclass(frozen=True, slots=True)

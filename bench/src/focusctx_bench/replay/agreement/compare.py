@@ -14,7 +14,7 @@ from typing import TypeAlias
 from focusctx.replay.intervals import Interval, bootstrap
 
 from .action import Action, Agreement, action_of, agreement
-from .answers import FULL, RECORDED, Answer
+from .views import FULL, RECORDED, Answer
 
 Place: TypeAlias = tuple[str, str, int]
 Measure: TypeAlias = Callable[[Agreement], float]
@@ -52,7 +52,7 @@ class Agreed:
         return bootstrap(list(self.with_recorded[measure].values()))
 
     def ahead_of(self, other: Agreed, measure: str) -> Interval | None:
-        """How much more this one agrees with the full history, over the runs that both have; paired."""
+        """Return by how much more this one agrees with the full history, over the runs that both have; paired."""
         ours, theirs = self.with_full[measure], other.with_full[measure]
         both = [ours[run] - theirs[run] for run in ours if run in theirs]
         return bootstrap(both) if both else None

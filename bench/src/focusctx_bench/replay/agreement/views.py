@@ -1,23 +1,79 @@
-"""The views of a point: what each method, comparators included, would have the agent read there."""
+"""The views of a point (what each method, comparators included, would have the agent read there), and the answers of a
+model under them: a record for each point and view.
+"""
 
 from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 from focusctx.baselines.method import Method
+from focusctx.jobs.records import Key, PlainRecord, RecordFile
 from focusctx.jobs.tally import Meter
 from focusctx.replay.matched import COMPARATORS, comparator
 from focusctx.replay.methods import FOCUS, Methods, ReplaySettings, close_method
+from focusctx.replay.record import settings_text
 from focusctx.types import Message
 
 from ..judge import make_method
 from ..points import Point
 from ..sketches import PointSketches
 from .action import SAYS, action_of
-from .answers import AGAIN, FULL, RECORDED, Answer
+
+ANSWERS = "answers.jsonl"
+
+FULL = "none"
+"""The view that others are held against: the full history."""
+AGAIN = "again"
+"""The full history once more: how far the model agrees with itself."""
+RECORDED = "recorded"
+"""No view: what the recorded agent did."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer(PlainRecord):
+    """One turn, at one point of a run, under one method."""
+
+    file: str
+    run: str
+    messages: int
+    """Number of leading messages of the run that were the history."""
+    model: str
+    """The model that was asked."""
+    method: str
+    draft: str = ""
+    budget: int
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings, as in the records of points."""
+    history_tokens: int
+    sent_tokens: int
+    """Tokens of the view, system prompt excluded."""
+    span_tokens: int
+    span_left: int
+    turn: Message
+    """The assistant message."""
+
+    @property
+    def place(self) -> tuple[str, str, int]:
+        return self.file, self.run, self.messages
+
+    @property
+    def line(self) -> tuple[str, str, str]:
+        """Key of the table line that the answer belongs to."""
+        return self.method, self.draft, settings_text(self.settings)
+
+    @property
+    def key(self) -> Key:
+        return *self.place, self.model, *self.line, self.budget
+
+
+def answer_file(folder: Path) -> RecordFile[Answer]:
+    return RecordFile(folder / ANSWERS, Answer.from_json)
+
 
 SEED = 42
 

@@ -10,8 +10,8 @@ from focusctx.replay.names import method_name, order_of
 
 from ...report.drawing import Figure, Theme, bars
 from ...report.table import Cell, Column, Number, Row, Table, cell_of
-from ..agreement.answers import AGAIN, FULL, Answer
 from ..agreement.compare import MEASURES, Agreed, compare
+from ..agreement.views import AGAIN, FULL, Answer
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

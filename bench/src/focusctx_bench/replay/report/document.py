@@ -17,8 +17,8 @@ from focusctx.replay.record import RunRecord, run_records
 from focusctx.replay.runs import half_of
 
 from ...report.document import Document, Section
-from ..agreement.answers import Answer, answer_file
-from ..point_record import PointRecord, point_records
+from ..agreement.views import Answer, answer_file
+from ..judge import PointRecord, point_records
 from .agreement import agreement_against, agreement_figure, agreement_table, recorded_table
 from .figures import differences, events_by_step, trade_off
 from .pairs import verdicts

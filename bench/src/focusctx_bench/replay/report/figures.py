@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from focusctx.replay.intervals import Interval
 from focusctx.replay.lines import Line, R
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-class _Look(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Look:
     colour: str
     marker: str
     size: float = 7.0
@@ -63,7 +65,7 @@ def trade_off(lines: Sequence[Line[R]]) -> Figure | None:
 
 
 def _groups(drawn: Sequence[tuple[Line[R], Interval, Interval]]) -> list[int]:
-    """Where each line stands in the legend: the shipped FOCUS and its comparators first, rules last."""
+    """Return the place of each line in the legend: the shipped FOCUS and its comparators first, rules last."""
     heads = ["focus", "focus-d", "focus-o"]
     leads = [line.matched or line.method for line, _, _ in drawn if line.method not in _MASKS[1:]]
     return [heads.index(lead) if lead in heads else len(heads) for lead in leads]
@@ -169,7 +171,7 @@ def _shown(found: Mapping[str, Sequence[Line[Any]]]) -> str:
 
 
 def events_by_step(lines: Sequence[Line[RunRecord]]) -> Figure | None:
-    """How often a run that got to a step was compressed there."""
+    """Draw how often a run that got to a step was compressed there."""
     shown = [line for line in lines if line.is_focus and any(record.events for record in line.records.values())]
     if not shown:
         return None

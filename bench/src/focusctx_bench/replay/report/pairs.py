@@ -17,7 +17,7 @@ from focusctx.replay.intervals import Interval
 from focusctx.replay.lines import Line, R
 from focusctx.replay.record import ReplayRecord, RunRecord
 
-from ..point_record import PointRecord
+from ..judge import PointRecord
 
 FEW = 5
 """Runs below which an interval by bootstrap says nothing."""

@@ -13,7 +13,7 @@ from focusctx.replay.names import method_name
 from focusctx.replay.record import RunRecord
 
 from ...report.table import Cell, Column, Number, Row, Table, cell_of
-from ..point_record import PointRecord
+from ..judge import PointRecord
 
 
 def others_table(file: str, lines: Sequence[Line[RunRecord]]) -> Table | None:
@@ -76,7 +76,7 @@ def prototype_table(lines: Sequence[Line[PointRecord]]) -> Table | None:
 
 
 def paper_table(found: Mapping[str, Sequence[Line[RunRecord]]]) -> Table | None:
-    """How much smaller FOCUS makes peak and dependency: the paper's runs, and ours."""
+    """Compare by how much FOCUS reduces peak and dependency in the paper's runs and in ours."""
     ours = [
         (file, line, base)
         for file, lines in found.items()

@@ -10,7 +10,7 @@ from focusctx.replay.lines import Line, R
 from focusctx.replay.record import RunRecord
 
 from ...report.table import Cell, Column, Fields, Number, Row, Table, cell_of, table_of
-from ..point_record import PointRecord
+from ..judge import PointRecord
 from .pairs import FEW, Pair, pairs
 
 _INTERVALS = "In brackets: where the mean lies with 95 % confidence, by bootstrap over runs."

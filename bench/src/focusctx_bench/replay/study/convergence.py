@@ -1,4 +1,4 @@
-"""How many sketches are enough: the decision and the worst span's error at N, against those of very many.
+"""Convergence: the decision and the worst span's error at N sketches, against those of very many.
 
 The recorded sketches of an event stand for the draft: `u*` and the converged keep-set are those of all of them, and
 a sample of N is drawn from them *with* replacement, as a draft that writes exactly these would give it. Drawing
@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import NamedTuple
 
 from focusctx.replay.intervals import RESAMPLES, SEED, Interval, bootstrap, interval_of
 
@@ -89,7 +88,8 @@ def converge(
     return Curve(name, sizes, tuple(row[0] for row in rows), tuple(row[1] for row in rows))
 
 
-class _Draws(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Draws:
     number: int
     chance: random.Random
 

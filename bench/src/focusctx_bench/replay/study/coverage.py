@@ -35,7 +35,7 @@ class Observed:
     cited: float
     """`u^q_S`."""
     needed: bool
-    """Whether a later action would miss something if just this set were gone."""
+    """True if a later action would miss something if just this set were gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Coverage:
 
     @property
     def epsilon(self) -> float:
-        """How often the agent needs what no sketch cites."""
+        """Share of sets that the agent needs and no sketch cites."""
         return next((found.needed.mean for found in self.bins if found.cited == 0), 0.0)
 
     @property
@@ -100,7 +100,7 @@ def sets_of_spans(
 
 
 def is_needed(spans: Collection[int], holders: Mapping[str, frozenset[int]]) -> bool:
-    """Whether some fact is given by these spans and by no other."""
+    """Return True if some fact is given by these spans and by no other."""
     return any(given.issubset(spans) for given in holders.values())
 
 

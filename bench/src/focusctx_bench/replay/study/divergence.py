@@ -52,7 +52,7 @@ def kl(p: Sequence[float], q: Sequence[float]) -> float:
 
 
 def sampled_curve(events: Sequence[Likelihoods], kept: Sequence[int], *, draws: int = DRAWS, seed: int = SEED) -> Curve:
-    """How fast the sampled divergence settles: N actions drawn with all spans, and N for each span left out.
+    """Return how fast the sampled divergence settles: N actions drawn with all spans, and N for each span left out.
 
     A divergence has no natural threshold, so its decision is the `kept[e]` spans of highest utility, as many as the
     sketches keep. Errors are relative to the events' mean largest utility: of citation shares that is about 1.

@@ -18,7 +18,7 @@ class Scores:
 
     by_estimator: Mapping[str, Mapping[int, float]]
     kept: int
-    """How many spans the sketches keep: every estimator may keep as many."""
+    """Number of spans that the sketches keep: every estimator may keep as many."""
     used: frozenset[int]
     """The spans that gave a fact which later actions use."""
 
@@ -47,7 +47,7 @@ class Use:
     estimator: str
     events: int
     auc: Interval | None
-    """How likely a span that was used later ranks above one that was not."""
+    """Probability that a span that was used later ranks above one that was not."""
     recall: Interval | None
     """The share of used spans among the kept, where each estimator keeps as many as the sketches do."""
 

@@ -47,7 +47,7 @@ class Drops:
     needed: float
     """The share of events at which a later action used something that only the set gave."""
     fresh: bool
-    """Whether other sketches than those that chose the set were counted."""
+    """True if other sketches than those that chose the set were counted."""
 
 
 def study(events: Sequence[Event], draft: str, threshold: float) -> Findings:

@@ -1,4 +1,4 @@
-"""How alike two sets or two rankings are, and how fast a quantity falls."""
+"""Measures of how alike two sets or two rankings are, and of how fast a quantity falls."""
 
 from __future__ import annotations
 

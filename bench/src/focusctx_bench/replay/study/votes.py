@@ -25,7 +25,7 @@ class Votes:
     rescued: tuple[frozenset[int], ...]
     """… and those it rescues."""
     replies: int
-    """How many were sampled; those that are no plan do not vote."""
+    """Number of sampled replies; those that are no plan do not vote."""
 
     @property
     def utility(self) -> dict[int, float]:
@@ -40,7 +40,7 @@ class Votes:
         return {index: max(share, rescue[index]) for index, share in self.utility.items()}
 
     def keep(self, threshold: float, *, defensive: bool) -> frozenset[int]:
-        """The decision of all sketches together."""
+        """Return the decision of all sketches together."""
         return frozenset(index for index, share in self.score(defensive=defensive).items() if share >= threshold)
 
     def set_utility(self, dropped: Collection[int]) -> float:
@@ -48,7 +48,7 @@ class Votes:
         return set_utility(self.cited, dropped)
 
     def split(self, count: int) -> tuple[Votes, Votes]:
-        """The first so many plans, and the others."""
+        """Return the first `count` plans, and the others."""
         return (
             replace(self, cited=self.cited[:count], rescued=self.rescued[:count], replies=count),
             replace(self, cited=self.cited[count:], rescued=self.rescued[count:], replies=self.replies - count),
@@ -60,7 +60,7 @@ class Votes:
 
 
 def read_votes(place: Place, spans: Iterable[int], pinned: Collection[int], replies: Sequence[Reply]) -> Votes:
-    """The votes in the replies about a history of these spans."""
+    """Read the votes in the replies about a history of these spans."""
     known = tuple(spans)
     at_stake = tuple(index for index in known if index not in pinned)
     sketches = [read_sketch(reply.text, known, truncated=reply.truncated) for reply in replies]
@@ -77,7 +77,7 @@ def read_votes(place: Place, spans: Iterable[int], pinned: Collection[int], repl
 BINS = ("0", *(f"{low / 10:.1f}–{(low + 1) / 10:.1f}" for low in range(10)), "1")
 """No sketch, ten open tenths, every sketch."""
 _NEAR = 1 / 6
-"""How close to τ is a close call, as in the paper."""
+"""Distance from τ that counts as a close call, as in the paper."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,8 @@ from focusctx.types import Message
 
 from ....models.scripted import Say
 from .chores import go_about
-from .knowledge import Knowledge
+from .knowledge import Knowledge, read
 from .mind import Do, GiveUp, Mind
-from .reader import read
 
 
 def decide(messages: Sequence[Message]) -> Say:

@@ -1,4 +1,4 @@
-"""What each chore needs, in order. A chore that runs through without `Do` is done."""
+"""Needs of each chore, in order. A chore that runs through without `Do` is done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the agent gets at what it needs: a question is answered from what is known, or with the calls to make first."""
+"""The agent's questions: each is answered from what is known, or with the calls to make first."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Mind:
     def __init__(self, known: Knowledge) -> None:
         self.known = known
         self.complete: list[str] = []
-        """What the agent will say it has gone through: later it believes that, whether it still sees it or not."""
+        """Lists that the agent will say it has gone through: later it believes that, in sight or not."""
 
     def do(self, why: str, tool: str, *arguments: dict[str, Any]) -> Do:
-        """The same tool with each of the arguments, with the token of its app."""
+        """Return calls of one tool, one for each of the arguments, with the token of its app."""
         app = tool.partition("_")[0]
         token = {} if app in ("help", "notes", "desk") else {"token": self._token(app)}
         return Do(why, *((tool, token | given) for given in arguments[:AT_ONCE]))
@@ -51,7 +51,7 @@ class Mind:
         return names
 
     def writers(self, topic: str) -> list[str]:
-        """Who wrote about it, as far as the lists in sight say."""
+        """Return the people who wrote about it, as far as the lists in sight say."""
         return list(dict.fromkeys(self._listed(topic).values()))
 
     def read_mails(self, topic: str, senders: Sequence[str]) -> None:
@@ -64,7 +64,7 @@ class Mind:
         self.complete.append(what)
 
     def mailed(self, kind: str, topic: str, name: str) -> Any:
-        """What the newest mail in sight says; looked up again when none is."""
+        """Return what the newest mail in sight says; it is looked up again when none is."""
         found = self.known.get(kind, topic, name)
         if found is not None:
             return found

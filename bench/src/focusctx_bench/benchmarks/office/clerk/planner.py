@@ -13,8 +13,7 @@ from collections.abc import AsyncIterator, Iterator
 from focusctx.types import History, Message, Prompt, Reply, Usage
 
 from ....sizes import count
-from .knowledge import Key, Knowledge
-from .reader import read
+from .knowledge import Key, Knowledge, read
 
 _APPS = {
     "Pay every": ("files", "mail", "contacts", "pay"),
@@ -29,7 +28,7 @@ _APPS = {
     "Read": ("files", "mail"),
     "Ask": (),
 }
-"""By how a chore's words begin."""
+"""Apps that a chore needs, by how its words begin."""
 
 _RULES = {"pay": "payments", "contacts": "mails", "calendar": "meetings"}
 _RISKS = frozenset({"failed", "tried", "locked"})

@@ -1,15 +1,38 @@
-"""How the N sketches of an event are requested: the ways differ in requests, tokens and waiting, not in the plans."""
+"""Drafts for experiments: with more time and retries than an agent would wait for, and other ways to ask for sketches.
+
+The ways differ in requests, tokens and waiting, not in the plans.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias, get_args
 
+from ..drafts.anthropic import AnthropicDraft
 from ..drafts.gather import as_they_come
+from ..drafts.openai_compatible import OpenAICompatibleDraft
+from ..drafts.registry import draft_from
 from ..errors import ConfigError
 from ..types import DraftModel, Prompt, Reply
+
+Writer: TypeAlias = str | DraftModel | Callable[[Prompt], str | Awaitable[str]]
+"""A model that writes text, in any form that a draft can be given."""
+
+PATIENCE = 120.0
+"""Seconds a model may take for an answer. In an experiment a busy server may cost time, but not change the outcome."""
+
+_RETRIES = 10
+
+
+def patient(model: Writer, seconds: float = PATIENCE) -> DraftModel:
+    """Return the draft of that name with a longer timeout and more retries; other drafts unchanged."""
+    draft = draft_from(model)
+    if isinstance(model, str) and isinstance(draft, OpenAICompatibleDraft | AnthropicDraft):
+        draft.endpoint = replace(draft.endpoint, timeout=seconds, retries=_RETRIES)
+    return draft
+
 
 RolloutMode: TypeAlias = Literal["n", "parallel", "sequential"]
 """`n`: one request for all of them where the server can do that, so the input is paid for once. `parallel`: N requests

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from drafts.conftest import serve
+from focusctx.baselines.drafts import SingleRequests, requesting
 from focusctx.baselines.registry import MethodSettings, method_from
-from focusctx.baselines.rollouts import SingleRequests, requesting
 from focusctx.drafts.registry import draft_from, price_of_draft
 from focusctx.errors import ConfigError
 from helpers.histories import run
