@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import hashlib
-import json
 import logging
 import sys
 from collections import defaultdict
@@ -24,7 +23,6 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from focusctx.baselines.embedders import embedder_from
 from focusctx.baselines.matched import Matched, Rank, at_random, newest_first
@@ -36,6 +34,7 @@ from focusctx.replay.runs import Run, part_tokens, read_runs
 from focusctx.types import Message
 from focusctx.wire import wire_named
 from levels import FILES, SHARED
+from planted_rules import CUED, PLACE_NAMES, PLACES, PLAIN, WORDINGS, WORDS, Case, first_result, with_rule
 
 SHARES = {
     "swebench_deepseek": 8,
@@ -51,59 +50,6 @@ LONG = 2
 FOCUS, MATCHED = "focus", ("random", "newest", "retrieval-matched")
 METHODS = ("none", FOCUS, "focus-d", "focus-o", "clear-tool-uses", "masking-10", "masking-3", "fifo", *MATCHED)
 KINDS = {"swebench": "coding", "tau2": "service", "office": "office"}
-WORDS: Mapping[str, Mapping[str, str]] = {
-    "coding": {
-        "do": "remove a public function",
-        "doing": "removing a public function",
-        "things": "removals of public functions",
-        "who": "the release manager",
-    },
-    "service": {
-        "do": "waive a late fee",
-        "doing": "waiving a late fee",
-        "things": "waivers of late fees",
-        "who": "the duty supervisor",
-    },
-    "office": {
-        "do": "forward a contract",
-        "doing": "forwarding a contract",
-        "things": "forwarded contracts",
-        "who": "the front office",
-    },
-}
-CUED = {
-    "never": "Never {do} without a written note from {who}.",
-    "do not": "Do not {do} on a Friday.",
-    "at most": "At most two {things} are allowed in one piece of work.",
-    "always": "Always inform {who} when you {do}.",
-    "must not": "New colleagues must not {do} on their own.",
-    "must first": "Anyone who wants to {do} must first ask {who}.",
-}
-PLAIN = {
-    "only": "Only {who} can {do}.",
-    "needs": "It takes a written note from {who} to {do}.",
-    "limit": "The limit for {things} is two in one piece of work.",
-    "reserved": "The right to {do} is reserved for {who}.",
-    "please": "Please leave {things} to {who}.",
-    "before": "Before {doing}, a word with {who} comes first.",
-}
-WORDINGS = {**CUED, **PLAIN}
-FILLER = (
-    "This page was written for everybody who takes part in the work described here.",
-    "It replaces the version of last spring, which some of you may remember.",
-    "Questions about it are answered in the weekly round, usually within a day.",
-    "The team grew from four to eleven people over the last two years.",
-    "Most of the work is done in small steps, each of which is looked at by a colleague.",
-    "A glossary of the terms used here is kept in the shared folder.",
-    "The page is reviewed twice a year, in March and in September.",
-    "Thanks go to all who sent corrections to the last version.",
-)
-PLACES = ("line", "paragraph", "passing")
-PLACE_NAMES = {
-    "line": "a policy that was opened, a line of its own",
-    "paragraph": "a policy that was opened, inside a paragraph",
-    "passing": "an ordinary result, in passing",
-}
 TEXT = """\
 # Rules that must survive
 
@@ -129,27 +75,11 @@ still show the rule's sentence, word for word?
 
 
 @dataclass(frozen=True)
-class Case:
-    """A run with a rule in it."""
-
-    run: Run
-    kind: str
-    budget: int
-    wording: str
-    place: str
-
-    @property
-    def rule(self) -> str:
-        filled = WORDINGS[self.wording].format(**WORDS[self.kind])
-        return filled[0].upper() + filled[1:]
-
-
-@dataclass(frozen=True)
 class Outcome:
     """A case under one method, at the last request."""
 
     run: str
-    kind: str
+    file: str
     wording: str
     place: str
     method: str
@@ -175,9 +105,7 @@ def chosen_runs(number: int) -> Iterator[tuple[str, Run]]:
     for file, share in SHARES.items():
         folder, budget = FILES[file]
         runs = {run.id.split(" (line")[0]: run for run in reversed(read_runs([SHARED / folder / f"{file}.jsonl"]))}
-        long = [
-            run for run in runs.values() if run.history().tokens >= LONG * budget and _first_result(run) is not None
-        ]
+        long = [run for run in runs.values() if run.history().tokens >= LONG * budget and first_result(run) is not None]
         long.sort(key=lambda run: hashlib.sha256(f"rules {run.id}".encode()).digest())
         yield from ((file, run) for run in long[: max(round(share * number / 50), 1)])
 
@@ -189,71 +117,6 @@ def cases_of(number: int) -> list[Case]:
         for turn, wording in enumerate(WORDINGS):
             found.append(Case(run, kind, FILES[file][1], wording, PLACES[(place + turn) % len(PLACES)]))
     return found
-
-
-def with_rule(case: Case) -> list[Message]:
-    """Return the run's messages with the rule in an early result."""
-    messages = list(case.run.messages)
-    place = _first_result(case.run)
-    assert place is not None
-    if case.place == "passing":
-        messages[place] = {**messages[place], "content": _mentioning(str(messages[place]["content"]), case.rule)}
-        return messages
-    lines = [*FILLER[:4], case.rule, *FILLER[4:]]
-    page = "\n".join(f"- {line}" for line in lines) if case.place == "line" else " ".join(lines)
-    after = next(
-        (later for later in range(place + 1, len(messages)) if messages[later]["role"] == "assistant"), len(messages)
-    )
-    return [*messages[:after], *_reading(messages[place], page), *messages[after:]]
-
-
-def _first_result(run: Run) -> int | None:
-    """Return the place of the first result of a tool or a command that has some length."""
-    seen_turn = False
-    shell = not any(message["role"] == "tool" for message in run.messages)
-    for place, message in enumerate(run.messages):
-        is_result = message["role"] == "tool" or (shell and seen_turn and message["role"] == "user")
-        if is_result and len(str(message.get("content") or "")) > 200:
-            return place
-        seen_turn = seen_turn or message["role"] == "assistant"
-    return None
-
-
-def _mentioning(result: str, rule: str) -> str:
-    """Return the result with the rule in it: as a field of a JSON object, else as a line in the middle."""
-    try:
-        value: Any = json.loads(result)
-    except ValueError:
-        value = None
-    if isinstance(value, dict):
-        fields = list(value.items())
-        middle = len(fields) // 2
-        return json.dumps(dict([*fields[:middle], ("note", rule), *fields[middle:]]), ensure_ascii=False)
-    lines = result.split("\n")
-    if len(lines) < 3:
-        return f"{result} {rule}"
-    middle = len(lines) // 2
-    return "\n".join([*lines[:middle], rule, *lines[middle:]])
-
-
-def _reading(like: Message, page: str) -> list[Message]:
-    """Return a step in which the agent opens the policy, in the way of the run's other calls."""
-    if like["role"] == "user":
-        said = "THOUGHT: Let me read the policy of this project first.\n\n```bash\ncat docs/policy.md\n```"
-        output = f"<returncode>0</returncode>\n<output>\n{page}\n</output>"
-        return [{"role": "assistant", "content": said}, {"role": "user", "content": output}]
-    call = {"name": "read_page", "arguments": json.dumps({"title": "policy"})}
-    if "<returncode>" in str(like["content"]):
-        call = {"name": "bash", "arguments": json.dumps({"command": "cat docs/policy.md"})}
-        page = f"<returncode>0</returncode>\n<output>\n{page}\n</output>"
-    return [
-        {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [{"id": "call_rule", "type": "function", "function": call}],
-        },
-        {"role": "tool", "tool_call_id": "call_rule", "content": page},
-    ]
 
 
 def outcomes_of(case: Case) -> list[Outcome]:
@@ -274,7 +137,7 @@ def outcomes_of(case: Case) -> list[Outcome]:
         view = sent[-1].messages
         share = _tokens(view) / _tokens(prefixes[-1])
         shown = case.rule in _text(view)
-        found.append(Outcome(case.run.id, case.kind, case.wording, case.place, name, shown, share))
+        found.append(Outcome(case.run.id, case.file, case.wording, case.place, name, shown, share))
     return found
 
 
@@ -305,7 +168,7 @@ def _tokens(messages: Iterable[Message]) -> int:
 def interval(outcomes: Iterable[Outcome]) -> Interval | None:
     runs: defaultdict[str, list[float]] = defaultdict(list)
     for one in outcomes:
-        runs[f"{one.kind} {one.run}"].append(float(one.shown))
+        runs[f"{one.file} {one.run}"].append(float(one.shown))
     return bootstrap_groups(list(runs.values()))
 
 
@@ -333,8 +196,8 @@ def page(cases: Sequence[Case], outcomes: Sequence[Outcome]) -> str:
     places = (
         (name, *(cell(one for one in own if one.place == place) for place in PLACES)) for name, own in methods.items()
     )
-    by_kind = (
-        (name, *(cell(one for one in own if one.kind == kind) for kind in WORDS)) for name, own in methods.items()
+    by_file = (
+        (name, *(cell(one for one in own if one.file == file) for file in SHARES)) for name, own in methods.items()
     )
     shown = [name for name in METHODS if name != "none"]
     wordings = (
@@ -362,6 +225,8 @@ def page(cases: Sequence[Case], outcomes: Sequence[Outcome]) -> str:
             TEXT.format(runs=len(runs), files=names, wordings=len(WORDINGS), cases=len(cases), texts=texts),
             *table(("method", "no cue word", "cue word", "all", "sent in the last request, of the full history"), head),
             "",
+            reading(methods),
+            "",
             "## Where the rule stood",
             "",
             *table(("method", *(PLACE_NAMES[place] for place in PLACES)), places),
@@ -370,9 +235,9 @@ def page(cases: Sequence[Case], outcomes: Sequence[Outcome]) -> str:
             "",
             *table(("place", "cue word", *shown), by_both),
             "",
-            "## Kinds of runs",
+            "## Files",
             "",
-            *table(("method", *WORDS), by_kind),
+            *table(("method", *SHARES), by_file),
             "",
             "## Wordings",
             "",
@@ -381,6 +246,20 @@ def page(cases: Sequence[Case], outcomes: Sequence[Outcome]) -> str:
             *table(("cue word", "rule", *shown), wordings),
             "",
         ]
+    )
+
+
+def reading(methods: Mapping[str, Sequence[Outcome]]) -> str:
+    """Say what went against us, in numbers."""
+    ours, chance = methods[FOCUS], methods["random"]
+    plain, by_chance = (_mean(one for one in own if one.wording in PLAIN) for own in (ours, chance))
+    line, inside = (_mean(one for one in ours if one.wording in CUED and one.place == place) for place in PLACES[:2])
+    textual = _mean(one for one in ours if one.file == "swebench_gemini-3-pro")
+    return (
+        f"**What went against us.** A rule without a cue word is shown in {plain} of the cases by `focus`, and in "
+        f"{by_chance} by steps at random with the same tokens. With a cue word it depends on the place: {line} for a "
+        f"line of its own in a policy, {inside} inside a paragraph. For agents that write commands as text "
+        f"(`swebench_gemini-3-pro`) it is {textual}."
     )
 
 

@@ -4,7 +4,7 @@
     python benchmarks/small_model/tables.py --collect .small-model     # first: what gpu.py wrote, scored and shortened
 
 The records are in docs/results/live/small-model. All differences are paired. Intervals are 95 % percentile intervals of
-a bootstrap (scipy): over groups of questions, and over runs for actions, since events of one run are not independent.
+a bootstrap (scipy): over groups of questions, and over tasks for actions, since events of one task are not independent.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import json
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -140,12 +141,12 @@ def lost(event: Event, arm: str, steps: Iterable[int]) -> float | None:
 
 
 def by_run(events: Iterable[Event], measure: Callable[[Event], float | None]) -> list[float]:
-    """Return the mean over the events of each run."""
+    """Return the mean over the events of each run; several runs of one task count as one."""
     runs: defaultdict[str, list[float]] = defaultdict(list)
     for event in events:
         value = measure(event)
         if value is not None:
-            runs[event["run"]].append(value)
+            runs[event["run"].split(" (line")[0]].append(value)
     return [fmean(values) for values in runs.values()]
 
 
@@ -166,7 +167,7 @@ def loss_rows(files: Mapping[str, Sequence[Event]], steps: Sequence[int]) -> Ite
             yield (
                 title,
                 *(
-                    interval(by_run(events, lambda event, name=name: lost(event, name, steps)))
+                    interval(by_run(events, partial(lost, arm=name, steps=steps)))
                     if applies(file, name)
                     else "does nothing"
                     for file, events in files.items()
