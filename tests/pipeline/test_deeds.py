@@ -93,6 +93,29 @@ def test_rules_of_a_rule_book_stay_to_the_line() -> None:
     assert required(read(*step("one", ("read_file", {"path": "novel.txt"}, output)))) == {}
 
 
+def test_a_rule_inside_a_paragraph_stays() -> None:
+    paragraph = "This page is for all who take part. Never refund more than 100 EUR. Thank you for reading it."
+    history = read(*step("one", ("read_file", {"path": "policy.md"}, f"{NOISE}{paragraph}\n{NOISE}")))
+    assert "Never refund" in words_of(history, required(history), "it states a rule")
+
+
+def test_a_short_policy_stays_whole() -> None:
+    output = "".join(f"Part {number} of the page: only the office can grant that.\n" for number in range(10))
+    history = read(*step("one", ("read_file", {"path": "policy.md"}, output)))
+    assert history.outlines is not None
+    passages = history.outlines.of(history.spans[0]).passages
+    assert len(passages) > 1
+    assert required(history) == {(1, passage.number): "it states a rule" for passage in passages}
+
+
+def test_a_text_agent_keeps_the_rules_it_read() -> None:
+    output = f"{NOISE}Never refund more than 100 EUR.\n{NOISE}"
+    asked = {"role": "user", "content": "Answer with Thought and Action. You get an Observation."}
+    acts = {"role": "assistant", "content": "Thought: look\nAction: read_file policy.md"}
+    history = read(asked, acts, {"role": "user", "content": f"Observation: {output}"}, *step("two", ("get", {}, "x")))
+    assert "Never refund" in words_of(history, required(history), "it states a rule")
+
+
 LONG_SPEECH = (
     "I compared all of the offers that there are. " * 12
     + "Shall I book the second one for 120 EUR? "

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from focusctx import Focus
+from focusctx import ConfigError, Focus
 from focusctx.session import proposal, steps
 from focusctx.session.session import Session
 from focusctx.session.stores.memory import MemoryStore

@@ -24,15 +24,17 @@ _ONCE = re.compile(
     re.IGNORECASE,
 )
 _RULE = re.compile(
-    r"^\W*(?:rule\b[^:\n]*:|never\b|do not\b|don't\b|always\b|you (?:must|may not|should never|are not allowed)\b"
-    r"|at most\b|no more than\b|it is forbidden\b|must (?:not|never|always)\b)"
-    r"|\b(?:must not|must never|is not allowed|are not allowed|is forbidden|may not be)\b",
+    r"(?:^|[.!?:;]\s)\W*(?:rule\b[^:\n]*:|never\b|do not\b|don't\b|always\b|at most\b|no more than\b"
+    r"|you (?:must|may not|should never|are not allowed)\b|it is forbidden\b)"
+    r"|\b(?:must (?:not|never|always|first|be)|(?:is|are) (?:not allowed|forbidden)|may not be)\b",
     re.IGNORECASE | re.MULTILINE,
 )
 _RULE_BOOK = re.compile(r"polic(?:y|ies)|rules?\b|guideline|convention|terms|instructions|CONTRIBUTING|AGENTS|CLAUDE")
 _ASKS = re.compile(
     r"\?|\b(?:please|to) (?:confirm|reply|choose|say yes)\b|\bdo you (?:want|agree|confirm)\b", re.IGNORECASE
 )
+_SHORT_BOOK = 1200
+"""Characters up to which a policy that the agent opened stays whole: its rules need no word that gives them away."""
 _SHORT_SPEECH = 160
 """Characters up to which what was said to the user stays whole if the user answered it."""
 _MOST_NEW = 3
@@ -114,12 +116,15 @@ def _said_once(span: Span, outline: Outline) -> dict[Unit, str]:
 
 
 def _rules(span: Span, outline: Outline) -> dict[Unit, str]:
-    book = any(_RULE_BOOK.search(call.text) for call in span.calls)
-    return {
-        (span.index, passage.number): "it states a rule"
-        for passage in outline.passages
-        if passage.role is Role.RESULT and book and _RULE.search(passage.text)
-    }
+    """Return what a policy or the like says that the agent opened: all of it if it is short, else its rules."""
+    found: dict[Unit, str] = {}
+    for call in calls_of(span):
+        if _RULE_BOOK.search(call.text):
+            book = [*_results(outline, call)]
+            if sum(len(passage.text) for passage in book) > _SHORT_BOOK:
+                book = [passage for passage in book if _RULE.search(passage.text)]
+            found |= {(span.index, passage.number): "it states a rule" for passage in book}
+    return found
 
 
 def _questions(span: Span, outline: Outline) -> dict[Unit, str]:
