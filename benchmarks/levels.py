@@ -86,6 +86,8 @@ methods, so a task can be in both halves there.
   span tokens. *Recall* is the share of the facts that later actions use, and that only past steps gave, which are still
   there: over all facts of a file, and as a mean over events. *Above target* counts results that are larger than the
   target, and in brackets those where task, user's words and newest step are so by themselves.
+- A target is a ceiling: where nothing in the rest is expected to be needed, room stays empty. So the share that is left
+  is below the target in long histories. The target of 0.58 was chosen on the tuning half, where it leaves .48.
 - *The default before* kept whole steps and filled spare room within δ; it had no target.
 - **Walks**: every τ² run goes through a session (offline draft, δ = 1,024, target 0.5 of it), and every view is
   searched for the call and result of each finished write, for failures after which the tool was not called again, and
@@ -111,6 +113,10 @@ class Kept:
 
 
 LEVELS = "levels, target 0.5"
+HALF = 0.58
+"""Target share at which about .48 of the span tokens are left on the tuning half of both coding files: long histories
+need less than their target, short ones reach it."""
+AT_HALF = f"levels, target {HALF}"
 AT_BEFORE = "levels, at the share of the default before"
 
 
@@ -118,6 +124,7 @@ def settings_of(share: float | None) -> dict[str, Variant]:
     """Return the settings that are compared at events."""
     found = {
         LEVELS: Variant("", "", FocusConfig(), 0.5),
+        AT_HALF: Variant("", "", FocusConfig(), HALF),
         "whole steps, target 0.5": Variant("", "", FocusConfig(levels=False), 0.5),
         "the paper's rule: whole steps, no target": Variant("", "", FocusConfig.paper()),
     }
@@ -314,15 +321,16 @@ def bars(
 ) -> Iterator[Sequence[str]]:
     """Compare the figures with what must hold."""
     by_setting = {(name, setting): cells for name, setting, *cells in events}
-    for name, (recall, _) in BEFORE.items():
+    for name, (recall, share) in BEFORE.items():
         if name.startswith("swebench"):
-            _, ours, left, *_ = by_setting[name, LEVELS]
+            _, ours, left, *_ = by_setting[name, AT_HALF]
             met = float(ours) >= 0.96 and float(left) <= 0.5
-            yield f"{name}: recall at least .96 in at most .50", f"{ours} in {left}", verdict(met)
+            yield f"{name}: recall at least .96 in at most .50 (target {HALF})", f"{ours} in {left}", verdict(met)
         elif name.startswith("tau2") and (name, AT_BEFORE) in by_setting:
             _, ours, left, *_ = by_setting[name, AT_BEFORE]
             met = float(ours) >= recall + 0.03
-            yield f"{name}: 3 points above the default before, at its share", f"{ours} to {recall:.3f}", verdict(met)
+            bar = f"{name}: 3 points above the default before, at its share"
+            yield bar, f"{ours} in {left} to {recall:.3f} in {share:.3f}", verdict(met)
     _, _, _, ours, left, *_ = next(row for row in sketches if row[0] == "both")
     met = float(ours) >= 0.975 and float(left) <= 0.45
     yield "recorded sketches: at least .975 in at most .45", f"{ours} in {left}", verdict(met)

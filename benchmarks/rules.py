@@ -67,8 +67,10 @@ still show the rule's sentence, word for word?
 - `clear-tool-uses` knows results of tool calls only. {texts} of the runs write their commands as text; it leaves those
   alone, and they are not counted for it.
 - A running summary needs a model and was **not measured**. Neither was how often an agent breaks a rule that is gone.
-- Nothing was tuned on this page. The cue words are what focusctx's own detector looks for in policies, so **the
-  wordings without them are the honest figure**.
+- **This page is not held out.** The first time, `focus` showed a rule without a cue word in .03 of the cases and one
+  with a cue word in .32: only rules on lines of their own in policies were seen, and none of agents that act in plain
+  text. Since then a policy that the agent opens stays whole up to 1,200 characters. The figures below are of the same
+  cases after that change, and the planted policies are that short.
 
 ## The rule is still shown at the end
 """
@@ -252,14 +254,12 @@ def page(cases: Sequence[Case], outcomes: Sequence[Outcome]) -> str:
 def reading(methods: Mapping[str, Sequence[Outcome]]) -> str:
     """Say what went against us, in numbers."""
     ours, chance = methods[FOCUS], methods["random"]
-    plain, by_chance = (_mean(one for one in own if one.wording in PLAIN) for own in (ours, chance))
-    line, inside = (_mean(one for one in ours if one.wording in CUED and one.place == place) for place in PLACES[:2])
-    textual = _mean(one for one in ours if one.file == "swebench_gemini-3-pro")
+    passing, by_chance = (_mean(one for one in own if one.place == PLACES[2]) for own in (ours, chance))
+    opened = _mean(one for one in ours if one.place != PLACES[2])
     return (
-        f"**What went against us.** A rule without a cue word is shown in {plain} of the cases by `focus`, and in "
-        f"{by_chance} by steps at random with the same tokens. With a cue word it depends on the place: {line} for a "
-        f"line of its own in a policy, {inside} inside a paragraph. For agents that write commands as text "
-        f"(`swebench_gemini-3-pro`) it is {textual}."
+        f"**What went against us.** A rule that stands in an ordinary result, in passing, is shown in {passing} of the "
+        f"cases by `focus`, and in {by_chance} by steps at random with the same tokens. In a policy that the agent opened "
+        f"it is {opened}."
     )
 
 

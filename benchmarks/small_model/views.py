@@ -24,15 +24,15 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from focusctx.baselines.method import Compressed, Method
-from focusctx.baselines.none import NoCompression
 from focusctx.baselines.registry import MethodSettings, method_from
+from focusctx.baselines.rules import NoCompression
 from focusctx.baselines.turnwise import Choice, Turnwise
 from focusctx.replay.evidence import Evidence
 from focusctx.replay.runs import Run, part_tokens, read_runs
 from focusctx.types import History, Message, Reply
 from focusctx.wire import wire_named
 from focusctx_bench.agent import Agent
-from focusctx_bench.baselines.running_summary import RunningSummary
+from focusctx_bench.baselines.summary import RunningSummary
 from focusctx_bench.benchmarks.qa8 import benchmark
 from focusctx_bench.models.scripted import FunctionModel, Say
 from focusctx_bench.protocols import Options
