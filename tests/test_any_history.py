@@ -16,7 +16,7 @@ from focusctx.drafts import ScriptedDraft
 from focusctx.pipeline.companions import companions_of
 from focusctx.pipeline.keep import survey
 from focusctx.pipeline.split import read_history
-from helpers.oracles import blocks, check, check_removed, check_verbatim, open_calls
+from helpers.oracles import block_type, blocks, check, check_removed, check_verbatim, open_calls
 from helpers.thorough import examples
 from strategies import COMPLETE_HISTORIES, HISTORIES, Json, damaged_histories, format_of, json_lists, json_values, texts
 
@@ -172,6 +172,7 @@ BEFORE_AND_AFTER: dict[str, tuple[list[Json], list[Json]]] = {
         [USER, {"role": "assistant", "content": "ok"}],
     ),
     "anthropic": ([], [USER, {"role": "assistant", "content": "ok"}]),
+    "gemini": ([], [{"role": "user", "parts": [{"text": "and?"}]}, {"role": "model", "parts": [{"text": "ok"}]}]),
 }
 """Around the broken place: what makes sure that no missing part can be thought to come, or to have been, elsewhere."""
 
@@ -193,7 +194,7 @@ def broken(messages: list[Json], format: str) -> list[list[Json]]:
             found.append(interrupted)
         if kind.endswith("_output") and open_calls([message]):
             found.append(doubled)
-        if any(block["type"] == "tool_result" for block in blocks(message)):
+        if any(block_type(block) == "tool_result" for block in blocks(message)):
             found.append(doubled)
     return found
 

@@ -70,7 +70,7 @@ def check_verbatim(original: Sequence[Json], rebuilt: Sequence[Json]) -> None:
 
 
 def is_turn(message: Json) -> bool:
-    return message.get("role") == "assistant" or message.get("type") in ("function_call", "custom_tool_call")
+    return message.get("role") in ("assistant", "model") or message.get("type") in ("function_call", "custom_tool_call")
 
 
 def sources(original: Sequence[Json], rebuilt: Sequence[Json]) -> list[Json]:
@@ -101,6 +101,8 @@ def is_less_of(before: object, after: object) -> bool:
     if isinstance(before, dict) and isinstance(after, dict):
         if before.get("type") == "computer_screenshot":
             return after.keys() == before.keys()
+        if isinstance(response := before.get("response"), dict) and "name" in before:  # Gemini's
+            return _is_response_less(before, after, response)
         same_keys = before.keys() - {"content"} == after.keys() - {"content"}
         return same_keys and all(_is_field_less(key, before.get(key), after[key]) for key in after)
     if isinstance(before, list) and isinstance(after, list):
@@ -109,6 +111,19 @@ def is_less_of(before: object, after: object) -> bool:
     if isinstance(before, str) and isinstance(after, str):
         return is_cut_of(before, after)
     return before == after
+
+
+def _is_response_less(before: Json, after: Json, response: Json) -> bool:
+    """Whether a function response is left of another: its object may become a text in a field, its images may go."""
+    (text,) = after["response"].values() if len(after["response"]) == 1 else ("",)
+    whole = [
+        json.dumps(response, ensure_ascii=False),
+        *(value for value in response.values() if isinstance(value, str)),
+    ]
+    rest = before.keys() - {"parts", "response"} == after.keys() - {"parts", "response"}
+    is_cut = isinstance(text, str) and any(is_cut_of(one, text) for one in whole)
+    failed = "error" in response
+    return rest and (after == before or (is_cut and ("error" in after["response"]) == failed))
 
 
 def _is_field_less(key: str, before: object, after: object) -> bool:
@@ -121,7 +136,11 @@ def _is_field_less(key: str, before: object, after: object) -> bool:
 
 
 def _is_mark(value: object) -> bool:
-    return isinstance(value, dict) and value.get("type") == "text" and MARK.fullmatch(value["text"]) is not None
+    return (
+        isinstance(value, dict)
+        and value.get("type", "text") == "text"
+        and MARK.fullmatch(value.get("text") or "") is not None
+    )
 
 
 def is_cut_of(before: str, after: str) -> bool:
@@ -161,8 +180,24 @@ def official(messages: Iterable[Json]) -> list[Json]:
 
 
 def blocks(message: Json) -> list[Json]:
-    content = message.get("content")
+    content = message.get("content", message.get("parts"))
     return content if isinstance(content, list) else []
+
+
+def block_type(block: Json) -> str:
+    """The type of a block; a part of Gemini's has none, but is named after the field that is set."""
+    by_field = {"functionCall": "tool_use", "functionResponse": "tool_result"}
+    fields = [field for field in by_field if block.get(field) or block.get(snake(field))]
+    return by_field[fields[0]] if fields else str(block.get("type", "text"))
+
+
+def snake(field: str) -> str:
+    return re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", field)
+
+
+def named(block: Json, field: str) -> str:
+    """The name of a function call or response of Gemini's."""
+    return str((block.get(field) or block[snake(field)])["name"])
 
 
 def all_blocks(messages: Iterable[Json]) -> Iterator[Json]:
@@ -180,9 +215,9 @@ def words(messages: Iterable[Json]) -> list[Json]:
     """What people said: blocks of user messages, or whole messages of plain text."""
     found: list[Json] = []
     for message in messages:
-        if message.get("role") == "user":
-            found += [block for block in blocks(message) if block["type"] != "tool_result"]
-            if str(message["content"]).startswith(SAID):
+        if message.get("role") == "user" or (message.get("role") == "function" and "parts" in message):
+            found += [block for block in blocks(message) if block_type(block) != "tool_result"]
+            if str(message.get("content")).startswith(SAID):
                 found.append(message)
     return found
 
@@ -205,12 +240,14 @@ def is_reference(message: Json) -> bool:
 def reasoning(messages: Iterable[Json]) -> list[Json]:
     """Every reasoning item and thinking block."""
     items = [message for message in messages if message.get("type") == "reasoning"]
-    return items + [block for block in all_blocks(messages) if block["type"] in ("thinking", "redacted_thinking")]
+    signed = [b for b in all_blocks(messages) if b.get("thoughtSignature") or b.get("thought_signature")]
+    thinking = [block for block in all_blocks(messages) if block_type(block) in ("thinking", "redacted_thinking")]
+    return items + thinking + signed
 
 
 def is_result(message: Json) -> bool:
     if message.get("role") == "user":
-        return not str(message["content"]).startswith(SAID)
+        return not str(message.get("content")).startswith(SAID)
     return message.get("role") in ("tool", "function") or message.get("type", "").endswith("_output")
 
 
@@ -227,7 +264,9 @@ def _asked(message: Json) -> Iterator[str]:
     yield from (call["id"] for call in message.get("tool_calls", ()))
     if "function_call" in message:
         yield message["function_call"]["name"]
-    yield from (block["id"] for block in blocks(message) if block["type"].endswith("tool_use"))
+    for block in blocks(message):
+        if block_type(block).endswith("tool_use"):
+            yield block["id"] if "type" in block else named(block, "functionCall")
     kind = message.get("type", "message")
     if kind == "mcp_approval_request" or (is_reference(message) and message["id"].startswith("mcpr_")):
         yield message["id"]
@@ -238,9 +277,11 @@ def _asked(message: Json) -> Iterator[str]:
 
 
 def _answered(message: Json) -> Iterator[str]:
-    if message.get("role") in ("tool", "function"):
+    if message.get("role") in ("tool", "function") and "parts" not in message:
         yield message.get("tool_call_id") or message["name"]
-    yield from (block["tool_use_id"] for block in blocks(message) if block["type"].endswith("tool_result"))
+    for block in blocks(message):
+        if block_type(block).endswith("tool_result"):
+            yield block["tool_use_id"] if "type" in block else named(block, "functionResponse")
     kind = message.get("type", "message")
     if kind == "mcp_approval_response":
         yield message["approval_request_id"]

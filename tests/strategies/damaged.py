@@ -13,13 +13,14 @@ _KEYS = (
     "role", "content", "type", "text", "tool_calls", "tool_call_id", "function_call", "function", "name",
     "arguments", "id", "call_id", "output", "summary", "encrypted_content", "approval_request_id", "action",
     "results", "input", "tool_use_id", "thinking", "cache_control", "source", "reasoning_content", "refusal", "ttl",
+    "parts", "functionCall", "functionResponse", "response", "args", "thoughtSignature", "thought",
 )  # fmt: skip
 _VALUES = (
     "user", "assistant", "system", "tool", "function", "message", "reasoning", "function_call",
     "function_call_output", "computer_call_output", "mcp_approval_request", "mcp_approval_response",
     "web_search_call", "item_reference", "program", "program_output", "tool_search_output", "text", "tool_use",
     "tool_result", "thinking", "server_tool_use", "web_search_tool_result", "input_text", "image", "call_0",
-    "\ud800", "",
+    "model", "\ud800", "",
 )  # fmt: skip
 
 json_values = st.recursive(

@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from .anthropic import anthropic_histories
 from .chat_completions import chat_histories
+from .gemini import gemini_histories
 from .parts import Json
 from .react import react_histories
 from .responses import responses_histories
@@ -12,12 +13,14 @@ HISTORIES: dict[str, st.SearchStrategy[list[Json]]] = {
     "chat_completions": chat_histories(),
     "responses": responses_histories(),
     "anthropic": anthropic_histories(),
+    "gemini": gemini_histories(),
     "react": react_histories(),
 }
 COMPLETE_HISTORIES: dict[str, st.SearchStrategy[list[Json]]] = {
     "chat_completions": chat_histories(complete=True),
     "responses": responses_histories(complete=True),
     "anthropic": anthropic_histories(complete=True),
+    "gemini": gemini_histories(complete=True),
 }
 """Histories with calls in them, all answered, and nothing given only by reference."""
 

@@ -46,6 +46,13 @@ CLAIMED: dict[str, list[dict[str, Any]]] = {
         {"type": "message", "role": "assistant", "content": [{"type": "text", "text": "x"}], "stop_reason": "end_turn"},
         {"type": "message", "role": "assistant", "content": [], "stop_reason": None, "usage": {}},
     ],
+    "gemini": [
+        {"role": "user", "parts": [{"text": "x"}]},
+        {"parts": [{"text": "x"}]},
+        {"role": "model", "parts": []},
+        {"role": "model", "parts": ({"function_call": {"name": "look", "args": {}}},)},
+        {"role": "function", "parts": [{"functionResponse": {"name": "look", "response": {}}}]},
+    ],
 }
 
 
@@ -100,6 +107,6 @@ def test_no_message_is_claimed_by_another_format(kind: str, data: st.DataObject)
 
 
 def test_formats_have_names() -> None:
-    assert [wire_named(name).name for name in WIRES] == ["chat_completions", "responses", "anthropic"]
-    with pytest.raises(ConfigError, match="unknown format 'gemini'"):
-        wire_named("gemini")
+    assert [wire_named(name).name for name in WIRES] == ["chat_completions", "responses", "anthropic", "gemini"]
+    with pytest.raises(ConfigError, match="unknown format 'bedrock'"):
+        wire_named("bedrock")

@@ -10,6 +10,7 @@ from .anthropic_pairs import anthropic_calls_and_results_pair
 from .anthropic_server_tools import anthropic_server_uses_and_results_pair
 from .anthropic_system_places import anthropic_system_messages_stand_between_turns
 from .chat_pairs import chat_calls_and_results_pair
+from .gemini_pairs import gemini_calls_and_responses_pair
 from .responses_pairs import responses_calls_and_outputs_pair
 from .responses_reasoning import responses_reasoning_is_followed
 from .responses_references import responses_references_have_their_step
@@ -28,6 +29,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         anthropic_cache_marks_are_few_and_ordered,
         anthropic_system_messages_stand_between_turns,
     ),
+    "gemini": (gemini_calls_and_responses_pair,),
     "spans": (),
 }
 

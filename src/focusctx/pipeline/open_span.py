@@ -6,7 +6,7 @@ from collections.abc import Set
 
 from ..types import Call, Message, Span
 from ..wire import Part
-from ..wire.part import join
+from ..wire.part import join, only_blocks
 
 
 class OpenSpan:
@@ -109,7 +109,7 @@ class OpenSpan:
 
     def _hold(self, message: Message, part: Part, tokens: int) -> None:
         if part.blocks is not None:
-            message = {**message, "content": [message["content"][number] for number in part.blocks]}
+            message = only_blocks(message, part.blocks)
         self.messages.append(message)
         self._tokens += tokens
 

@@ -69,7 +69,9 @@ class Access:
             return Refusal(403, _FOREIGN)
         if self._token is None:
             return _elsewhere(request) if upstream.key is not None or "origin" in request.headers else None
-        shown = _shown(request) if upstream.key else [request.headers.get(HEADER, "")]
+        shown = [request.headers.get(HEADER, "")]
+        if upstream.key:
+            shown = [*_shown(request), request.query.get("key", "")]
         return await self._refuses(request, shown, self._token, "access")
 
     async def refuses_admin(self, request: web.BaseRequest) -> Refusal | None:
@@ -190,7 +192,8 @@ def is_foreign(request: web.BaseRequest) -> bool:
 def _shown(request: web.BaseRequest) -> list[str]:
     kind, _, bearer = request.headers.get("authorization", "").partition(" ")
     headers = request.headers
-    return [headers.get(HEADER, ""), bearer if kind.lower() == "bearer" else "", headers.get("x-api-key", "")]
+    others = [headers.get(name, "") for name in ("x-api-key", "x-goog-api-key")]
+    return [headers.get(HEADER, ""), bearer if kind.lower() == "bearer" else "", *others]
 
 
 _HOST = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[^:\[\]]*))(?::[0-9]*)?")

@@ -20,8 +20,9 @@ from ..wire.held import HELD_BY
 from .conversations import Key, LiveConversation, LiveConversations, Step
 from .encoding import unpack, unpacked_limit
 from .headers import run_of, tenant_of
-from .recall.tool import offer
+from .recall.tool import RECALLED, offer
 from .request import LARGE, Fields, Request, decode, encode, read_request, root_of, write_fields, write_list
+from .upstream import GEMINI_PATH
 
 _log = logging.getLogger("focusctx.proxy")
 
@@ -42,6 +43,8 @@ class Route(NamedTuple):
     field: str
     counts: bool = False
     """True if the request only asks for its number of tokens."""
+    model: str = ""
+    """The model, if the path names it."""
 
 
 _ROUTES = {
@@ -56,6 +59,8 @@ USUAL_PATHS = ("/v1/chat/completions", "/v1/responses", "/v1/messages")
 def route_of(method: str, path: str) -> Route | None:
     if method != "POST":
         return None
+    if native := GEMINI_PATH.search(path):
+        return Route("gemini", "contents", native["does"] == "countTokens", native["model"])
     return next((route for end, route in _ROUTES.items() if path.endswith(end)), None)
 
 
@@ -91,18 +96,20 @@ class Compression:
     def close(self) -> None:
         self._threads.close()
 
-    async def compress(self, route: Route, upstream: str, headers: Mapping[str, str], body: bytes) -> Compressed | None:
+    async def compress(
+        self, route: Route, upstream: str, headers: Mapping[str, str], body: bytes, query: str = ""
+    ) -> Compressed | None:
         """Return the request to send instead; None to send the original."""
         started = time.perf_counter()
         try:
             plain = await self._unpacked(body, headers.get("content-encoding"))
-            tenant = tenant_of(headers, upstream)
+            tenant = tenant_of(headers, upstream, query)
             request = await self._read(plain, route.field, tenant) if plain else None
             if request is None:
                 return None
             if not request.messages or _is_held_by_provider(request.fields):
                 return self._renamed(request)
-            key = Key(tenant, upstream, route.format, _model(request.fields), run_of(headers))
+            key = Key(tenant, upstream, route.format, route.model or _model(request.fields), run_of(headers))
             root = await self._threads.run(len(body), partial(root_of, request.messages))
             if route.counts:
                 return await self._for_count(key, root, request, request.messages)
@@ -146,7 +153,11 @@ class Compression:
 
     def _rebuilt(self, live: LiveConversation, request: Request, messages: list[bytes]) -> Compressed | None:
         kept = None if self._dry_run else live.sent
-        offered = offer(request.fields, live.key.format) if self._recall else None
+        offered = None
+        if self._recall and live.key.format in RECALLED:
+            offered = offer(request.fields, live.key.format)
+        elif self._recall:
+            self._once.warning(f"the recall tool is not offered in requests of the format {live.key.format}")
         if offered is not None:
             history = write_list(messages if kept is None else kept)
             fields = {**request.fields, **offered, request.field: history}

@@ -48,6 +48,8 @@ def recall_tool(format: str = "chat_completions") -> dict[str, Any]:
         return {"type": "function", "name": TOOL, "description": _DESCRIPTION, "parameters": schema, "strict": True}
     if format == "anthropic":
         return {"name": TOOL, "description": _DESCRIPTION, "input_schema": schema}
+    if format == "gemini":
+        return {"name": TOOL, "description": _DESCRIPTION, "parametersJsonSchema": schema}
     raise ConfigError(f"no recall tool for format {format!r}")
 
 
@@ -128,14 +130,12 @@ def unavailable(query: str) -> str:
     )
 
 
-def note(gone: Collection[int], shortened: Collection[int]) -> Message:
+def note(gone: Collection[int], shortened: Collection[int], format: str) -> Message:
     """Return the one-line message that lists the missing steps; only shown where the tool is offered."""
     left_out = [f"steps {ranges(gone)}"] if gone else []
     left_out += [f"parts of {ranges(shortened)}"] if shortened else []
-    return {
-        "role": "user",
-        "content": f"[Left out to save space: {', '.join(left_out)}. Call {TOOL} to get one back.]",
-    }
+    text = f"[Left out to save space: {', '.join(left_out)}. Call {TOOL} to get one back.]"
+    return {"role": "user", **({"parts": [{"text": text}]} if format == "gemini" else {"content": text})}
 
 
 def ranges(indices: Collection[int]) -> str:

@@ -8,10 +8,11 @@ from ..errors import ConfigError
 from ..types import Message
 from .anthropic import AnthropicMessages
 from .chat_completions import ChatCompletions
+from .gemini import Gemini
 from .part import Kind, Part, Role, Text, Wire, blanked
 from .responses import Responses
 
-WIRES: dict[str, Wire] = {wire.name: wire for wire in (ChatCompletions(), Responses(), AnthropicMessages())}
+WIRES: dict[str, Wire] = {wire.name: wire for wire in (ChatCompletions(), Responses(), AnthropicMessages(), Gemini())}
 _DEFAULT = "chat_completions"
 """Format of lists that read the same in every format: plain text from system, user and assistant."""
 

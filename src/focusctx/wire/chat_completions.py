@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -21,6 +21,7 @@ from .part import (
     join,
     kind_of,
     long_strings,
+    one_turn,
     parsed_arguments,
     result_text,
     role_of,
@@ -41,9 +42,12 @@ _REASONING = ("thinking_blocks", "reasoning_content", "reasoning_details", AS_WR
 
 class ChatCompletions:
     name = "chat_completions"
+    title = "OpenAI Chat Completions"
     turns_run_on = False
 
     def claims(self, message: Message) -> bool:
+        if "parts" in message:
+            return False
         if message.get("role") in ("tool", "function") or "tool_calls" in message or "function_call" in message:
             return True
         return any(kind in _ONLY_HERE for kind, _ in typed_blocks(message))
@@ -93,6 +97,9 @@ class ChatCompletions:
         if not stays or not isinstance(content, str):
             return None
         return {**message, "content": f"{content}\n{mark}" if content else mark, "tool_calls": stays}
+
+    def can_lose_calls(self, messages: Sequence[Message]) -> bool:
+        return one_turn(messages)
 
 
 def _function(call: Mapping[str, Any]) -> Mapping[str, Any]:

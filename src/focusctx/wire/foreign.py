@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..types import Message
+from . import WIRES
 
-UNDERSTOOD = "OpenAI Chat Completions, OpenAI Responses and Anthropic Messages"
+*_FIRST, _LAST = (wire.title for wire in WIRES.values())
+UNDERSTOOD = f"{', '.join(_FIRST)} and {_LAST}"
 
 _LANGCHAIN_TYPES = frozenset({"human", "ai", "system", "tool", "function", "chat", "constructor", "remove"})
 _ROLES = {"human": "user", "ai": "assistant", "bot": "assistant", "model": "assistant", "gpt": "assistant"}
@@ -30,14 +32,10 @@ def not_understood(messages: Iterable[Message]) -> str:
     return f"{none} understood: {looks} (understood: {UNDERSTOOD})"
 
 
-def _is_gemini(message: Message) -> bool:
-    return any("type" not in part for part in _objects(message.get("parts")))
-
-
 def _is_ai_sdk(message: Message) -> bool:
-    parts = (*_objects(message.get("parts")), *_objects(message.get("content")))
-    return bool(_objects(message.get("parts"))) or any(
-        part.get("type") in ("tool-call", "tool-result") for part in parts
+    kinds = {part.get("type") for part in _objects(message.get("content"))}
+    return any("type" in part for part in _objects(message.get("parts"))) or not kinds.isdisjoint(
+        ("tool-call", "tool-result")
     )
 
 
@@ -70,11 +68,6 @@ def _objects(value: object) -> list[Mapping[str, Any]]:
 
 
 _FORMATS = (
-    (
-        _is_gemini,
-        "they look like Gemini contents; send them as Chat Completions messages (Gemini's OpenAI-compatible endpoint "
-        "takes those), or use focusctx.integrations.google_adk",
-    ),
     (
         _is_ai_sdk,
         "they look like messages of the AI SDK; pass what it sends to the provider, or point it to `focusctx serve`",
