@@ -1,7 +1,7 @@
 """Real coding agents, headless, with a scripted model that works through their own shell tool.
 
-The task is thirty-two shell commands in an empty folder. Every command writes its number down, so that the folder
-tells what was really done. `scripts/test-agents` installs the agents.
+The task is thirty-two shell commands in an empty folder (forty for some). Every command writes its number down, so that
+the folder tells what was really done. `scripts/test-agents` installs the agents.
 """
 
 import json
@@ -20,7 +20,7 @@ STEPS = 32
 FAILING = 7
 TASK = "Run the stock report, step by step."
 FINAL = "The stock report is done."
-_DONE = re.compile(rf"Step (\d+) of {STEPS}\b")
+_DONE = re.compile(r"Step (\d+) of (?:32|40)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,12 @@ class Agent:
     start: Callable[[Path, str, Path, Path], str]
     end: Callable[[str], Say] = Say
     """How the model ends the run."""
+    steps: int = STEPS
+
+    @property
+    def outcome(self) -> Outcome:
+        """What a run leaves behind if all went well."""
+        return Outcome(FINAL, "".join(f"{step}\n" for step in range(1, self.steps + 1)))
 
     @property
     def path(self) -> Path:
@@ -60,11 +66,11 @@ class Agent:
         if not self.works(received):
             return Say("Stock report")
         step = _newest(received) + 1
-        if step > STEPS:
+        if step > self.steps:
             return self.end(FINAL)
-        calls = [self.call(_command(step))]
+        calls = [self.call(_command(step, self.steps))]
         if step % 5 == 0:
-            calls.append(self.call(f"echo Step {step} of {STEPS}, checked"))
+            calls.append(self.call(f"echo Step {step} of {self.steps}, checked"))
         return Say(f"Now step {step}.", tuple(calls), f"Step {step} is next.")
 
     def works(self, received: Received) -> bool:
@@ -78,11 +84,11 @@ def _newest(received: Received) -> int:
     return 0
 
 
-def _command(step: int) -> str:
+def _command(step: int, steps: int) -> str:
     entries = (
         f"seq -f 'entry %04.0f: lot {step * 7919 % 9000}, counted, signed and filed' {step * 100} {step * 100 + 17}"
     )
-    return f"echo {step} >> done.txt; echo Step {step} of {STEPS}; {entries}" + ("; false" if step == FAILING else "")
+    return f"echo {step} >> done.txt; echo Step {step} of {steps}; {entries}" + ("; false" if step == FAILING else "")
 
 
 def _launch(arguments: Sequence[str | Path], home: Path, work: Path, **environment: str) -> str:
@@ -149,6 +155,13 @@ def _submit(words: str) -> Say:
     return Say(words, (_bash(f"echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; echo {words}"),))
 
 
+def _python_sdk(script: str, mode: str) -> Callable[[Path, str, Path, Path], str]:
+    def start(program: Path, url: str, home: Path, work: Path) -> str:
+        return _launch([program, Path(__file__).with_name(script), url, TASK, mode], home, work)
+
+    return start
+
+
 def _ai_sdk(kind: str, mode: str) -> Callable[[Path, str, Path, Path], str]:
     def start(program: Path, url: str, home: Path, work: Path) -> str:
         script, modules = Path(__file__).with_name("ai_sdk_agent.mjs"), program.parents[1]
@@ -195,3 +208,27 @@ AI_SDK_CUSTOM_TOOL = Agent(
     lambda command: Call("shell", {}, custom=command),
     _ai_sdk("custom", "stream"),
 )
+GOOGLE_GENAI = [
+    Agent(
+        f"google-genai, {mode}",
+        "gemini",
+        "native/bin/python",
+        "shell",
+        lambda command: Call("shell", {"command": command}),
+        _python_sdk("google_genai_agent.py", mode),
+        steps=40,
+    )
+    for mode in ("whole", "stream", "automatic")
+]
+OLLAMA = [
+    Agent(
+        f"ollama, {mode}",
+        "ollama",
+        "native/bin/python",
+        "shell",
+        lambda command: Call("shell", {"command": command}),
+        _python_sdk("ollama_agent.py", mode),
+        steps=40,
+    )
+    for mode in ("whole", "stream")
+]

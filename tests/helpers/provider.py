@@ -9,6 +9,7 @@ import bisect
 import importlib
 import itertools
 import json
+import re
 import threading
 import zlib
 from collections.abc import Callable, Mapping
@@ -24,6 +25,7 @@ from helpers.stored_items import StoredItems
 from spoken import Answer, Call, Json, Say, stream, whole
 
 _FORMATS = {"/chat/completions": "chat_completions", "/responses": "responses", "/messages": "anthropic"}
+_GEMINI = re.compile(r"/models/[^/:]+:(generateContent|streamGenerateContent)$")
 _COUNT = "/messages/count_tokens"
 
 
@@ -45,18 +47,22 @@ class Received:
     def format(self) -> str | None:
         if self.method != "POST" and "upgrade" not in self.headers:
             return None
+        if _GEMINI.search(self.path):
+            return "gemini"
         return next((name for end, name in _FORMATS.items() if self.path.endswith(end)), None)
 
     @property
     def messages(self) -> list[Any]:
         if not isinstance(self.body, dict):
             return []
-        found = self.body.get("messages") or self.body.get("input") or []
+        found = next((self.body[name] for name in ("messages", "input", "contents") if self.body.get(name)), [])
         return [{"role": "user", "content": found}] if isinstance(found, str) else list(found)
 
     @property
     def stream(self) -> bool:
-        return isinstance(self.body, dict) and bool(self.body.get("stream"))
+        return self.path.endswith(":streamGenerateContent") or (
+            isinstance(self.body, dict) and bool(self.body.get("stream"))
+        )
 
 
 Model = Callable[[Received], Say]
@@ -213,6 +219,8 @@ def _wrong(received: Received, format: str, stored: StoredItems) -> str:
 
 
 def _refusal(message: str, number: int, format: str) -> Json:
+    if format == "gemini":
+        return {"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}}
     if format == "anthropic":
         error = {"type": "invalid_request_error", "message": message}
         return {"type": "error", "error": error, "request_id": f"req_{number:06d}"}
@@ -220,6 +228,8 @@ def _refusal(message: str, number: int, format: str) -> Json:
 
 
 def _headers(number: int, format: str) -> dict[str, str]:
+    if format == "gemini":
+        return {"server-timing": f"gfet4t7; dur={number}", "x-frame-options": "SAMEORIGIN"}
     if format == "anthropic":
         limit = "anthropic-ratelimit-requests"
         return {

@@ -5,13 +5,15 @@ The stream is derived from the whole answer, so the two can never tell different
 
 from collections.abc import Iterator
 
-from . import anthropic, chat_completions, responses
+from . import anthropic, chat_completions, gemini, responses
 from .answer import Answer, Call, Json, Say
 
 
 def whole(answer: Answer, format: str) -> Json:
     if format == "chat_completions":
         return chat_completions.completion(answer)
+    if format == "gemini":
+        return gemini.response(answer)
     return responses.response(answer) if format == "responses" else anthropic.message(answer)
 
 
@@ -19,6 +21,8 @@ def stream(answer: Answer, format: str) -> Iterator[bytes]:
     """The server-sent events, one by one."""
     if format == "chat_completions":
         return chat_completions.events(answer)
+    if format == "gemini":
+        return gemini.events(answer)
     return responses.events(answer) if format == "responses" else anthropic.events(answer)
 
 

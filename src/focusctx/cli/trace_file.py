@@ -146,7 +146,9 @@ def _entry(value: Any, text: str, name: str) -> Conversation | SavedResult:
             return Conversation(name, text, value, field)
     if "role" in value or "type" in value:
         raise Problem(f"{name} is a single message; put the messages in a list (`jq -s . FILE` does it for JSONL)")
-    raise Problem(f"{name} holds an object without 'messages', 'input' or 'contents'; one of them should be the message list")
+    raise Problem(
+        f"{name} holds an object without 'messages', 'input' or 'contents'; one of them should be the message list"
+    )
 
 
 def _result(text: str, name: str) -> Result:
