@@ -172,6 +172,7 @@ BEFORE_AND_AFTER: dict[str, tuple[list[Json], list[Json]]] = {
         [USER, {"role": "assistant", "content": "ok"}],
     ),
     "anthropic": ([], [USER, {"role": "assistant", "content": "ok"}]),
+    "ollama": ([], [USER, {"role": "assistant", "content": "ok"}]),
     "gemini": ([], [{"role": "user", "parts": [{"text": "and?"}]}, {"role": "model", "parts": [{"text": "ok"}]}]),
 }
 """Around the broken place: what makes sure that no missing part can be thought to come, or to have been, elsewhere."""
@@ -184,9 +185,9 @@ def broken(messages: list[Json], format: str) -> list[list[Json]]:
         without, doubled = [*messages[:place], *messages[place + 1 :]], [*messages[:place], message, *messages[place:]]
         interrupted = [*messages[: place + 1], USER, *messages[place + 1 :]]
         kind = message.get("type", "message")
-        if open_calls([message]):
-            found.append(without)
-        if format == "chat_completions" and message.get("role") in ("tool", "function"):
+        if open_calls([message]) and not (format == "ollama" and message["role"] == "tool"):
+            found.append(without)  # Ollama takes calls without results
+        if format in ("chat_completions", "ollama") and message.get("role") in ("tool", "function"):
             found.append(doubled)
         if format == "chat_completions" and ("tool_calls" in message or "function_call" in message):
             found.append(interrupted)

@@ -103,7 +103,8 @@ def is_less_of(before: object, after: object) -> bool:
             return after.keys() == before.keys()
         if isinstance(response := before.get("response"), dict) and "name" in before:  # Gemini's
             return _is_response_less(before, after, response)
-        same_keys = before.keys() - {"content"} == after.keys() - {"content"}
+        loose = {"content", "images"} if before.get("role") == "tool" else {"content"}
+        same_keys = before.keys() - loose == after.keys() - loose
         return same_keys and all(_is_field_less(key, before.get(key), after[key]) for key in after)
     if isinstance(before, list) and isinstance(after, list):
         rest = iter(before)
@@ -127,7 +128,7 @@ def _is_response_less(before: Json, after: Json, response: Json) -> bool:
 
 
 def _is_field_less(key: str, before: object, after: object) -> bool:
-    if key == "arguments" and before != after:
+    if key == "arguments" and before != after and isinstance(before, str):
         return is_less_of(json.loads(str(before)), json.loads(str(after)))
     if key in ("content", "output") and not isinstance(before, str) and isinstance(after, str):
         texts = [one["text"] for one in before or () if "text" in one] if isinstance(before, list) else []
@@ -261,7 +262,9 @@ def open_calls(messages: Iterable[Json]) -> dict[str, int]:
 
 
 def _asked(message: Json) -> Iterator[str]:
-    yield from (call["id"] for call in message.get("tool_calls", ()))
+    for call in message.get("tool_calls", ()):
+        own = isinstance(call.get("function", {}).get("arguments"), dict)  # Ollama's
+        yield call["function"]["name"] if own else call["id"]
     if "function_call" in message:
         yield message["function_call"]["name"]
     for block in blocks(message):
@@ -278,7 +281,7 @@ def _asked(message: Json) -> Iterator[str]:
 
 def _answered(message: Json) -> Iterator[str]:
     if message.get("role") in ("tool", "function") and "parts" not in message:
-        yield message.get("tool_call_id") or message["name"]
+        yield message.get("tool_name") or message.get("tool_call_id") or message["name"]
     for block in blocks(message):
         if block_type(block).endswith("tool_result"):
             yield block["tool_use_id"] if "type" in block else named(block, "functionResponse")

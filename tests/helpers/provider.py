@@ -24,7 +24,12 @@ from focusctx.invariants import violations
 from helpers.stored_items import StoredItems
 from spoken import Answer, Call, Json, Say, stream, whole
 
-_FORMATS = {"/chat/completions": "chat_completions", "/responses": "responses", "/messages": "anthropic"}
+_FORMATS = {
+    "/chat/completions": "chat_completions",
+    "/responses": "responses",
+    "/messages": "anthropic",
+    "/api/chat": "ollama",
+}
 _GEMINI = re.compile(r"/models/[^/:]+:(generateContent|streamGenerateContent)$")
 _COUNT = "/messages/count_tokens"
 
@@ -60,9 +65,10 @@ class Received:
 
     @property
     def stream(self) -> bool:
-        return self.path.endswith(":streamGenerateContent") or (
-            isinstance(self.body, dict) and bool(self.body.get("stream"))
-        )
+        if self.path.endswith(":streamGenerateContent"):
+            return True
+        usual = self.format == "ollama"  # which streams unless it is told not to
+        return isinstance(self.body, dict) and bool(self.body.get("stream", usual))
 
 
 Model = Callable[[Received], Say]
@@ -143,7 +149,8 @@ class Provider:
         answer = self._say(received, number)
         if not received.stream:
             return web.json_response(whole(answer, spoken), headers=headers)
-        response = web.StreamResponse(headers={**headers, "content-type": "text/event-stream; charset=utf-8"})
+        kind = "application/x-ndjson" if spoken == "ollama" else "text/event-stream; charset=utf-8"
+        response = web.StreamResponse(headers={**headers, "content-type": kind})
         await response.prepare(request)
         for event in stream(answer, spoken):
             await response.write(event)
@@ -219,6 +226,8 @@ def _wrong(received: Received, format: str, stored: StoredItems) -> str:
 
 
 def _refusal(message: str, number: int, format: str) -> Json:
+    if format == "ollama":
+        return {"error": message}
     if format == "gemini":
         return {"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}}
     if format == "anthropic":
@@ -228,6 +237,8 @@ def _refusal(message: str, number: int, format: str) -> Json:
 
 
 def _headers(number: int, format: str) -> dict[str, str]:
+    if format == "ollama":
+        return {}
     if format == "gemini":
         return {"server-timing": f"gfet4t7; dur={number}", "x-frame-options": "SAMEORIGIN"}
     if format == "anthropic":

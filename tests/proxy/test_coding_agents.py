@@ -16,6 +16,7 @@ from helpers.coding_agents import (
     CODEX_AS_IT_COMES,
     GOOGLE_GENAI,
     MINI_SWE_AGENT,
+    OLLAMA,
     STEPS,
     Agent,
 )
@@ -54,7 +55,7 @@ def need(agent: Agent) -> None:
 @pytest.mark.parametrize("draft", ["offline", every_third_and_the_newest], ids=["offline", "scripted"])
 @pytest.mark.parametrize(
     "agent",
-    [CLAUDE_CODE, CODEX, CODEX_AS_IT_COMES, MINI_SWE_AGENT, AI_SDK, AI_SDK_CUSTOM_TOOL, *GOOGLE_GENAI],
+    [CLAUDE_CODE, CODEX, CODEX_AS_IT_COMES, MINI_SWE_AGENT, AI_SDK, AI_SDK_CUSTOM_TOOL, *GOOGLE_GENAI, *OLLAMA],
     ids=lambda agent: agent.name,
 )
 def test_an_agent_runs_the_same(

@@ -14,6 +14,7 @@ _KEYS = (
     "arguments", "id", "call_id", "output", "summary", "encrypted_content", "approval_request_id", "action",
     "results", "input", "tool_use_id", "thinking", "cache_control", "source", "reasoning_content", "refusal", "ttl",
     "parts", "functionCall", "functionResponse", "response", "args", "thoughtSignature", "thought",
+    "tool_name", "images",
 )  # fmt: skip
 _VALUES = (
     "user", "assistant", "system", "tool", "function", "message", "reasoning", "function_call",

@@ -31,11 +31,6 @@ FOREIGN: dict[str, list[dict[str, Any]]] = {
         {"role": "user", "content": [{"text": "hello " * 2000}]},
         {"role": "assistant", "content": [{"toolUse": {"toolUseId": "a", "name": "look", "input": {}}}]},
     ],
-    "Ollama": [
-        {"role": "user", "content": "hello"},
-        {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "look", "arguments": {"at": "x"}}}]},
-        {"role": "tool", "tool_name": "look", "content": "x"},
-    ],
     "the AI SDK": [
         {"id": "1", "role": "user", "parts": [{"type": "text", "text": "hello " * 2000}]},
         {"id": "2", "role": "assistant", "parts": [{"type": "step-start"}, {"type": "text", "text": "x"}]},

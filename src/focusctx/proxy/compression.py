@@ -51,6 +51,7 @@ _ROUTES = {
     "/chat/completions": Route("chat_completions", "messages"),
     "/responses": Route("responses", "input"),
     "/v1/messages": Route("anthropic", "messages"),
+    "/api/chat": Route("ollama", "messages"),
     "/v1/messages/count_tokens": Route("anthropic", "messages", counts=True),
 }
 USUAL_PATHS = ("/v1/chat/completions", "/v1/responses", "/v1/messages")

@@ -364,7 +364,7 @@ _WITHOUT_MEDIA = {
 _MEDIA = {
     name: re.compile(rb'"audio"|"type"\s*:\s*"(?!(?:%b)")' % "|".join(types).encode())
     for name, types in _WITHOUT_MEDIA.items()
-} | {"gemini": re.compile(rb'"(?:inline_?data|file_?data)"', re.IGNORECASE)}
+} | {"gemini": re.compile(rb'"(?:inline_?data|file_?data)"', re.IGNORECASE), "ollama": re.compile(rb'"images"')}
 """Finds content that may count for more tokens than it has bytes: see `MEDIA_TOKENS`."""
 
 

@@ -42,7 +42,7 @@ _IDS = re.compile(r"\bs[_\s-]?(\d{1,9})(?:\.(\d{1,9}))?\b|^\W*(\d{1,9})(?:\.(\d{
 def recall_tool(format: str = "chat_completions") -> dict[str, Any]:
     """Return the tool's definition, to put beside the agent's own tools."""
     schema = copy.deepcopy(_SCHEMA)
-    if format == "chat_completions":
+    if format in ("chat_completions", "ollama"):
         return {"type": "function", "function": {"name": TOOL, "description": _DESCRIPTION, "parameters": schema}}
     if format == "responses":
         return {"type": "function", "name": TOOL, "description": _DESCRIPTION, "parameters": schema, "strict": True}

@@ -9,6 +9,7 @@ from typing import Any
 from ..errors import MessageError
 from ..types import Message
 from . import react
+from .ollama import has_object
 from .part import (
     MEDIA_TOKENS,
     Kind,
@@ -46,7 +47,7 @@ class ChatCompletions:
     turns_run_on = False
 
     def claims(self, message: Message) -> bool:
-        if "parts" in message:
+        if "parts" in message or _is_ollamas(message):
             return False
         if message.get("role") in ("tool", "function") or "tool_calls" in message or "function_call" in message:
             return True
@@ -100,6 +101,17 @@ class ChatCompletions:
 
     def can_lose_calls(self, messages: Sequence[Message]) -> bool:
         return one_turn(messages)
+
+
+def _is_ollamas(message: Message) -> bool:
+    """True for a message that only Ollama's own API takes: with arguments as objects, or a result that names its tool.
+
+    Gateways that send objects to this API are not told apart: the caller then names the format.
+    """
+    calls = message.get("tool_calls")
+    made = calls if isinstance(calls, list | tuple) else ()
+    names = isinstance(message.get("tool_name"), str) or isinstance(message.get("images"), list | tuple)
+    return names or any(isinstance(call, Mapping) and has_object(call) for call in made)
 
 
 def _function(call: Mapping[str, Any]) -> Mapping[str, Any]:

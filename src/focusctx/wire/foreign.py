@@ -49,12 +49,6 @@ def _is_langchain(message: Message) -> bool:
     return "lc" in message or dumped or (isinstance(kind, str) and kind.endswith(("Message", "MessageChunk")))
 
 
-def _is_ollama(message: Message) -> bool:
-    calls = (call.get("function") for call in _objects(message.get("tool_calls")) if "id" not in call)
-    has_objects = any(isinstance(call, Mapping) and isinstance(call.get("arguments"), Mapping) for call in calls)
-    return has_objects or (message.get("role") == "tool" and "tool_name" in message)
-
-
 def _is_share_gpt(message: Message) -> bool:
     return "from" in message and "value" in message
 
@@ -76,11 +70,6 @@ _FORMATS = (
         _is_langchain,
         "they look like LangChain messages; convert them with langchain_core.messages.convert_to_openai_messages, "
         "or use focusctx.integrations.langchain",
-    ),
-    (
-        _is_ollama,
-        "they look like Ollama's own messages; send Chat Completions messages to its /v1 endpoint, or give each tool "
-        "call an 'id' and each result its 'tool_call_id'",
     ),
     (
         _is_bedrock,
