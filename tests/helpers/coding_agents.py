@@ -74,7 +74,10 @@ class Agent:
         return Say(f"Now step {step}.", tuple(calls), f"Step {step} is next.")
 
     def works(self, received: Received) -> bool:
-        return received.format == self.format and (_newest(received) > 0 or f'"{self.tool}"'.encode() in received.raw)
+        offered = f'"{self.tool}"'.encode() in received.raw
+        if received.format == "gemini":  # Gemini CLI asks beside its work whether it is in a loop
+            return offered and "tools" in received.body
+        return received.format == self.format and (_newest(received) > 0 or offered)
 
 
 def _newest(received: Received) -> int:
@@ -105,6 +108,16 @@ def _claude_code(program: Path, url: str, home: Path, work: Path) -> str:
     quiet = {"DISABLE_TELEMETRY": "1", "DISABLE_ERROR_REPORTING": "1", "DISABLE_AUTOUPDATER": "1"}
     key = {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "key-of-a-test"}
     return str(json.loads(_launch(arguments, home, work, IS_SANDBOX="1", **key, **quiet))["result"])
+
+
+def _gemini_cli(program: Path, url: str, home: Path, work: Path) -> str:
+    (home / ".gemini").mkdir()
+    quiet = {"privacy": {"usageStatisticsEnabled": False}, "general": {"enableAutoUpdate": False}}
+    chosen = {"security": {"auth": {"selectedType": "gemini-api-key"}}, **quiet}
+    (home / ".gemini" / "settings.json").write_text(json.dumps(chosen))
+    arguments: list[str | Path] = [program, "-p", TASK, "--output-format", "json", "--yolo", "--skip-trust"]
+    key = {"GOOGLE_GEMINI_BASE_URL": url, "GEMINI_API_KEY": "key-of-a-test"}
+    return str(json.loads(_launch(arguments, home, work, **key))["response"])
 
 
 def _codex(configuration: str) -> Callable[[Path, str, Path, Path], str]:
@@ -207,6 +220,15 @@ AI_SDK_CUSTOM_TOOL = Agent(
     "shell",
     lambda command: Call("shell", {}, custom=command),
     _ai_sdk("custom", "stream"),
+)
+GEMINI_CLI = Agent(
+    "Gemini CLI",
+    "gemini",
+    "node_modules/.bin/gemini",
+    "run_shell_command",
+    lambda command: Call("run_shell_command", {"command": command, "description": "The next step"}),
+    _gemini_cli,
+    steps=40,
 )
 GOOGLE_GENAI = [
     Agent(

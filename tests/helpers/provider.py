@@ -85,6 +85,7 @@ class Provider:
         """Every model request, token counts included."""
         self.rejected: list[str] = []
         """What was wrong with the histories that were refused."""
+        self.refused: list[Received] = []
         self._model = model
         self._chunk = chunk
         self._websocket = websocket
@@ -143,6 +144,7 @@ class Provider:
         headers = _headers(number, spoken)
         if wrong := _wrong(received, spoken, self._stored):
             self.rejected.append(wrong)
+            self.refused.append(received)
             return web.json_response(_refusal(wrong, number, spoken), status=400, headers=headers)
         if received.format is None:
             return web.json_response({"input_tokens": len(received.raw) // 4}, headers=headers)

@@ -14,6 +14,7 @@ from helpers.coding_agents import (
     CLAUDE_CODE,
     CODEX,
     CODEX_AS_IT_COMES,
+    GEMINI_CLI,
     GOOGLE_GENAI,
     MINI_SWE_AGENT,
     OLLAMA,
@@ -43,7 +44,8 @@ def without_proxy(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Agent],
 
 
 def steps_of(agent: Agent, provider: Provider) -> list[Received]:
-    assert provider.rejected == []
+    refused = [received for received in provider.refused if agent is not GEMINI_CLI or agent.works(received)]
+    assert refused == [], "only Gemini CLI's question whether it is in a loop may be: it sends a piece of the history"
     return [received for received in provider.received if agent.works(received)]
 
 
@@ -55,7 +57,17 @@ def need(agent: Agent) -> None:
 @pytest.mark.parametrize("draft", ["offline", every_third_and_the_newest], ids=["offline", "scripted"])
 @pytest.mark.parametrize(
     "agent",
-    [CLAUDE_CODE, CODEX, CODEX_AS_IT_COMES, MINI_SWE_AGENT, AI_SDK, AI_SDK_CUSTOM_TOOL, *GOOGLE_GENAI, *OLLAMA],
+    [
+        CLAUDE_CODE,
+        CODEX,
+        CODEX_AS_IT_COMES,
+        MINI_SWE_AGENT,
+        AI_SDK,
+        AI_SDK_CUSTOM_TOOL,
+        GEMINI_CLI,
+        *GOOGLE_GENAI,
+        *OLLAMA,
+    ],
     ids=lambda agent: agent.name,
 )
 def test_an_agent_runs_the_same(
