@@ -1,6 +1,6 @@
 """Real coding agents, headless, with a scripted model that works through their own shell tool.
 
-The task is thirty-two shell commands in an empty folder (forty for some). Every command writes its number down, so that
+The task is thirty-two shell commands in an empty folder (some agents do more or fewer). Every command writes its number down, so that
 the folder tells what was really done. `scripts/test-agents` installs the agents.
 """
 
@@ -20,7 +20,7 @@ STEPS = 32
 FAILING = 7
 TASK = "Run the stock report, step by step."
 FINAL = "The stock report is done."
-_DONE = re.compile(r"Step (\d+) of (?:32|40)\b")
+_DONE = re.compile(r"Step (\d+) of \d+\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def _command(step: int, steps: int) -> str:
 def _launch(arguments: Sequence[str | Path], home: Path, work: Path, **environment: str) -> str:
     """What the program printed. It sees nothing of our environment but the way to its interpreters."""
     everything = {"PATH": os.environ["PATH"], "HOME": str(home), **environment}
-    run = partial(subprocess.run, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
+    run = partial(subprocess.run, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False)
     done = run(arguments, cwd=work, env=everything)
     assert done.returncode == 0, f"{arguments[0]} failed:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
     return done.stdout
@@ -228,7 +228,7 @@ GEMINI_CLI = Agent(
     "run_shell_command",
     lambda command: Call("run_shell_command", {"command": command, "description": "The next step"}),
     _gemini_cli,
-    steps=40,
+    steps=24,  # it takes seconds for each
 )
 GOOGLE_GENAI = [
     Agent(
