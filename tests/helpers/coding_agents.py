@@ -1,7 +1,7 @@
 """Real coding agents, headless, with a scripted model that works through their own shell tool.
 
-The task is thirty-two shell commands in an empty folder (some agents do more or fewer). Every command writes its number down, so that
-the folder tells what was really done. `scripts/test-agents` installs the agents.
+The task is thirty-two shell commands in an empty folder; some agents do more or fewer. Every command writes its number
+down, so that the folder tells what was really done. `scripts/test-agents` installs the agents.
 """
 
 import json

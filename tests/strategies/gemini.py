@@ -13,7 +13,7 @@ def gemini_histories(draw: Draw, complete: bool = False) -> list[Json]:
     ids = map("call_{}".format, count())
     contents = _user(draw, ids) + events(draw, ids, _EVENTS)
     if complete or draw(booleans):
-        contents += _calls(draw, ids)[: None if complete else 1]
+        contents += _calls(draw, ids)[: None if complete else -1]
     return _as_the_sdk_dumps(contents) if draw(booleans) else contents
 
 
@@ -61,8 +61,9 @@ def _calls(draw: Draw, ids: Ids) -> list[Json]:
     if with_ids and all("id" in result["functionResponse"] for result in results):
         results = draw(st.permutations(results))
     behind = [{"text": draw(words)}] if draw(booleans) else []
-    turn = {"role": "model", "parts": [*_said(draw), *parts]}
-    return [turn, {"role": one_of(draw, "user", "user", "function"), "parts": [*results, *behind]}]
+    whole = [{"role": "model", "parts": [*_said(draw), *parts]}]
+    turn = one_of(draw, whole, [{"role": "model", "parts": [part]} for part in whole[0]["parts"]])  # streamed
+    return [*turn, {"role": one_of(draw, "user", "user", "function"), "parts": [*results, *behind]}]
 
 
 def _response(draw: Draw, call: Json, with_ids: bool) -> Json:

@@ -70,6 +70,19 @@ def test_calls_of_one_name_pair_in_their_order() -> None:
     assert left["parts"] == [{"text": "[1 more]"}, turn["parts"][1]]
 
 
+def test_calls_of_one_name_that_were_streamed_in_several_contents_pair_too() -> None:
+    parts = [{"functionCall": {"name": "look", "args": {"n": n}}} for n in range(4)]
+    streamed = [
+        {"role": "model", "parts": piece} for piece in ([{"text": "I look."}], parts[:1], parts[1:3], parts[3:])
+    ]
+    results = {"role": "user", "parts": [response(result=f"result {n}") for n in range(4)]}
+    contents = [{"role": "user", "parts": [{"text": "go"}]}, *streamed, results]
+    (span,) = read_history(contents, FocusConfig(), len).spans
+    assert not span.waiting
+    assert [call.id for call in span.calls] == ["look", "look#2", "look#3", "look#4"]
+    assert len(span.messages) == 5
+
+
 def test_results_with_ids_in_another_order_keep_all_calls() -> None:
     turn = {"role": "model", "parts": [{"functionCall": {"name": "look", "id": f"id_{n}"}} for n in range(2)]}
     results = [{"functionResponse": {"name": "look", "id": f"id_{n}", "response": {}}} for n in (1, 0)]
