@@ -10,12 +10,12 @@ def response(answer: Answer) -> Json:
 
 
 def events(answer: Answer) -> Iterator[bytes]:
-    """One event for each piece of text, then all calls at once, as the API streams them."""
+    """One event for each piece of text and each call: the SDK keeps every one as a content of its own."""
     spoken = [{"text": piece, "thought": True} for piece in answer.pieces(answer.say.thinking)]
     spoken += [{"text": piece} for piece in answer.pieces(answer.say.text)]
-    for part in spoken:
+    for part in (*spoken, *_calls(answer)):
         yield event(_chunk(answer, [part], ended=False))
-    yield event(_chunk(answer, _calls(answer) or [{"text": ""}], ended=True))
+    yield event(_chunk(answer, [{"text": ""}], ended=True))
 
 
 def _thoughts(answer: Answer) -> list[Json]:

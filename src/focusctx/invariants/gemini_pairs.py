@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from ..types import Message
-from ..wire.gemini import calls_in, results_in
+from ..wire.gemini import Block, calls_in, responses_in
 from .rule import Violation
 
 
 def gemini_calls_and_responses_pair(messages: Sequence[Message]) -> Iterator[Violation]:
-    waiting: list[tuple[str, str]] = []
+    waiting: list[Block] = []
     asked_at = 0
     sides = groupby(enumerate(messages), key=lambda entry: entry[1].get("role") == "model")
     for is_model, entries in sides:
@@ -27,23 +27,20 @@ def gemini_calls_and_responses_pair(messages: Sequence[Message]) -> Iterator[Vio
             if waiting and asked_at == 0:
                 yield Violation(0, "a function call must come after a turn of the user")
             continue
-        answers = [(position, *result) for position, message in turn for result in results_in(message)]
+        answers = [(position, body) for position, message in turn for body in responses_in(message)]
         yield from _unmatched(waiting, asked_at, answers)
         waiting = []
 
 
-def _unmatched(
-    calls: Sequence[tuple[str, str]], asked_at: int, answers: Sequence[tuple[int, str, str]]
-) -> Iterator[Violation]:
-    open_calls = Counter(name for name, _ in calls)
-    ids = {identity for _, identity in calls}
-    for position, name, identity in answers:
+def _unmatched(calls: Sequence[Block], asked_at: int, answers: Sequence[tuple[int, Block]]) -> Iterator[Violation]:
+    open_calls = Counter(str(call.get("name")) for call in calls)
+    ids = {str(call.get("id")) for call in calls if call.get("id")}
+    for position, answer in answers:
+        name, identity = str(answer.get("name")), answer.get("id")
         if not open_calls[name]:
             yield Violation(position, f"functionResponse for {name!r}, which the turn before did not call")
-        elif identity and "" not in ids and identity not in ids:
-            yield Violation(
-                position, f"functionResponse with the id {identity!r}, which no call of the turn before has"
-            )
+        elif identity and len(ids) == len(calls) and str(identity) not in ids:
+            yield Violation(position, f"functionResponse for the id {identity!r}, which no call of the turn before has")
         open_calls[name] -= 1
     for name, count in open_calls.items():
         if count > 0:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..types import Message, Span
-from ..wire.gemini import arguments_in
+from ..wire.gemini import calls_in
 
 NEEDED = re.compile(
     r"""
@@ -65,7 +65,7 @@ def _given(message: Message) -> Iterator[Any]:
     for block in content if isinstance(content, list | tuple) else ():
         if isinstance(block, Mapping) and str(block.get("type")).endswith("tool_use"):
             yield block.get("input")
-    yield from arguments_in(message)
+    yield from (call.get("args") for call in calls_in(message))
 
 
 def _parsed(value: Any) -> Any:

@@ -33,9 +33,9 @@ def not_understood(messages: Iterable[Message]) -> str:
 
 
 def _is_ai_sdk(message: Message) -> bool:
-    kinds = {part.get("type") for part in _objects(message.get("content"))}
-    return any("type" in part for part in _objects(message.get("parts"))) or not kinds.isdisjoint(
-        ("tool-call", "tool-result")
+    kinds = [part.get("type") for part in _objects(message.get("content"))]
+    return any("type" in part for part in _objects(message.get("parts"))) or any(
+        kind in ("tool-call", "tool-result") for kind in kinds
     )
 
 

@@ -7,10 +7,9 @@ models reject a call whose signature is missing or changed.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..errors import MessageError
 from ..types import Message
@@ -25,17 +24,20 @@ from .part import (
     join,
     kind_of,
     long_strings,
+    one_turn,
     text_of,
     with_strings,
 )
 
 _ROLES = (None, "user", "model", "function")
 """A content without a role is the user's. Older agents send results with the role `function`."""
-_CALL, _RESULT, _SIGNATURE = "functionCall", "functionResponse", "thoughtSignature"
-_MEDIA = ("inlineData", "fileData")
-_CAPITAL = re.compile("[A-Z]")
-
-Block = Mapping[str, Any]
+_CALL = ("functionCall", "function_call")
+_RESULT = ("functionResponse", "function_response")
+_SIGNATURE = ("thoughtSignature", "thought_signature")
+_MEDIA = ("inlineData", "inline_data", "fileData", "file_data")
+Block: TypeAlias = Mapping[str, Any]
+Field: TypeAlias = tuple[str, ...]
+"""A field of a part, in each of its spellings."""
 
 
 class Gemini:
@@ -113,27 +115,27 @@ class Gemini:
 
     def can_lose_calls(self, messages: Sequence[Message]) -> bool:
         """False if results name their calls by id in another order: then the order does not tell which is whose."""
-        turns = [message for message in messages if message.get("role") == "model"]
-        calls = {} if len(turns) != 1 else dict(zip(_keys(turns[0], _CALL), calls_in(turns[0]), strict=True))
-        answers = [pair for one in messages for pair in zip(_keys(one, _RESULT), results_in(one), strict=True)]
-        return bool(calls) and all(
-            key in calls and (not answer[1] or calls[key][1] in ("", answer[1])) for key, answer in answers
+        called = {key: body.get("id") for message in messages for key, body in _bodies(message, _CALL)}
+        answered = ((key, body.get("id")) for message in messages for key, body in _bodies(message, _RESULT))
+        return one_turn(messages) and all(
+            key in called and (not identity or called[key] in (None, identity)) for key, identity in answered
         )
 
 
-def calls_in(message: Message) -> list[tuple[str, str]]:
-    """Return the name and the id ("" for none) of each function call in a content."""
-    return [_name_and_id(block, _CALL) for block in _loose_blocks(message) if _key(block, _CALL)]
+def calls_in(message: Message) -> list[Block]:
+    """Return the function calls in a content."""
+    return [body for _, body in _bodies(message, _CALL)]
 
 
-def arguments_in(message: Message) -> Iterator[Any]:
-    """Yield the arguments of each function call in a content."""
-    return (_field(block, _CALL).get("args") for block in _loose_blocks(message) if _key(block, _CALL))
+def responses_in(message: Message) -> list[Block]:
+    """Return the function responses in a content."""
+    return [body for _, body in _bodies(message, _RESULT)]
 
 
-def results_in(message: Message) -> list[tuple[str, str]]:
-    """Return the name and the id ("" for none) of each function response in a content."""
-    return [_name_and_id(block, _RESULT) for block in _loose_blocks(message) if _key(block, _RESULT)]
+def _bodies(message: Message, field: Field) -> list[tuple[str, Block]]:
+    """Return the calls or the results in a content, each with the key by which they pair."""
+    blocks = _loose_blocks(message)
+    return [(key, _body(blocks[number], field)) for number, key in _pair_keys(blocks, field).items()]
 
 
 def _blocks(message: Message, position: int) -> Sequence[Block]:
@@ -154,42 +156,31 @@ def _loose_blocks(message: Message) -> list[Block]:
     return [part if isinstance(part, Mapping) else {} for part in (parts if isinstance(parts, list | tuple) else ())]
 
 
-def _key(block: Block, name: str) -> str | None:
+def _key(block: Block, field: Field) -> str | None:
     """Return the spelling in which a part has this field; None if it has none. Dumps of SDK objects set all to null."""
-    snake = _CAPITAL.sub(lambda letter: f"_{letter[0].lower()}", name)
-    return next((spelling for spelling in (name, snake) if block.get(spelling) is not None), None)
+    return next((spelling for spelling in field if block.get(spelling) is not None), None)
 
 
-def _field(block: Block, name: str) -> Block:
-    key = _key(block, name)
-    value = block[key] if key else None
+def _body(block: Block, field: Field) -> Block:
+    value = block.get(_key(block, field) or "")
     return value if isinstance(value, Mapping) else {}
 
 
-def _name_and_id(block: Block, field: str) -> tuple[str, str]:
-    body = _field(block, field)
-    return text_of(body.get("name")), text_of(body.get("id"))
-
-
-def _pair_keys(blocks: Sequence[Block], field: str) -> dict[int, str]:
+def _pair_keys(blocks: Sequence[Block], field: Field) -> dict[int, str]:
     """Return the key that pairs each call with its result: its name, from the second of that name on with a number."""
     seen: Counter[str] = Counter()
     found = {}
     for number, block in enumerate(blocks):
         if _key(block, field):
-            name, _ = _name_and_id(block, field)
+            name = text_of(_body(block, field).get("name"))
             seen[name] += 1
             found[number] = name if seen[name] == 1 else f"{name}#{seen[name]}"
     return found
 
 
-def _keys(message: Message, field: str) -> list[str]:
-    return list(_pair_keys(_loose_blocks(message), field).values())
-
-
 def _shown(block: Block) -> str:
     """Return the text of a function response: the only string in it, or all of it as JSON."""
-    response = _field(block, _RESULT).get("response")
+    response = _body(block, _RESULT).get("response")
     if isinstance(response, Mapping) and len(response) == 1 and "error" not in response:
         (value,) = response.values()
         if isinstance(value, str):
@@ -199,7 +190,7 @@ def _shown(block: Block) -> str:
 
 def _media_in(block: Block) -> int:
     """Return the number of images and files beside the text of a function response."""
-    parts = _field(block, _RESULT).get("parts")
+    parts = _body(block, _RESULT).get("parts")
     return sum(map(_is_media, parts)) if isinstance(parts, list | tuple) else 0
 
 
@@ -208,7 +199,7 @@ def _own_texts(block: Block, number: int, call: str) -> Iterator[Text]:
     if _key(block, _SIGNATURE) or block.get("thought"):
         return
     if call:
-        args = _field(block, _CALL).get("args")
+        args = _body(block, _CALL).get("args")
         yield from (Text(Role.ARGUMENT, text, call, number) for text in long_strings(args))
     elif isinstance(block.get("text"), str):
         yield Text(Role.SPEECH, block["text"], block=number)
@@ -234,10 +225,10 @@ def _turn(blocks: Sequence[Block], position: int) -> Part:
         signature = _key(block, _SIGNATURE)
         extra += len(block[signature]) // 4 if signature and isinstance(block[signature], str | bytes) else 0
         if _key(block, _CALL):
-            name, _ = _name_and_id(block, _CALL)
-            if not name:
-                raise MessageError(f"a '{_CALL}' must have a 'name'", position)
-            made.append(f"{name}({as_json(_field(block, _CALL).get('args') or {})})")
+            call = _body(block, _CALL)
+            if not text_of(call.get("name")):
+                raise MessageError("a 'functionCall' must have a 'name'", position)
+            made.append(f"{call['name']}({as_json(call.get('args') or {})})")
             actions.append(made[-1])
         elif block.get("text") is not None:
             thoughts.append(text_of(block["text"]))
@@ -262,9 +253,8 @@ def _turn(blocks: Sequence[Block], position: int) -> Part:
 
 def _result(blocks: Sequence[Block], position: int) -> Part:
     keys = _pair_keys(blocks, _RESULT)
-    for number in keys:
-        if not _name_and_id(blocks[number], _RESULT)[0]:
-            raise MessageError(f"a '{_RESULT}' must have a 'name'", position)
+    if not all(text_of(_body(blocks[number], _RESULT).get("name")) for number in keys):
+        raise MessageError("a 'functionResponse' must have a 'name'", position)
     texts = [text for number in keys if (text := _shown(blocks[number]))]
     media = sum(_media_in(blocks[number]) for number in keys)
     answers = tuple(keys.values())
@@ -283,7 +273,7 @@ def _texts_and_media(blocks: Sequence[Block]) -> tuple[list[str], int]:
 
 
 def _is_media(block: object) -> bool:
-    return isinstance(block, Mapping) and any(_key(block, name) for name in _MEDIA)
+    return isinstance(block, Mapping) and _key(block, _MEDIA) is not None
 
 
 def _as_text(block: Block) -> str:
