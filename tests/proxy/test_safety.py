@@ -153,7 +153,7 @@ async def test_a_key_held_here_takes_the_place_of_the_caller_s(shown: Headers, s
 async def test_a_key_held_here_takes_the_place_of_one_in_the_query(shown: Headers) -> None:
     async with raw_upstream() as up, proxy(Upstream("one", up.url, key="sk-held")) as (_, url):
         path = "/v1beta/models/gemini:streamGenerateContent"
-        for query in ("?alt=sse&key=sk-callers", "?key=sk-callers&alt=sse", "?alt=sse"):
+        for query in ("?alt=sse&key=sk-callers", "?k%65y=sk-callers&alt=sse", "?access_token=sk-callers&alt=sse"):
             await exchange(url, "POST", f"{path}{query}", shown, b"{}")
         await exchange(url, "GET", "/v1beta/models?key=sk-callers", shown)
     assert [got.target for got in up.got] == [f"{path}?alt=sse"] * 3 + ["/v1beta/models"]

@@ -118,12 +118,19 @@ def test_names_are_needed_and_told_apart() -> None:
         Upstreams((Upstream.named("openai"), Upstream.named("openai=http://x")))
 
 
-GEMINI = "/v1beta/models/gemini-3.8-flash:streamGenerateContent?alt=sse"
+GEMINI = [
+    ("/v1beta/models/gemini-3.8-flash:streamGenerateContent?alt=sse", {}),
+    ("/v1/models/gemini-3.8-flash:generateContent", {}),
+    ("/v1beta/models?key=k", {}),
+    ("/upload/v1beta/files", {}),
+    ("/v1/models", {"x-goog-api-key": "k"}),
+]
 
 
-def test_a_gemini_key_goes_only_to_those_who_may_answer_gemini_requests() -> None:
-    def choose(*names: str, path: str = GEMINI) -> str:
-        chosen = Upstreams([Upstream.named(name) for name in names]).choose(path, {})
+@pytest.mark.parametrize(("own", "headers"), GEMINI)
+def test_a_gemini_key_goes_only_to_those_who_may_answer_gemini_requests(own: str, headers: dict[str, str]) -> None:
+    def choose(*names: str, path: str = own) -> str:
+        chosen = Upstreams([Upstream.named(name) for name in names]).choose(path, headers if path == own else {})
         return chosen if isinstance(chosen, str) else chosen[0].name
 
     for name in ("openai", "anthropic", "deepseek", "groq", "mistral", "openrouter", "ollama", "vllm"):
@@ -131,9 +138,11 @@ def test_a_gemini_key_goes_only_to_those_who_may_answer_gemini_requests() -> Non
         assert choose(name, "gemini") == "gemini"
         assert choose(f"{name}=http://gate") == name, "a server of the user's own may well speak it"
     said = "openai does not answer Gemini requests: send them to another upstream"
-    assert choose("openai", "gemini", path=f"/openai{GEMINI}") == said
-    assert choose("openai", "gemini", path=f"/gemini{GEMINI}") == "gemini"
-    assert choose("openai", "gemini", path="/v1/chat/completions") == "openai"
+    if not headers:
+        assert choose("openai", "gemini", path=f"/openai{own}") == said
+        assert choose("openai", "gemini", path=f"/gemini{own}") == "gemini"
+    for other in ("/v1/chat/completions", "/v1beta/openai/chat/completions", "/v1/models?key=k"):
+        assert choose("openai", "gemini", path=other) == "openai"
 
 
 def test_ollamas_own_api_goes_to_ollama() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from hashlib import blake2b
+from urllib.parse import unquote_plus
 
 from aiohttp import web
 from multidict import CIMultiDict, CIMultiDictProxy, MultiMapping
@@ -22,7 +23,7 @@ _SESSIONS = (SESSION, "x-claude-code-session-id")
 """Headers that name the run of a request: ours first, then those of agents."""
 CREDENTIALS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 """Headers that tell a provider who is calling."""
-_QUERY_KEY = re.compile(r"(?:key|access_token)=")
+_QUERY_CREDENTIALS = frozenset({"key", "$key", "access_token", "oauth_token"})
 """Fields of a query in which Google's APIs take a credential, too."""
 _BETWEEN_NEIGHBOURS = (
     *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te"),
@@ -61,7 +62,11 @@ def _credentials(headers: Mapping[str, str], query: str) -> list[str]:
 
 
 def _keys_in(query: str) -> list[str]:
-    return [field for field in query.split("&") if _QUERY_KEY.match(field)]
+    return [field for field in query.split("&") if _is_credential(field)] if query else []
+
+
+def _is_credential(field: str) -> bool:
+    return unquote_plus(field.partition("=")[0]) in _QUERY_CREDENTIALS
 
 
 def _hash(*texts: str) -> bytes:
@@ -96,7 +101,7 @@ def path_up(path: str, upstream: Upstream) -> str:
     place, asked, query = path.partition("?")
     if not upstream.key or not asked or not _keys_in(query):
         return path
-    others = [field for field in query.split("&") if not _QUERY_KEY.match(field)]
+    others = [field for field in query.split("&") if not _is_credential(field)]
     return f"{place}?{'&'.join(others)}" if others else place
 
 

@@ -24,7 +24,9 @@ _KNOWN = {
 _OPENAI_ONLY = frozenset({"openai", "deepseek", "gemini", "groq", "mistral"})
 """Providers whose documentation has no `/v1/messages` at that address: they must not see an Anthropic key."""
 GEMINI_PATH = re.compile(r"/models/(?P<model>[^/:]+):(?P<does>generateContent|streamGenerateContent|countTokens)$")
-"""Gemini's own API. The path names the model."""
+"""Requests of Gemini's own API with a history. The path names the model."""
+_GEMINI_VERSION = re.compile(r"(?:/upload)?/v1(?:alpha|beta)\d*/(?!openai/)")
+"""The beginning of the paths of Gemini's own API; few are only `/v1`."""
 _OWN_VARIABLES = {"gemini": "GOOGLE_GEMINI_BASE_URL", "ollama": "OLLAMA_HOST"}
 """Variables for agents that speak a provider's own format."""
 _FORMS = f"an upstream is one of {', '.join(_KNOWN)}, or NAME=URL"
@@ -63,7 +65,7 @@ class Upstream:
 
     def at(self, path: str) -> str:
         """Return the provider's URL for a path as agents know it."""
-        if self.v1 != "/v1" and path.startswith("/v1/") and not _is_gemini(path):
+        if self.v1 != "/v1" and path.startswith("/v1/") and not GEMINI_PATH.search(path.partition("?")[0]):
             path = self.v1 + path.removeprefix("/v1")
         return self.url + path
 
@@ -112,7 +114,7 @@ class Upstreams:
         first, slash, rest = path[1:].partition("/")
         if slash and first in self._named:
             return _asked_for(self._named[first], f"/{rest}", headers)
-        if _is_gemini(path):
+        if _is_gemini(path, headers):
             none = "no upstream for Gemini requests: add --upstream gemini"
             return none if self._for_gemini is None else (self._for_gemini, path)
         if path.startswith("/api/") and "ollama" in self._named:
@@ -142,7 +144,7 @@ def _asked_for(upstream: Upstream, path: str, headers: Mapping[str, str]) -> tup
     """Return the upstream that a request names, or a refusal if it is known not to understand the request."""
     if not upstream.anthropic and _is_ours(path) and _is_anthropic(path, headers):
         return f"{upstream.name} does not answer Anthropic requests: send them to another upstream"
-    if not upstream.gemini and _is_gemini(path):
+    if not upstream.gemini and _is_gemini(path, headers):
         return f"{upstream.name} does not answer Gemini requests: send them to another upstream"
     return upstream, path
 
@@ -151,8 +153,11 @@ def _is_anthropic(path: str, headers: Mapping[str, str]) -> bool:
     return path.startswith("/v1/messages") or "anthropic-version" in headers
 
 
-def _is_gemini(path: str) -> bool:
-    return GEMINI_PATH.search(path.partition("?")[0]) is not None
+def _is_gemini(path: str, headers: Mapping[str, str]) -> bool:
+    """True for Gemini's own API, which is asked with a Google key: also lists of models, uploads and so on."""
+    place = path.partition("?")[0]
+    own = _GEMINI_VERSION.match(place) or GEMINI_PATH.search(place)
+    return own is not None or "x-goog-api-key" in headers
 
 
 def _is_ours(path: str) -> bool:
