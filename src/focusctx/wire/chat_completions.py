@@ -172,7 +172,8 @@ def _calls(message: Message, position: int) -> tuple[tuple[str, ...], list[str]]
 
 
 def _action(name: object, arguments: object) -> str:
-    return f"{text_of(name)}({text_of(arguments)})"
+    # Some servers and logs have objects in place of JSON text.
+    return f"{text_of(name)}({as_json(arguments) if isinstance(arguments, Mapping) else text_of(arguments)})"
 
 
 def _answered(message: Message, role: str, position: int) -> str:
