@@ -207,7 +207,7 @@ def _parts(span: Any, history: list[Json]) -> list[Json]:
 
 
 def _all_parts(messages: list[Json]) -> list[Json]:
-    return [part for message in messages for part in (message, *_blocks(message))]
+    return [part for message in messages for part in (message, *blocks(message))]
 
 
 @pytest.mark.parametrize("kind", ["chat_completions", "responses", "anthropic"])
