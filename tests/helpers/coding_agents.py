@@ -47,7 +47,7 @@ class Agent:
 
     @property
     def outcome(self) -> Outcome:
-        """What a run leaves behind if all went well."""
+        """The outcome of a run in which all went well."""
         return Outcome(FINAL, "".join(f"{step}\n" for step in range(1, self.steps + 1)))
 
     @property

@@ -28,9 +28,9 @@ _TAGS = ("type", "role")
 
 
 def sdk_errors(messages: Iterable[Mapping[str, Any]], format: str) -> list[str]:
-    """What the official SDK's types find wrong with each message; empty when the list is fine.
+    """Return the errors that the official SDK's types find in each message; empty when the list is fine.
 
-    The SDKs of Gemini and Ollama are not installed here: the tests in `tests/proxy/native` check against those.
+    The SDKs of Gemini and Ollama are not installed here: the agents of `scripts/test-agents` run with those.
     """
     if format not in _TYPES:
         return []

@@ -1,4 +1,4 @@
-"""What Gemini contents hold, whose it is, and how results are shortened."""
+"""Gemini contents: whose each part is, how calls and results pair, and how results are shortened."""
 
 import copy
 from typing import Any

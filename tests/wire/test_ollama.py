@@ -1,4 +1,4 @@
-"""What Ollama's messages hold, and how their results find their calls."""
+"""Ollama's messages: how results find their calls, and how they are shortened."""
 
 from typing import Any
 
