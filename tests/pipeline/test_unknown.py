@@ -14,7 +14,7 @@ from helpers.session_parts import Draft, session_of
 
 CRITIC = {"role": "critic", "content": "Not so fast."}
 BEDROCK: Messages = [{"role": "user", "content": [{"text": "hello " * 500}]}]
-AI_SDK: Messages = [{"role": "user", "parts": [{"type": "text", "text": "hello " * 500}]}]
+UI_MESSAGES: Messages = [{"role": "user", "parts": [{"type": "text", "text": "hello " * 500}]}]
 
 
 def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -67,15 +67,15 @@ def test_a_session_says_it_once_and_goes_on(caplog: pytest.LogCaptureFixture, fr
 def test_a_session_passes_on_what_it_does_not_understand(caplog: pytest.LogCaptureFixture) -> None:
     session = session_of(Draft(), budget=50)
     for _ in range(3):
-        assert session.view(AI_SDK) == AI_SDK
+        assert session.view(UI_MESSAGES) == UI_MESSAGES
     (said,) = warned(caplog)
-    assert "the only message is not understood: they look like messages of the AI SDK" in said
+    assert "the only message is not understood: they look like UI messages of the AI SDK" in said
 
 
 @pytest.mark.parametrize(
     ("history", "says"),
     [
-        (AI_SDK, "they look like messages of the AI SDK"),
+        (UI_MESSAGES, "they look like UI messages of the AI SDK"),
         (BEDROCK, "they look like Bedrock Converse messages"),
     ],
 )
