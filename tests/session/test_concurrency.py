@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from focusctx import Focus
+from focusctx.errors import ConfigError
 from focusctx.session import proposal, steps
 from focusctx.session.session import Session
 from focusctx.session.stores.memory import MemoryStore
@@ -286,7 +287,7 @@ def test_an_error_of_the_callers_own_code_reaches_all_who_wait() -> None:
     session = session_of(Draft(cites(2), seconds=0.05), pin=pin)
     history = sized(*[100] * 8)
     for _ in range(2):
-        with pytest.raises(ZeroDivisionError):
+        with pytest.raises(ConfigError, match=r"given as pin .* raised ZeroDivisionError"):
             at_once(*[lambda: session.view(history)] * 3)
 
 
