@@ -258,8 +258,8 @@ def reading(methods: Mapping[str, Sequence[Outcome]]) -> str:
     opened = _mean(one for one in ours if one.place != PLACES[2])
     return (
         f"**What went against us.** A rule that stands in an ordinary result, in passing, is shown in {passing} of the "
-        f"cases by `focus`, and in {by_chance} by steps at random with the same tokens. In a policy that the agent opened "
-        f"it is {opened}."
+        f"cases by `focus`, and in {by_chance} by steps at random with the same tokens. "
+        f"In a policy that the agent opened it is {opened}."
     )
 
 

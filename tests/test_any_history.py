@@ -16,7 +16,7 @@ from focusctx.drafts import ScriptedDraft
 from focusctx.pipeline.companions import companions_of
 from focusctx.pipeline.keep import survey
 from focusctx.pipeline.split import read_history
-from helpers.oracles import blocks, check, check_removed, check_verbatim, open_calls
+from helpers.oracles import block_type, blocks, check, check_removed, check_verbatim, open_calls
 from helpers.thorough import examples
 from strategies import COMPLETE_HISTORIES, HISTORIES, Json, damaged_histories, format_of, json_lists, json_values, texts
 
@@ -173,6 +173,8 @@ BEFORE_AND_AFTER: dict[str, tuple[list[Json], list[Json]]] = {
     ),
     "anthropic": ([], [USER, {"role": "assistant", "content": "ok"}]),
     "ai_sdk": ([], [USER, {"role": "assistant", "content": "ok"}]),
+    "ollama": ([], [USER, {"role": "assistant", "content": "ok"}]),
+    "gemini": ([], [{"role": "user", "parts": [{"text": "and?"}]}, {"role": "model", "parts": [{"text": "ok"}]}]),
 }
 """Around the broken place: what makes sure that no missing part can be thought to come, or to have been, elsewhere."""
 
@@ -186,9 +188,9 @@ def broken(messages: list[Json], format: str) -> list[list[Json]]:
         kind = message.get("type", "message")
         if any(block.get("toolName") == "web_search" for block in blocks(message)):
             continue  # the AI SDK lets a provider answer its own calls whenever it likes
-        if open_calls([message]):
-            found.append(without)
-        if format == "chat_completions" and message.get("role") in ("tool", "function"):
+        if open_calls([message]) and not (format == "ollama" and message["role"] == "tool"):
+            found.append(without)  # Ollama takes calls without results
+        if format in ("chat_completions", "ollama") and message.get("role") in ("tool", "function"):
             found.append(doubled)
         if format == "chat_completions" and ("tool_calls" in message or "function_call" in message):
             found.append(interrupted)
@@ -196,9 +198,9 @@ def broken(messages: list[Json], format: str) -> list[list[Json]]:
             found.append(interrupted)
         if kind.endswith("_output") and open_calls([message]):
             found.append(doubled)
-        if any(block["type"] in ("tool_result", "tool-result") for block in blocks(message)):
+        if any(block_type(block) in ("tool_result", "tool-result") for block in blocks(message)):
             found.append(doubled)
-        if any(block["type"] == "tool-call" for block in blocks(message)):
+        if any(block_type(block) == "tool-call" for block in blocks(message)):
             found.append(interrupted)
     return found
 

@@ -1,7 +1,7 @@
 """Real coding agents, headless, with a scripted model that works through their own shell tool.
 
-The task is thirty-two shell commands in an empty folder. Every command writes its number down, so that the folder
-tells what was really done. `scripts/test-agents` installs the agents.
+The task is thirty-two shell commands in an empty folder; some agents do more or fewer. Every command writes its number
+down, so that the folder tells what was really done. `scripts/test-agents` installs the agents.
 """
 
 import json
@@ -20,7 +20,7 @@ STEPS = 32
 FAILING = 7
 TASK = "Run the stock report, step by step."
 FINAL = "The stock report is done."
-_DONE = re.compile(rf"Step (\d+) of {STEPS}\b")
+_DONE = re.compile(r"Step (\d+) of \d+\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,12 @@ class Agent:
     start: Callable[[Path, str, Path, Path], str]
     end: Callable[[str], Say] = Say
     """How the model ends the run."""
+    steps: int = STEPS
+
+    @property
+    def outcome(self) -> Outcome:
+        """The outcome of a run in which all went well."""
+        return Outcome(FINAL, "".join(f"{step}\n" for step in range(1, self.steps + 1)))
 
     @property
     def path(self) -> Path:
@@ -60,15 +66,18 @@ class Agent:
         if not self.works(received):
             return Say("Stock report")
         step = _newest(received) + 1
-        if step > STEPS:
+        if step > self.steps:
             return self.end(FINAL)
-        calls = [self.call(_command(step))]
+        calls = [self.call(_command(step, self.steps))]
         if step % 5 == 0:
-            calls.append(self.call(f"echo Step {step} of {STEPS}, checked"))
+            calls.append(self.call(f"echo Step {step} of {self.steps}, checked"))
         return Say(f"Now step {step}.", tuple(calls), f"Step {step} is next.")
 
     def works(self, received: Received) -> bool:
-        return received.format == self.format and (_newest(received) > 0 or f'"{self.tool}"'.encode() in received.raw)
+        offered = f'"{self.tool}"'.encode() in received.raw
+        if received.format == "gemini":  # Gemini CLI asks beside its work whether it is in a loop
+            return offered and "tools" in received.body
+        return received.format == self.format and (_newest(received) > 0 or offered)
 
 
 def _newest(received: Received) -> int:
@@ -78,17 +87,17 @@ def _newest(received: Received) -> int:
     return 0
 
 
-def _command(step: int) -> str:
+def _command(step: int, steps: int) -> str:
     entries = (
         f"seq -f 'entry %04.0f: lot {step * 7919 % 9000}, counted, signed and filed' {step * 100} {step * 100 + 17}"
     )
-    return f"echo {step} >> done.txt; echo Step {step} of {STEPS}; {entries}" + ("; false" if step == FAILING else "")
+    return f"echo {step} >> done.txt; echo Step {step} of {steps}; {entries}" + ("; false" if step == FAILING else "")
 
 
 def _launch(arguments: Sequence[str | Path], home: Path, work: Path, **environment: str) -> str:
     """What the program printed. It sees nothing of our environment but the way to its interpreters."""
     everything = {"PATH": os.environ["PATH"], "HOME": str(home), **environment}
-    run = partial(subprocess.run, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
+    run = partial(subprocess.run, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False)
     done = run(arguments, cwd=work, env=everything)
     assert done.returncode == 0, f"{arguments[0]} failed:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
     return done.stdout
@@ -99,6 +108,16 @@ def _claude_code(program: Path, url: str, home: Path, work: Path) -> str:
     quiet = {"DISABLE_TELEMETRY": "1", "DISABLE_ERROR_REPORTING": "1", "DISABLE_AUTOUPDATER": "1"}
     key = {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "key-of-a-test"}
     return str(json.loads(_launch(arguments, home, work, IS_SANDBOX="1", **key, **quiet))["result"])
+
+
+def _gemini_cli(program: Path, url: str, home: Path, work: Path) -> str:
+    (home / ".gemini").mkdir()
+    quiet = {"privacy": {"usageStatisticsEnabled": False}, "general": {"enableAutoUpdate": False}}
+    chosen = {"security": {"auth": {"selectedType": "gemini-api-key"}}, **quiet}
+    (home / ".gemini" / "settings.json").write_text(json.dumps(chosen))
+    arguments: list[str | Path] = [program, "-p", TASK, "--output-format", "json", "--yolo", "--skip-trust"]
+    key = {"GOOGLE_GEMINI_BASE_URL": url, "GEMINI_API_KEY": "key-of-a-test"}
+    return str(json.loads(_launch(arguments, home, work, **key))["response"])
 
 
 def _codex(configuration: str) -> Callable[[Path, str, Path, Path], str]:
@@ -149,6 +168,13 @@ def _submit(words: str) -> Say:
     return Say(words, (_bash(f"echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; echo {words}"),))
 
 
+def _python_sdk(script: str, mode: str) -> Callable[[Path, str, Path, Path], str]:
+    def start(program: Path, url: str, home: Path, work: Path) -> str:
+        return _launch([program, Path(__file__).with_name(script), url, TASK, mode], home, work)
+
+    return start
+
+
 def _ai_sdk(kind: str, mode: str) -> Callable[[Path, str, Path, Path], str]:
     def start(program: Path, url: str, home: Path, work: Path) -> str:
         script, modules = Path(__file__).with_name("ai_sdk_agent.mjs"), program.parents[1]
@@ -195,3 +221,36 @@ AI_SDK_CUSTOM_TOOL = Agent(
     lambda command: Call("shell", {}, custom=command),
     _ai_sdk("custom", "stream"),
 )
+GEMINI_CLI = Agent(
+    "Gemini CLI",
+    "gemini",
+    "node_modules/.bin/gemini",
+    "run_shell_command",
+    lambda command: Call("run_shell_command", {"command": command, "description": "The next step"}),
+    _gemini_cli,
+    steps=24,  # it takes seconds for each
+)
+GOOGLE_GENAI = [
+    Agent(
+        f"google-genai, {mode}",
+        "gemini",
+        "native/bin/python",
+        "shell",
+        lambda command: Call("shell", {"command": command}),
+        _python_sdk("google_genai_agent.py", mode),
+        steps=40,
+    )
+    for mode in ("whole", "stream", "automatic")
+]
+OLLAMA = [
+    Agent(
+        f"ollama, {mode}",
+        "ollama",
+        "native/bin/python",
+        "shell",
+        lambda command: Call("shell", {"command": command}),
+        _python_sdk("ollama_agent.py", mode),
+        steps=40,
+    )
+    for mode in ("whole", "stream")
+]

@@ -70,7 +70,7 @@ def check_verbatim(original: Sequence[Json], rebuilt: Sequence[Json]) -> None:
 
 
 def is_turn(message: Json) -> bool:
-    return message.get("role") == "assistant" or message.get("type") in ("function_call", "custom_tool_call")
+    return message.get("role") in ("assistant", "model") or message.get("type") in ("function_call", "custom_tool_call")
 
 
 def sources(original: Sequence[Json], rebuilt: Sequence[Json]) -> list[Json]:
@@ -101,7 +101,10 @@ def is_less_of(before: object, after: object) -> bool:
     if isinstance(before, dict) and isinstance(after, dict):
         if before.get("type") == "computer_screenshot":
             return after.keys() == before.keys()
-        same_keys = before.keys() - {"content"} == after.keys() - {"content"}
+        if isinstance(response := before.get("response"), dict) and "name" in before:  # Gemini's
+            return _is_response_less(before, after, response)
+        loose = {"content", "images"} if before.get("role") == "tool" else {"content"}
+        same_keys = before.keys() - loose == after.keys() - loose
         return same_keys and all(_is_field_less(key, before.get(key), after[key]) for key in after)
     if isinstance(before, list) and isinstance(after, list):
         rest = iter(before)
@@ -111,8 +114,21 @@ def is_less_of(before: object, after: object) -> bool:
     return before == after
 
 
+def _is_response_less(before: Json, after: Json, response: Json) -> bool:
+    """Whether a function response is left of another: its object may become a text in a field, its images may go."""
+    (text,) = after["response"].values() if len(after["response"]) == 1 else ("",)
+    whole = [
+        json.dumps(response, ensure_ascii=False),
+        *(value for value in response.values() if isinstance(value, str)),
+    ]
+    rest = before.keys() - {"parts", "response"} == after.keys() - {"parts", "response"}
+    is_cut = isinstance(text, str) and any(is_cut_of(one, text) for one in whole)
+    failed = "error" in response
+    return rest and (after == before or (is_cut and ("error" in after["response"]) == failed))
+
+
 def _is_field_less(key: str, before: object, after: object) -> bool:
-    if key == "arguments" and before != after:
+    if key == "arguments" and before != after and isinstance(before, str):
         return is_less_of(json.loads(str(before)), json.loads(str(after)))
     if key == "output" and isinstance(before, dict) and isinstance(after, dict) and "value" in after:
         fails = str(before["type"]).startswith("error")
@@ -134,7 +150,11 @@ def _values(before: Json, after: Json) -> tuple[object, object]:
 
 
 def _is_mark(value: object) -> bool:
-    return isinstance(value, dict) and value.get("type") == "text" and MARK.fullmatch(value["text"]) is not None
+    return (
+        isinstance(value, dict)
+        and value.get("type", "text") == "text"
+        and MARK.fullmatch(value.get("text") or "") is not None
+    )
 
 
 def is_cut_of(before: str, after: str) -> bool:
@@ -174,8 +194,24 @@ def official(messages: Iterable[Json]) -> list[Json]:
 
 
 def blocks(message: Json) -> list[Json]:
-    content = message.get("content")
+    content = message.get("content", message.get("parts"))
     return content if isinstance(content, list) else []
+
+
+def block_type(block: Json) -> str:
+    """The type of a block; a part of Gemini's has none, but is named after the field that is set."""
+    by_field = {"functionCall": "tool_use", "functionResponse": "tool_result"}
+    fields = [field for field in by_field if block.get(field) or block.get(snake(field))]
+    return by_field[fields[0]] if fields else str(block.get("type", "text"))
+
+
+def snake(field: str) -> str:
+    return re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", field)
+
+
+def named(block: Json, field: str) -> str:
+    """The name of a function call or response of Gemini's."""
+    return str((block.get(field) or block[snake(field)])["name"])
 
 
 def all_blocks(messages: Iterable[Json]) -> Iterator[Json]:
@@ -193,9 +229,9 @@ def words(messages: Iterable[Json]) -> list[Json]:
     """What people said: blocks of user messages, or whole messages of plain text."""
     found: list[Json] = []
     for message in messages:
-        if message.get("role") == "user":
-            found += [block for block in blocks(message) if block["type"] != "tool_result"]
-            if str(message["content"]).startswith(SAID):
+        if message.get("role") == "user" or (message.get("role") == "function" and "parts" in message):
+            found += [block for block in blocks(message) if block_type(block) != "tool_result"]
+            if str(message.get("content")).startswith(SAID):
                 found.append(message)
     return found
 
@@ -219,12 +255,15 @@ def reasoning(messages: Iterable[Json]) -> list[Json]:
     """Every reasoning item and thinking block."""
     items = [message for message in messages if message.get("type") == "reasoning"]
     hidden = ("thinking", "redacted_thinking", "reasoning")
-    return items + [block for block in all_blocks(messages) if block["type"] in hidden]
+    signed = ("thoughtSignature", "thought_signature")
+    return items + [
+        block for block in all_blocks(messages) if block_type(block) in hidden or any(map(block.get, signed))
+    ]
 
 
 def is_result(message: Json) -> bool:
     if message.get("role") == "user":
-        return not str(message["content"]).startswith(SAID)
+        return not str(message.get("content")).startswith(SAID)
     return message.get("role") in ("tool", "function") or message.get("type", "").endswith("_output")
 
 
@@ -238,11 +277,16 @@ def open_calls(messages: Iterable[Json]) -> dict[str, int]:
 
 
 def _asked(message: Json) -> Iterator[str]:
-    yield from (call["id"] for call in message.get("tool_calls", ()))
+    for call in message.get("tool_calls", ()):
+        own = isinstance(call.get("function", {}).get("arguments"), dict)  # Ollama's
+        yield call["function"]["name"] if own else call["id"]
     if "function_call" in message:
         yield message["function_call"]["name"]
-    yield from (block["id"] for block in blocks(message) if block["type"].endswith("tool_use"))
-    yield from (block["toolCallId"] for block in blocks(message) if block["type"] == "tool-call")
+    for block in blocks(message):
+        if block_type(block).endswith("tool_use"):
+            yield block["id"] if "type" in block else named(block, "functionCall")
+        elif block_type(block) == "tool-call":
+            yield block["toolCallId"]
     kind = message.get("type", "message")
     if kind == "mcp_approval_request" or (is_reference(message) and message["id"].startswith("mcpr_")):
         yield message["id"]
@@ -253,10 +297,14 @@ def _asked(message: Json) -> Iterator[str]:
 
 
 def _answered(message: Json) -> Iterator[str]:
-    if message.get("role") in ("tool", "function") and ("tool_call_id" in message or "name" in message):
-        yield message.get("tool_call_id") or message["name"]
-    yield from (block["toolCallId"] for block in blocks(message) if block["type"] == "tool-result")
-    yield from (block["tool_use_id"] for block in blocks(message) if block["type"].endswith("tool_result"))
+    name = message.get("tool_name") or message.get("tool_call_id") or message.get("name")
+    if message.get("role") in ("tool", "function") and name:
+        yield name
+    for block in blocks(message):
+        if block_type(block).endswith("tool_result"):
+            yield block["tool_use_id"] if "type" in block else named(block, "functionResponse")
+        elif block_type(block) == "tool-result":
+            yield block["toolCallId"]
     kind = message.get("type", "message")
     if kind == "mcp_approval_response":
         yield message["approval_request_id"]

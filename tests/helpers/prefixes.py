@@ -23,7 +23,7 @@ def spelled(received: Received) -> list[str]:
     while True:
         key, place = _READ(text, place)
         place = _skip(text, place)
-        if key in ("messages", "input"):
+        if key in ("messages", "input", "contents"):
             return _elements(text, place + 1)
         _, place = _READ(text, place)
         place = _skip(text, place)

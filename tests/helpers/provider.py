@@ -9,6 +9,7 @@ import bisect
 import importlib
 import itertools
 import json
+import re
 import threading
 import zlib
 from collections.abc import Callable, Mapping
@@ -23,7 +24,13 @@ from focusctx.invariants import violations
 from helpers.stored_items import StoredItems
 from spoken import Answer, Call, Json, Say, stream, whole
 
-_FORMATS = {"/chat/completions": "chat_completions", "/responses": "responses", "/messages": "anthropic"}
+_FORMATS = {
+    "/chat/completions": "chat_completions",
+    "/responses": "responses",
+    "/messages": "anthropic",
+    "/api/chat": "ollama",
+}
+_GEMINI = re.compile(r"/models/[^/:]+:(generateContent|streamGenerateContent)$")
 _COUNT = "/messages/count_tokens"
 
 
@@ -45,18 +52,23 @@ class Received:
     def format(self) -> str | None:
         if self.method != "POST" and "upgrade" not in self.headers:
             return None
+        if _GEMINI.search(self.path):
+            return "gemini"
         return next((name for end, name in _FORMATS.items() if self.path.endswith(end)), None)
 
     @property
     def messages(self) -> list[Any]:
         if not isinstance(self.body, dict):
             return []
-        found = self.body.get("messages") or self.body.get("input") or []
+        found = next((self.body[name] for name in ("messages", "input", "contents") if self.body.get(name)), [])
         return [{"role": "user", "content": found}] if isinstance(found, str) else list(found)
 
     @property
     def stream(self) -> bool:
-        return isinstance(self.body, dict) and bool(self.body.get("stream"))
+        if self.path.endswith(":streamGenerateContent"):
+            return True
+        usual = self.format == "ollama"  # which streams unless it is told not to
+        return isinstance(self.body, dict) and bool(self.body.get("stream", usual))
 
 
 Model = Callable[[Received], Say]
@@ -73,6 +85,7 @@ class Provider:
         """Every model request, token counts included."""
         self.rejected: list[str] = []
         """What was wrong with the histories that were refused."""
+        self.refused: list[Received] = []
         self._model = model
         self._chunk = chunk
         self._websocket = websocket
@@ -131,13 +144,15 @@ class Provider:
         headers = _headers(number, spoken)
         if wrong := _wrong(received, spoken, self._stored):
             self.rejected.append(wrong)
+            self.refused.append(received)
             return web.json_response(_refusal(wrong, number, spoken), status=400, headers=headers)
         if received.format is None:
             return web.json_response({"input_tokens": len(received.raw) // 4}, headers=headers)
         answer = self._say(received, number)
         if not received.stream:
             return web.json_response(whole(answer, spoken), headers=headers)
-        response = web.StreamResponse(headers={**headers, "content-type": "text/event-stream; charset=utf-8"})
+        kind = "application/x-ndjson" if spoken == "ollama" else "text/event-stream; charset=utf-8"
+        response = web.StreamResponse(headers={**headers, "content-type": kind})
         await response.prepare(request)
         for event in stream(answer, spoken):
             await response.write(event)
@@ -213,6 +228,10 @@ def _wrong(received: Received, format: str, stored: StoredItems) -> str:
 
 
 def _refusal(message: str, number: int, format: str) -> Json:
+    if format == "ollama":
+        return {"error": message}
+    if format == "gemini":
+        return {"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}}
     if format == "anthropic":
         error = {"type": "invalid_request_error", "message": message}
         return {"type": "error", "error": error, "request_id": f"req_{number:06d}"}
@@ -220,6 +239,10 @@ def _refusal(message: str, number: int, format: str) -> Json:
 
 
 def _headers(number: int, format: str) -> dict[str, str]:
+    if format == "ollama":
+        return {}
+    if format == "gemini":
+        return {"server-timing": f"gfet4t7; dur={number}", "x-frame-options": "SAMEORIGIN"}
     if format == "anthropic":
         limit = "anthropic-ratelimit-requests"
         return {

@@ -21,7 +21,7 @@ def test_every_message_has_one_place(kind: str, data: st.DataObject) -> None:
     assert [span.index for span in history.spans] == list(range(1, history.newest + 1))
     for span in history.spans:
         owned = [
-            message if isinstance(owner, int) else {**message, "content": _picked(message, owner, span.index)}
+            message if isinstance(owner, int) else _picked(message, owner, span.index)
             for message, owner in zip(messages, history.owners, strict=True)
             if owner == span.index or (isinstance(owner, tuple) and span.index in owner)
         ]
@@ -32,14 +32,17 @@ def test_every_message_has_one_place(kind: str, data: st.DataObject) -> None:
     assert all(SAID in text for text in said)
 
 
-def _picked(message: Json, owner: tuple[int, ...], index: int) -> list[Json]:
-    return [block for block, its_owner in zip(message["content"], owner, strict=True) if its_owner == index]
+def _picked(message: Json, owner: tuple[int, ...], index: int) -> Json:
+    field = "content" if "content" in message else "parts"
+    own = [block for block, its_owner in zip(message[field], owner, strict=True) if its_owner == index]
+    return {**message, field: own}
 
 
 def _speaks(message: Json) -> bool:
-    content = message.get("content")
+    content = message.get("content", message.get("parts"))
     texts = [block.get("text", "") for block in content] if isinstance(content, list) else [content]
-    return message.get("role") == "user" and any(str(text).startswith(SAID) for text in texts)
+    speaker = message.get("role") == "user" or (message.get("role") == "function" and "parts" in message)
+    return speaker and any(str(text).startswith(SAID) for text in texts)
 
 
 @pytest.mark.parametrize("kind", HISTORIES)

@@ -70,6 +70,22 @@ MALFORMED: dict[str, list[Any]] = {
         {"role": "user", "content": [{"type": "tool_result", "content": "x"}]},
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": [3]}]},
     ],
+    "ollama": [
+        {"content": "no role"},
+        {"role": "user", "content": 3},
+        {"role": "user", "content": [{"type": "text", "text": "x"}]},
+        {"role": "assistant", "tool_calls": 3},
+        {"role": "assistant", "tool_calls": [3]},
+        {"role": "assistant", "tool_calls": [{"function": {"arguments": {}}}]},
+    ],
+    "gemini": [
+        {"role": 3, "parts": [{"text": "x"}]},
+        {"role": "user", "parts": 3},
+        {"role": "user", "parts": [3]},
+        {"role": "model", "parts": [{"functionCall": {"args": {}}}]},
+        {"role": "model", "parts": [{"function_call": 3}]},
+        {"role": "user", "parts": [{"functionResponse": {"response": {}}}]},
+    ],
 }
 
 
@@ -99,6 +115,11 @@ def test_a_malformed_message_is_named_by_its_position(format: str, data: st.Data
         ("anthropic", {"role": "user", "content": [{"type": "text", "text": "x", "cache_control": "yes"}]}),
         ("anthropic", {"role": "assistant", "content": [{"type": "web_search_tool_result", "tool_use_id": 3}]}),
         ("anthropic", {"role": "assistant", "content": [{"type": "thinking", "thinking": 3}]}),
+        ("gemini", {"role": "model", "parts": [{"text": 3, "thought": "x", "thoughtSignature": 3}, {}]}),
+        ("gemini", {"role": "user", "parts": [{"functionResponse": {"name": "a", "response": 3, "parts": 3}}]}),
+        ("gemini", {"role": "user", "parts": [{"telepathy": 3}, {"text": None}]}),
+        ("ollama", {"role": "assistant", "tool_calls": [{"function": {"name": "a", "arguments": 3}}], "thinking": 3}),
+        ("ollama", {"role": "tool", "tool_name": 3, "images": 3}),
     ],
 )
 def test_oddities_that_are_the_providers_to_judge_are_read(format: str, message: Json) -> None:

@@ -13,7 +13,8 @@ from helpers.raw_http import exchange, proxy, raw_upstream
 from helpers.session_parts import Draft, session_of
 
 CRITIC = {"role": "critic", "content": "Not so fast."}
-GEMINI: Messages = [{"role": "user", "parts": [{"text": "hello " * 500}]}, {"role": "model", "parts": [{"text": "x"}]}]
+BEDROCK: Messages = [{"role": "user", "content": [{"text": "hello " * 500}]}]
+UI_MESSAGES: Messages = [{"role": "user", "parts": [{"type": "text", "text": "hello " * 500}]}]
 
 
 def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -66,16 +67,16 @@ def test_a_session_says_it_once_and_goes_on(caplog: pytest.LogCaptureFixture, fr
 def test_a_session_passes_on_what_it_does_not_understand(caplog: pytest.LogCaptureFixture) -> None:
     session = session_of(Draft(), budget=50)
     for _ in range(3):
-        assert session.view(GEMINI) == GEMINI
+        assert session.view(UI_MESSAGES) == UI_MESSAGES
     (said,) = warned(caplog)
-    assert "none of the 2 messages is understood: they look like Gemini contents" in said
+    assert "the only message is not understood: they look like UI messages of the AI SDK" in said
 
 
 @pytest.mark.parametrize(
     ("history", "says"),
     [
-        (GEMINI, "they look like Gemini contents"),
-        ([{"role": "user", "content": [{"text": "hello " * 500}]}], "they look like Bedrock Converse messages"),
+        (UI_MESSAGES, "they look like UI messages of the AI SDK"),
+        (BEDROCK, "they look like Bedrock Converse messages"),
     ],
 )
 async def test_the_proxy_passes_it_on_and_says_so_once(

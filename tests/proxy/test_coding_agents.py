@@ -14,11 +14,12 @@ from helpers.coding_agents import (
     CLAUDE_CODE,
     CODEX,
     CODEX_AS_IT_COMES,
-    FINAL,
+    GEMINI_CLI,
+    GOOGLE_GENAI,
     MINI_SWE_AGENT,
+    OLLAMA,
     STEPS,
     Agent,
-    Outcome,
 )
 from helpers.prefixes import moves
 from helpers.provider import Provider, Received
@@ -27,7 +28,6 @@ from helpers.proxied import events, every_third_and_the_newest, proxied
 pytestmark = pytest.mark.agents
 
 HOP = {"connection", "content-length"}
-EXPECTED = Outcome(FINAL, "".join(f"{step}\n" for step in range(1, STEPS + 1)))
 
 
 @pytest.fixture(scope="module")
@@ -37,14 +37,15 @@ def without_proxy(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Agent],
     @cache
     def run(agent: Agent) -> list[Received]:
         with Provider(agent.model, websocket=False) as provider:
-            assert agent.run(provider.url, tmp_path_factory.mktemp("direct")) == EXPECTED
+            assert agent.run(provider.url, tmp_path_factory.mktemp("direct")) == agent.outcome
             return steps_of(agent, provider)
 
     return run
 
 
 def steps_of(agent: Agent, provider: Provider) -> list[Received]:
-    assert provider.rejected == []
+    refused = [received for received in provider.refused if agent is not GEMINI_CLI or agent.works(received)]
+    assert refused == [], "only Gemini CLI's question whether it is in a loop may be: it sends a piece of the history"
     return [received for received in provider.received if agent.works(received)]
 
 
@@ -56,7 +57,17 @@ def need(agent: Agent) -> None:
 @pytest.mark.parametrize("draft", ["offline", every_third_and_the_newest], ids=["offline", "scripted"])
 @pytest.mark.parametrize(
     "agent",
-    [CLAUDE_CODE, CODEX, CODEX_AS_IT_COMES, MINI_SWE_AGENT, AI_SDK, AI_SDK_CUSTOM_TOOL],
+    [
+        CLAUDE_CODE,
+        CODEX,
+        CODEX_AS_IT_COMES,
+        MINI_SWE_AGENT,
+        AI_SDK,
+        AI_SDK_CUSTOM_TOOL,
+        GEMINI_CLI,
+        *GOOGLE_GENAI,
+        *OLLAMA,
+    ],
     ids=lambda agent: agent.name,
 )
 def test_an_agent_runs_the_same(
@@ -67,11 +78,11 @@ def test_an_agent_runs_the_same(
 ) -> None:
     need(agent)
     whole = without_proxy(agent)
-    assert len(whole) == STEPS + 1
+    assert len(whole) == agent.steps + 1
     assert moves(whole) == []
     focus = Focus(draft, budget=2500)
     with Provider(agent.model, websocket=False) as provider, proxied(focus, provider.url) as (proxy, url):
-        assert agent.run(url, tmp_path) == EXPECTED
+        assert agent.run(url, tmp_path) == agent.outcome
         sent = steps_of(agent, provider)
         moved = moves(sent)
         assert len(moved) == len(events(proxy)) > 1
@@ -91,7 +102,7 @@ def test_codex_talks_to_its_provider_over_a_websocket(tmp_path: Path) -> None:
     agent = CODEX_AS_IT_COMES
     need(agent)
     with Provider(agent.model) as provider, proxied(Focus("offline", budget=2500), provider.url) as (proxy, url):
-        assert agent.run(url, tmp_path) == EXPECTED
+        assert agent.run(url, tmp_path) == agent.outcome
         assert len(steps_of(agent, provider)) == STEPS + 1
         assert {received.method for received in provider.received} == {"GET"}
         assert events(proxy) == []
@@ -103,7 +114,7 @@ def test_no_reference_of_the_ai_sdk_is_left_without_its_step(agent: Agent, tmp_p
     need(agent)
     focus = Focus(every_third_and_the_newest, budget=2500)
     with Provider(agent.model) as provider, proxied(focus, provider.url) as (proxy, url):
-        assert agent.run(url, tmp_path) == EXPECTED
+        assert agent.run(url, tmp_path) == agent.outcome
         assert provider.rejected == []
         assert len(events(proxy)) > 1
     last = steps_of(agent, provider)[-1].messages

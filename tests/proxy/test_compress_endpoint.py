@@ -61,7 +61,32 @@ def ai_sdk(steps: int) -> Messages:
     return messages
 
 
-HISTORIES = {"chat_completions": run, "responses": responses, "anthropic": anthropic, "ai_sdk": ai_sdk}
+def gemini(steps: int) -> Messages:
+    messages: Messages = [{"role": "user", "parts": [{"text": "Do the task."}]}]
+    for number in range(1, steps + 1):
+        response = {"name": "look", "response": {"result": f"result {number}"}}
+        messages.append({"role": "model", "parts": [{"functionCall": {"name": "look", "args": {}}}]})
+        messages.append({"role": "user", "parts": [{"functionResponse": response}]})
+    return messages
+
+
+def ollama(steps: int) -> Messages:
+    messages: Messages = [{"role": "user", "content": "Do the task."}]
+    for number in range(1, steps + 1):
+        call = {"function": {"name": "look", "arguments": {}}}
+        messages.append({"role": "assistant", "content": "", "tool_calls": [call]})
+        messages.append({"role": "tool", "tool_name": "look", "content": f"result {number}"})
+    return messages
+
+
+HISTORIES = {
+    "chat_completions": run,
+    "responses": responses,
+    "anthropic": anthropic,
+    "ai_sdk": ai_sdk,
+    "gemini": gemini,
+    "ollama": ollama,
+}
 
 
 async def post(url: str, content: Any, headers: list[tuple[str, str]] | None = None) -> Whole:

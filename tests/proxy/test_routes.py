@@ -47,7 +47,29 @@ def responses(steps: int = LONG) -> Messages:
     return messages
 
 
+def gemini(steps: int = LONG) -> Messages:
+    messages: Messages = [{"role": "user", "parts": [{"text": "Do the task."}]}]
+    for number in range(1, steps + 1):
+        result = {"functionResponse": {"name": "look", "response": {"output": f"result {number}"}}}
+        messages.append({"role": "model", "parts": [{"functionCall": {"name": "look", "args": {}}}]})
+        messages.append({"role": "user", "parts": [result]})
+    return messages
+
+
+def ollama(steps: int = LONG) -> Messages:
+    messages: Messages = [{"role": "user", "content": "Do the task."}]
+    for number in range(1, steps + 1):
+        calls = [{"function": {"name": "look", "arguments": {}}}]
+        messages.append({"role": "assistant", "content": "", "tool_calls": calls})
+        messages.append({"role": "tool", "tool_name": "look", "content": f"result {number}"})
+    return messages
+
+
 HISTORIES = {
+    "/v1beta/models/gemini-3.8-flash:generateContent": ("contents", gemini),
+    "/v1/models/gemini-3.8-flash:streamGenerateContent?alt=sse&key=k": ("contents", gemini),
+    "/v1/projects/p/locations/l/publishers/google/models/gemini-3.8-flash:generateContent": ("contents", gemini),
+    "/api/chat": ("messages", ollama),
     "/v1/chat/completions": ("messages", chat),
     "/chat/completions": ("messages", chat),
     "/v1/responses": ("input", responses),
@@ -293,6 +315,7 @@ async def test_prefixed_histories_are_compressed_too() -> None:
         ("http://HOST/api/paas/v4", "/v1/chat/completions", "/api/paas/v4/chat/completions"),
         ("http://HOST/v1beta/openai", "/v1/chat/completions", "/v1beta/openai/chat/completions"),
         ("http://HOST/v1beta/openai", "/v1beta/models/gemini:generateContent", "/v1beta/models/gemini:generateContent"),
+        ("http://HOST/v1beta/openai", "/v1/models/gemini:generateContent?a", "/v1/models/gemini:generateContent?a"),
     ],
 )
 async def test_base_urls_as_agents_write_them(base: str, path: str, there: str) -> None:

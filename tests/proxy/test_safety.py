@@ -3,6 +3,7 @@
 import json
 import logging
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 import redis
@@ -148,14 +149,37 @@ async def test_a_key_held_here_takes_the_place_of_the_caller_s(shown: Headers, s
     assert {name: got[name] for name in keys if name in got} == sent
 
 
+@pytest.mark.parametrize("shown", [[], [("x-goog-api-key", "sk-callers")]])
+async def test_a_key_held_here_takes_the_place_of_one_in_the_query(shown: Headers) -> None:
+    async with raw_upstream() as up, proxy(Upstream("one", up.url, key="sk-held")) as (_, url):
+        path = "/v1beta/models/gemini:streamGenerateContent"
+        for query in ("?alt=sse&key=sk-callers", "?k%65y=sk-callers&alt=sse", "?access_token=sk-callers&alt=sse"):
+            await exchange(url, "POST", f"{path}{query}", shown, b"{}")
+        await exchange(url, "GET", "/v1beta/models?key=sk-callers", shown)
+    assert [got.target for got in up.got] == [f"{path}?alt=sse"] * 3 + ["/v1beta/models"]
+    assert {got["x-goog-api-key"] for got in up.got} == {"sk-held"}
+    assert "sk-callers" not in str([got.headers for got in up.got])
+    assert not any("authorization" in got for got in up.got)
+
+
+async def test_without_a_key_held_here_the_query_goes_up_as_it_came() -> None:
+    async with raw_upstream() as up, proxy(up.url) as (_, url):
+        await exchange(url, "POST", "/v1beta/models/gemini:generateContent?key=sk-callers&a=%2F", [], b"{}")
+    assert up.got[0].target == "/v1beta/models/gemini:generateContent?key=sk-callers&a=%2F"
+
+
 async def test_where_a_key_is_held_the_token_may_stand_in_its_place() -> None:
     async with raw_upstream() as up, raw_upstream() as without:
         ups = (Upstream("one", up.url, key="sk-held"), Upstream("two", without.url))
         async with proxy(*ups, token=TOKEN) as (_, url):
-            for shown in (("authorization", f"Bearer {TOKEN}"), ("x-api-key", TOKEN)):
+            assert (await exchange(url, "GET", f"/v1beta/models?key={quote(TOKEN)}")).status == 200
+            assert (await exchange(url, "GET", f"/two/v1beta/models?key={quote(TOKEN)}")).status == 403
+            for shown in (("authorization", f"Bearer {TOKEN}"), ("x-api-key", TOKEN), ("x-goog-api-key", TOKEN)):
                 assert (await exchange(url, "GET", "/v1/models", [shown])).status == 200
                 assert (await exchange(url, "GET", "/two/v1/models", [shown])).status == 403
-    assert TOKEN not in str([got.headers for got in up.got])
+    sent = str([(got.target, got.headers) for got in up.got])
+    assert TOKEN not in sent
+    assert quote(TOKEN) not in sent
     assert without.connections == 0, "a token is never taken for a provider's key"
 
 

@@ -120,6 +120,50 @@ def test_names_are_needed_and_told_apart() -> None:
         Upstreams((Upstream.named("openai"), Upstream.named("openai=http://x")))
 
 
+GEMINI = [
+    ("/v1beta/models/gemini-3.8-flash:streamGenerateContent?alt=sse", {}),
+    ("/v1/models/gemini-3.8-flash:generateContent", {}),
+    ("/v1beta/models?key=k", {}),
+    ("/upload/v1beta/files", {}),
+    ("/v1/models", {"x-goog-api-key": "k"}),
+]
+
+
+@pytest.mark.parametrize(("own", "headers"), GEMINI)
+def test_a_gemini_key_goes_only_to_those_who_may_answer_gemini_requests(own: str, headers: dict[str, str]) -> None:
+    def choose(*names: str, path: str = own) -> str:
+        chosen = Upstreams([Upstream.named(name) for name in names]).choose(path, headers if path == own else {})
+        return chosen if isinstance(chosen, str) else chosen[0].name
+
+    for name in ("openai", "anthropic", "deepseek", "groq", "mistral", "openrouter", "ollama", "vllm"):
+        assert choose(name) == "no upstream for Gemini requests: add --upstream gemini"
+        assert choose(name, "gemini") == "gemini"
+        assert choose(f"{name}=http://gate") == name, "a server of the user's own may well speak it"
+    said = "openai does not answer Gemini requests: send them to another upstream"
+    if not headers:
+        assert choose("openai", "gemini", path=f"/openai{own}") == said
+        assert choose("openai", "gemini", path=f"/gemini{own}") == "gemini"
+    for other in ("/v1/chat/completions", "/v1beta/openai/chat/completions", "/v1/models?key=k"):
+        assert choose("openai", "gemini", path=other) == "openai"
+
+
+def test_ollamas_own_api_goes_to_ollama() -> None:
+    ups = Upstreams([Upstream.named("openai"), Upstream.named("ollama")])
+    for path, name in (("/api/chat", "ollama"), ("/api/tags", "ollama"), ("/v1/chat/completions", "openai")):
+        chosen = ups.choose(path, {})
+        assert not isinstance(chosen, str)
+        assert chosen[0].name == name
+
+
+def test_variables_for_agents_that_speak_a_providers_own_format() -> None:
+    assert base_urls([Upstream.named("gemini"), Upstream.named("ollama")]) == {
+        "OPENAI_BASE_URL": "/v1",
+        "ANTHROPIC_BASE_URL": "",
+        "GOOGLE_GEMINI_BASE_URL": "",
+        "OLLAMA_HOST": "",
+    }
+
+
 ANTHROPIC = [("/v1/messages", {}), ("/v1/messages/count_tokens", {}), ("/v1/models", {"anthropic-version": "1"})]
 
 
@@ -281,7 +325,7 @@ def test_a_file_with_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     settings = Settings(**file.serve)
     assert settings == Settings(
         (
-            Upstream("anthropic", "https://api.anthropic.com"),
+            Upstream.named("anthropic"),
             Upstream("gate", "https://gate.example/llm", "sk-gate", budget=30000),
         ),
         host="0.0.0.0",

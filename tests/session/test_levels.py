@@ -203,7 +203,7 @@ def test_of_a_parallel_turn_only_the_call_of_the_passage_comes_back() -> None:
 def test_the_note_names_steps_left_out_and_steps_shown_in_part() -> None:
     from focusctx.session.recall import note
 
-    said = note([1, 2, 5], [3, 4])["content"]
+    said = note([1, 2, 5], [3, 4], "chat_completions")["content"]
     assert said == "[Left out to save space: steps s_1–s_2, s_5, parts of s_3–s_4. Call recall_step to get one back.]"
     session = session_over(Draft(passages_cited("s_2.3", "s_3.2")), recall=True)
     view = session.view(history(5))

@@ -15,7 +15,7 @@ from focusctx.invariants import violations
 from focusctx.pipeline.split import read_history
 from focusctx.session.recall import TOOL
 from focusctx.session.stores.memory import MemoryStore
-from helpers.oracles import in_order, same, words
+from helpers.oracles import blocks, in_order, same, words
 from helpers.session_parts import Draft, cites, moved, session_of
 from strategies import HISTORIES, SAID, Json, format_of
 
@@ -64,7 +64,8 @@ def dumped(messages: Any) -> list[str]:
 
 
 def without_note(view: list[Json]) -> list[Json]:
-    return [message for message in view if not str(message.get("content")).startswith("[Left out to save space")]
+    texts = ("[Left out to save space", "[{'text': '[Left out to save space")
+    return [one for one in view if not str(one.get("content", one.get("parts"))).startswith(texts)]
 
 
 def check_view(view: list[Json], history: list[Json], format: str, options: Json) -> None:
@@ -77,12 +78,8 @@ def check_view(view: list[Json], history: list[Json], format: str, options: Json
     spans = read_history(history, CONFIG, len, format=format).spans
     if spans:
         for message in spans[-1].messages:
-            parts = [message] if any(message is each for each in history) else message["content"]
-            assert in_order(parts, [part for each in bare for part in (each, *_blocks(each))]), "the newest span"
-
-
-def _blocks(message: Json) -> list[Json]:
-    return message["content"] if isinstance(message.get("content"), list) else []
+            parts = [message] if any(message is each for each in history) else blocks(message)
+            assert in_order(parts, [part for each in bare for part in (each, *blocks(each))]), "the newest span"
 
 
 def drive(history: list[Json], cuts: list[int], format: str, options: Json, seed: int) -> int:
@@ -205,12 +202,12 @@ def _parts(span: Any, history: list[Json]) -> list[Json]:
     return [
         part
         for message in span.messages
-        for part in ([message] if any(message is each for each in history) else message["content"])
+        for part in ([message] if any(message is each for each in history) else blocks(message))
     ]
 
 
 def _all_parts(messages: list[Json]) -> list[Json]:
-    return [part for message in messages for part in (message, *_blocks(message))]
+    return [part for message in messages for part in (message, *blocks(message))]
 
 
 @pytest.mark.parametrize("kind", ["chat_completions", "responses", "anthropic"])

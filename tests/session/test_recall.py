@@ -237,7 +237,7 @@ def test_the_note_is_legal_and_stands_only_where_it_should(format):
     assert told.view(history[:-3]) == silent.view(history[:-3]) == history[:-3], "nothing was left out yet"
     view, bare = told.view(history), silent.view(history)
     notes = [message for message in view if TOOL in json.dumps(message)]
-    assert notes == [note(range(1, 8), ())]
+    assert notes == [note(range(1, 8), (), "chat_completions")]
     assert [message for message in view if message not in notes] == bare
     assert TOOL not in json.dumps(bare)
     assert violations(view, format) == []

@@ -111,7 +111,7 @@ def test_blanked_results_keep_everything_else() -> None:
 @pytest.mark.parametrize(
     ("message", "problem"),
     [
-        ({"role": "tool", "content": "x"}, "array of 'tool-result' parts"),
+        ({"role": "tool", "content": "x"}, "list of 'tool-result' parts"),
         ({"role": "tool", "content": [{**RESULT, "toolCallId": 3}]}, "'toolCallId' of a 'tool-result' part"),
         ({"role": "assistant", "content": [{**CALL, "toolCallId": None}]}, "'toolCallId' of a 'tool-call' part"),
     ],

@@ -5,14 +5,10 @@ from typing import Any
 import pytest
 
 from focusctx import Focus, MessageError
+from focusctx.wire import WIRES
 from focusctx.wire.foreign import advice_for
 
 FOREIGN: dict[str, list[dict[str, Any]]] = {
-    "Gemini contents": [
-        {"role": "user", "parts": [{"text": "hello " * 2000}]},
-        {"role": "model", "parts": [{"functionCall": {"name": "look", "args": {}}}]},
-        {"role": "user", "parts": [{"functionResponse": {"name": "look", "response": {"result": "x"}}}]},
-    ],
     "LangChain messages": [
         {"type": "system", "content": "You help."},
         {"type": "human", "content": "hello " * 2000, "additional_kwargs": {}, "response_metadata": {}},
@@ -34,11 +30,6 @@ FOREIGN: dict[str, list[dict[str, Any]]] = {
     "Bedrock Converse": [
         {"role": "user", "content": [{"text": "hello " * 2000}]},
         {"role": "assistant", "content": [{"toolUse": {"toolUseId": "a", "name": "look", "input": {}}}]},
-    ],
-    "Ollama": [
-        {"role": "user", "content": "hello"},
-        {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "look", "arguments": {"at": "x"}}}]},
-        {"role": "tool", "tool_name": "look", "content": "x"},
     ],
     "the AI SDK": [
         {"id": "1", "role": "user", "parts": [{"type": "text", "text": "hello " * 2000}]},
@@ -65,9 +56,16 @@ def test_an_unknown_shape_is_described() -> None:
         Focus("offline").compress([{"speaker": "ann", "type": "utterance"}])
 
 
-def test_a_whole_gemini_request_is_named() -> None:
-    with pytest.raises(MessageError, match="Gemini contents"):
-        Focus("offline").compress({"contents": FOREIGN["Gemini contents"]})  # type: ignore[arg-type]
+@pytest.mark.parametrize("field", ["messages", "contents"])
+def test_a_whole_request_is_an_error_that_names_the_list(field: str) -> None:
+    with pytest.raises(MessageError, match="got a whole request; pass its 'messages'"):
+        Focus("offline").compress({field: FOREIGN["Bedrock Converse"]})  # type: ignore[arg-type]
+
+
+def test_the_error_names_every_format_that_is_read() -> None:
+    with pytest.raises(MessageError) as caught:
+        Focus("offline").compress(FOREIGN["roles are not OpenAI's"])
+    assert all(wire.title in str(caught.value) for wire in WIRES.values())
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,19 @@ CLAIMED: dict[str, list[dict[str, Any]]] = {
         {"role": "user", "content": [{"type": "image", "image": ""}]},
         {"role": "user", "content": "x", "providerOptions": {}},
     ],
+    "gemini": [
+        {"role": "user", "parts": [{"text": "x"}]},
+        {"parts": [{"text": "x"}]},
+        {"role": "model", "parts": []},
+        {"role": "model", "parts": ({"function_call": {"name": "look", "args": {}}},)},
+        {"role": "function", "parts": [{"functionResponse": {"name": "look", "response": {}}}]},
+    ],
+    "ollama": [
+        {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "look", "arguments": {}}}]},
+        {"role": "assistant", "content": "x", "thinking": "y"},
+        {"role": "tool", "tool_name": "look", "content": "x"},
+        {"role": "user", "content": "x", "images": ["aGk="]},
+    ],
 }
 
 
@@ -109,6 +122,13 @@ def test_no_message_is_claimed_by_another_format(kind: str, data: st.DataObject)
 
 
 def test_formats_have_names() -> None:
-    assert [wire_named(name).name for name in WIRES] == ["chat_completions", "responses", "anthropic", "ai_sdk"]
-    with pytest.raises(ConfigError, match="unknown format 'gemini'"):
-        wire_named("gemini")
+    assert [wire_named(name).name for name in WIRES] == [
+        "chat_completions",
+        "responses",
+        "anthropic",
+        "ai_sdk",
+        "gemini",
+        "ollama",
+    ]
+    with pytest.raises(ConfigError, match="unknown format 'bedrock'"):
+        wire_named("bedrock")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import ConfigError
 from ..wire import WIRES
+from ..wire.foreign import UNDERSTOOD
 from .problem import Problem
 
 if TYPE_CHECKING:
@@ -43,10 +44,10 @@ EMBEDDERS = """\
 for retrieval: wordllama, openai:MODEL[@URL], sentence-transformers:PATH_OR_NAME, or words, which embeds nothing and
 counts shared words (default: wordllama where it is installed, else words)"""
 
-TRACES = """\
+TRACES = f"""\
 TRACE holds a list of messages, an object with such a list as its "messages"
-(or "input"; all other fields are left alone), or one of these per line
-(JSONL). OpenAI chat, OpenAI Responses and Anthropic are recognised.
+("input", "contents"; all other fields are left alone), or one of these per
+line (JSONL). Recognised: {UNDERSTOOD}.
 """
 
 DEFAULTS = {

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..wire.foreign import UNDERSTOOD
 from .options import EMBEDDERS, METHODS, add_threshold
 from .parsers import note
 from .problem import Problem, check_positive
@@ -17,11 +18,11 @@ if TYPE_CHECKING:
     from ..replay.methods import ReplaySettings
     from ..replay.runs import Run
 
-DATA = """\
+DATA = f"""\
 DATA is a JSONL file, or a folder of such files: each line a list of messages,
 or an object with such a list as its "messages" and, if it has one, an "id".
 The folder of a `focusctx bench run`, or its records, will do as well.
-OpenAI chat, OpenAI Responses and Anthropic are recognised.
+Recognised: {UNDERSTOOD}.
 """
 
 CHAT_ONLY = "Only none and the FOCUS methods read every format; the others need OpenAI chat.\n"

@@ -28,18 +28,21 @@ compressed, everything else is passed on unchanged. Point the agent to it:
 
   export OPENAI_BASE_URL=http://127.0.0.1:8400/v1     with --upstream openai
   export ANTHROPIC_BASE_URL=http://127.0.0.1:8400     with --upstream anthropic
+  export GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:8400 with --upstream gemini
+  export OLLAMA_HOST=http://127.0.0.1:8400            with --upstream ollama
 
 and open http://127.0.0.1:8400/ui in a browser.
 """
 UPSTREAMS = """\
 upstreams:
   openai, anthropic, deepseek, gemini, groq, mistral, openrouter, ollama, vllm
-  NAME=URL                     any server with one of the three interfaces
+  NAME=URL                     any server with one of these interfaces
 """
 _EPILOG = f"""\
 {UPSTREAMS}\
   Given several, the first is the default; /NAME/v1/... and the header
-  x-focusctx-upstream: NAME choose another, /v1/messages goes to anthropic.
+  x-focusctx-upstream: NAME choose another, /v1/messages goes to anthropic,
+  Gemini's own API to gemini, /api/... to ollama.
 
 {DRAFTS}
 tokens:

@@ -21,7 +21,7 @@ from ..wire import recognise, wire_named
 from ..wire.foreign import not_understood
 from .problem import Problem
 
-_FIELDS = ("messages", "input")
+_FIELDS = ("messages", "input", "contents")
 _OF_A_RESULT = {"messages", "compressed", "decisions", "tokens_before"}
 _JSONL = (".jsonl", ".ndjson")
 
@@ -143,11 +143,11 @@ def _entry(value: Any, text: str, name: str) -> Conversation | SavedResult:
     for field in _FIELDS:
         if field in value:
             return Conversation(name, text, value, field)
-    if isinstance(value.get("contents"), list):
-        return Conversation(name, text, value, "contents")
     if "role" in value or "type" in value:
         raise Problem(f"{name} is a single message; put the messages in a list (`jq -s . FILE` does it for JSONL)")
-    raise Problem(f"{name} holds an object without 'messages' or 'input'; one of them should be the message list")
+    raise Problem(
+        f"{name} holds an object without 'messages', 'input' or 'contents'; one of them should be the message list"
+    )
 
 
 def _named(value: Any, place: str) -> str:

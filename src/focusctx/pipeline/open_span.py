@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
+from itertools import count
 
 from ..types import Call, Message, Span
 from ..wire import Part
-from ..wire.part import join
+from ..wire.part import join, only_blocks
 
 
 class OpenSpan:
@@ -49,8 +50,9 @@ class OpenSpan:
 
     def turn(self, part: Part, message: Message, tokens: int) -> None:
         self.just_spoke = True
-        self.calls.update(part.calls)
-        self._made += map(Call, part.calls, part.made)
+        keys = self._keys(part.calls)
+        self.calls.update(keys)
+        self._made += map(Call, keys, part.made)
         self._held.update(part.holds)
         self._held.difference_update(part.answers)
         self._reasons = self._reasons or part.reasons
@@ -107,9 +109,19 @@ class OpenSpan:
             reasons=self._reasons,
         )
 
+    def _keys(self, calls: Sequence[str]) -> list[str]:
+        """Return the calls' keys; Gemini's are names, and get numbers if earlier messages of the turn have the same."""
+        taken = {made.id for made in self._made}
+        found: list[str] = []
+        for call in calls:
+            numbered = (f"{call.partition('#')[0]}#{number}" for number in count(2))
+            found.append(call if call not in taken else next(key for key in numbered if key not in taken))
+            taken.add(found[-1])
+        return found
+
     def _hold(self, message: Message, part: Part, tokens: int) -> None:
         if part.blocks is not None:
-            message = {**message, "content": [message["content"][number] for number in part.blocks]}
+            message = only_blocks(message, part.blocks)
         self.messages.append(message)
         self._tokens += tokens
 

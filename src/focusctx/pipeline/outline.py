@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from ..types import Message, Span
 from ..wire import Role, Text, Wire, wire_named
 from ..wire.calls import calls_of, failed_calls, is_reading
-from ..wire.part import MEDIA_TOKENS, join
+from ..wire.part import MEDIA_TOKENS, MODEL_ROLES, join, without_blocks
 from .passages import SHORT, Passages, cut, is_short, uncut
 
 if TYPE_CHECKING:
@@ -172,8 +172,7 @@ def _may_lose_calls(span: Span, wire: Wire) -> bool:
 
     A step of several turns is work that the provider goes on with, such as a program that calls tools.
     """
-    turns = sum(message.get("role") == "assistant" for message in span.messages)
-    return len(span.calls) > 1 and turns == 1 and not (span.reasons or span.waiting) and wire.name != "responses"
+    return len(span.calls) > 1 and not (span.reasons or span.waiting) and wire.can_lose_calls(span.messages)
 
 
 def shortened(span: Span, wire: Wire, parts: Parts, ending: str = "") -> tuple[Message, ...]:
@@ -200,11 +199,7 @@ class Shortener:
     def message(self, message: Message) -> Message | None:
         """Return the message with what is wanted of it; None if that is nothing."""
         changed, gone = self.in_place(message)
-        if not gone:
-            return changed
-        if not isinstance(content := changed.get("content"), list) or len(gone) == len(content):
-            return None
-        return {**changed, "content": [block for number, block in enumerate(content) if number not in gone]}
+        return without_blocks(changed, gone) if gone else changed
 
     def in_place(self, message: Message, blocks: Collection[int] | None = None) -> tuple[Message, frozenset[int]]:
         """Shorten the message, or only these of its content blocks; return it with the numbers of blocks that go."""
@@ -226,7 +221,7 @@ class Shortener:
                 self._ending = ""
         if changed:
             message = self._wire.with_texts(message, changed)
-        if self.gone and message.get("role") == "assistant":
+        if self.gone and message.get("role") in MODEL_ROLES:
             message = self._wire.without_calls(message, self.gone, self.mark()) or message
         return message, frozenset(gone)
 

@@ -14,9 +14,11 @@ def plain_message(message: Any) -> Any:
     """Return the message as plain data: itself, unless it is an SDK object or contains some."""
     if hasattr(message, "model_dump"):
         return as_plain(message)
-    content = message.get("content") if isinstance(message, Mapping) else None
-    if isinstance(content, list) and any(hasattr(block, "model_dump") for block in content):
-        return {**message, "content": as_plain(content)}
+    if isinstance(message, Mapping):
+        for field in ("content", "parts"):
+            blocks = message.get(field)
+            if isinstance(blocks, list) and any(hasattr(block, "model_dump") for block in blocks):
+                return {**message, field: as_plain(blocks)}
     return message
 
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 
 from ..types import History, Message, Owner
 from ..wire import wire_named
+from ..wire.part import without_blocks
 from .outline import Parts, Shortener, joint_records
 
 
@@ -41,5 +42,4 @@ def _remaining(
         own = [number for number, one in enumerate(owner) if one == index]
         message, left_out = shorteners[index].in_place(message, own)
         gone |= left_out
-    blocks = [block for number, block in enumerate(message["content"]) if number not in gone]
-    return {**message, "content": blocks} if blocks else None
+    return without_blocks(message, gone)

@@ -73,10 +73,8 @@ def tokens_of(message: Message, wire: Wire, count: Count) -> int:
 
 def check_list(messages: object, start: int = 0) -> None:
     """Raise a MessageError that describes the input unless it is a message list; check from `start` on."""
-    if isinstance(messages, Mapping) and "messages" in messages:
-        raise MessageError("got a whole request; pass its 'messages' (or 'input') list")
-    if isinstance(messages, Mapping) and isinstance(contents := messages.get("contents"), list) and contents:
-        raise MessageError(not_understood(contents))
+    if isinstance(messages, Mapping) and not {"messages", "contents"}.isdisjoint(messages):
+        raise MessageError("got a whole request; pass its 'messages' (or 'input', or 'contents') list")
     if not isinstance(messages, list | tuple):
         advice = "" if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable) else _AS_LIST
         raise MessageError(f"expected a list of messages, got {kind_of(messages)}{advice}")

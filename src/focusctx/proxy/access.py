@@ -81,7 +81,9 @@ class Access:
         if not self._names:
             needs_host = upstream.key is not None or "origin" in request.headers
             return (_elsewhere(request) if needs_host else None) or ""
-        shown = _shown(request) if upstream.key else [request.headers.get(HEADER, "")]
+        shown = [request.headers.get(HEADER, "")]
+        if upstream.key:
+            shown = [*_shown(request), request.query.get("key", "")]
         names = [name for token, name in self._names.items() if _is_shown(token, shown)]
         return names[0] if names else await self._refusal(request, shown, "access")
 
@@ -204,7 +206,8 @@ def is_foreign(request: web.BaseRequest) -> bool:
 def _shown(request: web.BaseRequest) -> list[str]:
     kind, _, bearer = request.headers.get("authorization", "").partition(" ")
     headers = request.headers
-    return [headers.get(HEADER, ""), bearer if kind.lower() == "bearer" else "", headers.get("x-api-key", "")]
+    others = [headers.get(name, "") for name in ("x-api-key", "x-goog-api-key")]
+    return [headers.get(HEADER, ""), bearer if kind.lower() == "bearer" else "", *others]
 
 
 _HOST = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[^:\[\]]*))(?::[0-9]*)?")

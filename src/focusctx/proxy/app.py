@@ -24,9 +24,10 @@ from .compression import USUAL_PATHS, Compression, Route, route_of
 from .conversations import Key, LiveConversation, LiveConversations, Step
 from .dashboard import add_dashboard
 from .guarded_store import GuardedStore
-from .headers import headers_up, is_websocket
+from .headers import headers_up, is_websocket, path_up
 from .metrics import Metrics, Outcome
 from .recall.rounds import RecallRounds
+from .recall.tool import RECALLED
 from .request import TooSlow, read_pieces, read_up_to
 from .settings import Settings
 from .tls import tls_context
@@ -109,7 +110,7 @@ class Proxy:
             tenant=key.tenant,
             model=key.model,
             only_if_it_pays=settings.only_if_it_pays,
-            recall=settings.recall,
+            recall=settings.recall and key.format in RECALLED,
             frozen=True,
         )
 
@@ -157,16 +158,19 @@ class Proxy:
     async def _answer(
         self, request: web.Request, upstream: Upstream, path: str, outcome: Outcome
     ) -> web.StreamResponse:
-        headers = headers_up(request.headers, upstream)
-        outgoing = Outgoing(upstream, request.method, path, headers)
+        headers = headers_up(request.headers, upstream, path)
+        outgoing = Outgoing(upstream, request.method, path_up(path, upstream), headers)
         if is_websocket(request):
             if self.settings.refuse_websockets:
                 return refusal(426, "WebSockets are refused, since they cannot be compressed: use HTTP instead")
             return await relay(request, self._client, outgoing)
-        route = route_of(request.method, path.partition("?")[0])
+        place, _, query = path.partition("?")
+        route = route_of(request.method, place)
         body = await self._body(request, route)
         if route is not None and isinstance(body, bytes):
-            compressed = await self._compression.compress(route, upstream.name, request.headers, body, outcome.caller)
+            compressed = await self._compression.compress(
+                route, upstream.name, request.headers, body, caller=outcome.caller, query=query
+            )
             request[_REPORT] = compressed.report
             if compressed.body is not None:
                 headers.popall("content-encoding", None)

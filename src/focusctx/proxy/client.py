@@ -185,7 +185,7 @@ class Client:
     @asynccontextmanager
     async def _pool_for(self, outgoing: Outgoing) -> AsyncIterator[Pool]:
         """Yield the caller's pool for one request, and log the request if it fails."""
-        caller = caller_of(outgoing.headers)
+        caller = caller_of(outgoing.headers, outgoing.path.partition("?")[2])
         pool = self._pools.get(caller)
         is_new = pool is None
         if pool is None:

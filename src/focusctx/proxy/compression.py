@@ -21,9 +21,10 @@ from ..wire.held import HELD_BY
 from .conversations import Key, LiveConversation, LiveConversations, Step
 from .encoding import unpack, unpacked_limit
 from .headers import asks_for_bypass, run_of, tenant_of
-from .recall.tool import offer
+from .recall.tool import RECALLED, offer
 from .report import report_headers
 from .request import LARGE, Fields, Request, decode, encode, read_request, root_of, write_fields, write_list
+from .upstream import GEMINI_PATH
 
 _log = logging.getLogger("focusctx.proxy")
 
@@ -44,12 +45,15 @@ class Route(NamedTuple):
     field: str
     counts: bool = False
     """True if the request only asks for its number of tokens."""
+    model: str = ""
+    """The model, if the path names it."""
 
 
 _ROUTES = {
     "/chat/completions": Route("chat_completions", "messages"),
     "/responses": Route("responses", "input"),
     "/v1/messages": Route("anthropic", "messages"),
+    "/api/chat": Route("ollama", "messages"),
     "/v1/messages/count_tokens": Route("anthropic", "messages", counts=True),
 }
 USUAL_PATHS = ("/v1/chat/completions", "/v1/responses", "/v1/messages")
@@ -58,6 +62,8 @@ USUAL_PATHS = ("/v1/chat/completions", "/v1/responses", "/v1/messages")
 def route_of(method: str, path: str) -> Route | None:
     if method != "POST":
         return None
+    if native := GEMINI_PATH.search(path):
+        return Route("gemini", "contents", native["does"] == "countTokens", native["model"])
     return next((route for end, route in _ROUTES.items() if path.endswith(end)), None)
 
 
@@ -104,7 +110,14 @@ class Compression:
         self._threads.close()
 
     async def compress(
-        self, route: Route, upstream: str, headers: Mapping[str, str], body: bytes, caller: str = ""
+        self,
+        route: Route,
+        upstream: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        *,
+        caller: str = "",
+        query: str = "",
     ) -> Compressed:
         """Return the request to send instead."""
         started = time.perf_counter()
@@ -113,13 +126,14 @@ class Compression:
             return UNCHANGED
         try:
             plain = await self._unpacked(body, headers.get("content-encoding"))
-            tenant = tenant_of(headers, upstream, caller)
+            tenant = tenant_of(headers, upstream, caller, query)
             request = await self._read(plain, route.field, tenant) if plain else None
             if request is None:
                 return UNCHANGED
             if bypass or not request.messages or _is_held_by_provider(request.fields):
                 return self._renamed(request)
-            key = Key(tenant, upstream, route.format, _model(request.fields), run_of(headers), caller)
+            model = route.model or _model(request.fields)
+            key = Key(tenant, upstream, route.format, model, run_of(headers), caller)
             root = await self._threads.run(len(body), partial(root_of, request.messages))
             if route.counts:
                 return await self._for_count(key, root, request, request.messages)
@@ -165,7 +179,11 @@ class Compression:
 
     def _rebuilt(self, live: LiveConversation, request: Request, messages: list[bytes]) -> Compressed:
         kept = None if self._dry_run else live.sent
-        offered = offer(request.fields, live.key.format) if self._recall else None
+        offered = None
+        if self._recall and live.key.format in RECALLED:
+            offered = offer(request.fields, live.key.format)
+        elif self._recall:
+            self._once.warning(f"the recall tool is not offered in requests of the format {live.key.format}")
         if offered is not None:
             history = write_list(messages if kept is None else kept)
             fields = {**request.fields, **offered, request.field: history}

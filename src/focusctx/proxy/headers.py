@@ -8,14 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from hashlib import blake2b
+from urllib.parse import unquote_plus
 
 from aiohttp import web
 from multidict import CIMultiDict, CIMultiDictProxy, MultiMapping
 
 from .access import COOKIE
 from .access import HEADER as TOKEN
+from .upstream import GEMINI_PATH, Upstream
 from .upstream import HEADER as UPSTREAM
-from .upstream import Upstream
 
 SESSION = "x-focusctx-session"
 BYPASS = "x-focusctx-bypass"
@@ -23,6 +24,8 @@ _SESSIONS = (SESSION, "x-claude-code-session-id")
 """Headers that name the run of a request: ours first, then those of agents."""
 CREDENTIALS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 """Headers that tell a provider who is calling."""
+_QUERY_CREDENTIALS = frozenset({"key", "$key", "access_token", "oauth_token"})
+"""Fields of a query in which Google's APIs take a credential, too."""
 _BETWEEN_NEIGHBOURS = (
     *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te"),
     *("trailer", "transfer-encoding", "content-length", "upgrade", "host", "expect"),
@@ -45,15 +48,27 @@ _HARMLESS = re.compile(
 """Content types that a browser never runs as a page. Without a type it guesses, and of several it takes the last."""
 
 
-def tenant_of(headers: Mapping[str, str], upstream: str, caller: str = "") -> str:
+def tenant_of(headers: Mapping[str, str], upstream: str, caller: str = "", query: str = "") -> str:
     """Return the scope of a caller's decisions, which callers with another key or name cannot see."""
     named = (caller,) if caller else ()
-    return _hash(upstream, *(headers.get(name, "") for name in CREDENTIALS), *named).hex()
+    return _hash(upstream, *_credentials(headers, query), *named).hex()
 
 
-def caller_of(headers: Mapping[str, str]) -> bytes:
-    """Return a hash of the credentials in a request's headers."""
-    return _hash(*(headers.get(name, "") for name in CREDENTIALS))
+def caller_of(headers: Mapping[str, str], query: str = "") -> bytes:
+    """Return a hash of the credentials in a request's headers and query."""
+    return _hash(*_credentials(headers, query))
+
+
+def _credentials(headers: Mapping[str, str], query: str) -> list[str]:
+    return [*(headers.get(name, "") for name in CREDENTIALS), *_keys_in(query)]
+
+
+def _keys_in(query: str) -> list[str]:
+    return [field for field in query.split("&") if _is_credential(field)] if query else []
+
+
+def _is_credential(field: str) -> bool:
+    return unquote_plus(field.partition("=")[0]) in _QUERY_CREDENTIALS
 
 
 def _hash(*texts: str) -> bytes:
@@ -88,13 +103,23 @@ def _tokens(request: web.BaseRequest, header: str) -> set[str]:
     return {name.lower() for value in request.headers.getall(header, ()) for name in split_list(value)}
 
 
-def headers_up(headers: CIMultiDictProxy[str], upstream: Upstream) -> CIMultiDict[str]:
+def path_up(path: str, upstream: Upstream) -> str:
+    """Return the path and query to forward. If the proxy holds the key, they lose the caller's own."""
+    place, asked, query = path.partition("?")
+    if not upstream.key or not asked or not _keys_in(query):
+        return path
+    others = [field for field in query.split("&") if not _is_credential(field)]
+    return f"{place}?{'&'.join(others)}" if others else place
+
+
+def headers_up(headers: CIMultiDictProxy[str], upstream: Upstream, path: str) -> CIMultiDict[str]:
     """Return the caller's headers without those meant only for the proxy, and with the proxy's key if it holds one."""
     kept = _end_to_end(headers)
     if "cookie" in kept:
         _drop_own_cookie(kept)
     if upstream.key:
-        _put_key(kept, upstream.key)
+        is_google = GEMINI_PATH.search(path.partition("?")[0]) or _keys_in(path.partition("?")[2])
+        _put_key(kept, upstream.key, "x-goog-api-key" if is_google else "authorization")
     return kept
 
 
@@ -128,10 +153,10 @@ def _spelled(value: str) -> str:
         return raw.decode("latin-1")
 
 
-def _put_key(headers: CIMultiDict[str], key: str) -> None:
+def _put_key(headers: CIMultiDict[str], key: str, usual: str) -> None:
     """Replace the caller's key with the proxy's."""
     places = [name for name in CREDENTIALS if name in headers]
-    for name in places or ["x-api-key" if "anthropic-version" in headers else "authorization"]:
+    for name in places or ["x-api-key" if "anthropic-version" in headers else usual]:
         headers.popall(name, None)
         headers[name] = f"Bearer {key}" if name == "authorization" else key
 

@@ -27,6 +27,7 @@ from ..errors import MessageError
 from ..session.conversation import canonical
 from ..session.store import Spelled
 from ..types import Message
+from ..wire.part import is_by_user
 
 SILENCE = 120.0
 """Seconds within which the next piece of a body must arrive."""
@@ -346,7 +347,7 @@ def _beginning(raw: bytes) -> tuple[bytes, bool]:
     message = decode(raw)
     is_message = isinstance(message, dict)
     content = canonical(message) if is_message else raw
-    return blake2b(content, digest_size=16).digest(), is_message and message.get("role") == "user"
+    return blake2b(content, digest_size=16).digest(), is_message and is_by_user(message)
 
 
 _cached_beginning = lru_cache(maxsize=256)(_beginning)
@@ -367,7 +368,7 @@ _WITHOUT_MEDIA = {
 _MEDIA = {
     name: re.compile(rb'"audio"|"type"\s*:\s*"(?!(?:%b)")' % "|".join(types).encode())
     for name, types in _WITHOUT_MEDIA.items()
-}
+} | {"gemini": re.compile(rb'"(?:inline_?data|file_?data)"', re.IGNORECASE), "ollama": re.compile(rb'"images"')}
 """Finds content that may count for more tokens than it has bytes: see `MEDIA_TOKENS`."""
 
 

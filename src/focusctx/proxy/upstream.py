@@ -23,6 +23,12 @@ _KNOWN = {
 }
 _OPENAI_ONLY = frozenset({"openai", "deepseek", "gemini", "groq", "mistral"})
 """Providers whose documentation has no `/v1/messages` at that address: they must not see an Anthropic key."""
+GEMINI_PATH = re.compile(r"/models/(?P<model>[^/:]+):(?P<does>generateContent|streamGenerateContent|countTokens)$")
+"""Requests of Gemini's own API with a history. The path names the model."""
+_GEMINI_VERSION = re.compile(r"(?:/upload)?/v1(?:alpha|beta)\d*/(?!openai/)")
+"""The beginning of the paths of Gemini's own API; few are only `/v1`."""
+_OWN_VARIABLES = {"gemini": "GOOGLE_GEMINI_BASE_URL", "ollama": "OLLAMA_HOST"}
+"""Variables for agents that speak a provider's own format."""
 _FORMS = f"an upstream is one of {', '.join(_KNOWN)}, or NAME=URL"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _OURS = ("v1", "ui", "metrics", "healthz", "readyz")
@@ -42,6 +48,8 @@ class Upstream:
     """Path that the provider uses in place of the agents' `/v1`."""
     anthropic: bool = True
     """False only if the provider is known not to answer Anthropic requests."""
+    gemini: bool = True
+    """False only if the provider is known not to answer requests in Gemini's own format."""
     budget: int | None = None
     """Budget of conversations with it; None for the usual one."""
 
@@ -61,7 +69,7 @@ class Upstream:
 
     def at(self, path: str) -> str:
         """Return the provider's URL for a path as agents know it."""
-        if self.v1 != "/v1" and path.startswith("/v1/"):
+        if self.v1 != "/v1" and path.startswith("/v1/") and not GEMINI_PATH.search(path.partition("?")[0]):
             path = self.v1 + path.removeprefix("/v1")
         return self.url + path
 
@@ -77,10 +85,11 @@ class Upstream:
         if not url:
             raise ConfigError(f"unknown upstream {text!r}: {_FORMS}")
         anthropic = bool(given) or name not in _OPENAI_ONLY
+        gemini = bool(given) or name == "gemini"
         version = _VERSION.search(url)
         if version is None:
-            return cls(name, url, key, anthropic=anthropic)
-        return cls(name, url[: version.start()], key, version[0], anthropic)
+            return cls(name, url, key, anthropic=anthropic, gemini=gemini)
+        return cls(name, url[: version.start()], key, version[0], anthropic, gemini)
 
 
 class Upstreams:
@@ -95,6 +104,7 @@ class Upstreams:
             raise ConfigError("two upstreams have the same name: rename one")
         able = (upstream for upstream in upstreams if upstream.anthropic)
         self._for_anthropic = self._named.get("anthropic") or next(able, None)
+        self._for_gemini = self._named.get("gemini") or next((one for one in upstreams if one.gemini), None)
 
     def choose(self, path: str, headers: Mapping[str, str]) -> tuple[Upstream, str] | str:
         """Return the upstream and the path without its prefix, or the reason why there is none."""
@@ -108,6 +118,11 @@ class Upstreams:
         first, slash, rest = path[1:].partition("/")
         if slash and first in self._named:
             return _asked_for(self._named[first], f"/{rest}", headers)
+        if _is_gemini(path, headers):
+            none = "no upstream for Gemini requests: add --upstream gemini"
+            return none if self._for_gemini is None else (self._for_gemini, path)
+        if path.startswith("/api/") and "ollama" in self._named:
+            return self._named["ollama"], path
         if self._for_anthropic is self._first or not _is_anthropic(path, headers):
             return self._first, path
         if self._for_anthropic is not None:
@@ -125,18 +140,28 @@ def base_urls(upstreams: Sequence[Upstream]) -> dict[str, str]:
         found["OPENAI_BASE_URL"] = "/v1" if other is upstreams[0] else f"/{other.name}/v1"
     if any(upstream.anthropic for upstream in upstreams):
         found["ANTHROPIC_BASE_URL"] = ""
-    return found
+    names = {upstream.name for upstream in upstreams}
+    return found | {variable: "" for name, variable in _OWN_VARIABLES.items() if name in names}
 
 
 def _asked_for(upstream: Upstream, path: str, headers: Mapping[str, str]) -> tuple[Upstream, str] | str:
     """Return the upstream that a request names, or a refusal if it is known not to understand the request."""
     if not upstream.anthropic and _is_ours(path) and _is_anthropic(path, headers):
         return f"{upstream.name} does not answer Anthropic requests: send them to another upstream"
+    if not upstream.gemini and _is_gemini(path, headers):
+        return f"{upstream.name} does not answer Gemini requests: send them to another upstream"
     return upstream, path
 
 
 def _is_anthropic(path: str, headers: Mapping[str, str]) -> bool:
     return path.startswith("/v1/messages") or "anthropic-version" in headers
+
+
+def _is_gemini(path: str, headers: Mapping[str, str]) -> bool:
+    """True for Gemini's own API, which is asked with a Google key: also lists of models, uploads and so on."""
+    place = path.partition("?")[0]
+    own = _GEMINI_VERSION.match(place) or GEMINI_PATH.search(place)
+    return own is not None or "x-goog-api-key" in headers
 
 
 def _is_ours(path: str) -> bool:

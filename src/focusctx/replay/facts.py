@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..types import Message, Span
+from ..wire.gemini import calls_in
 
 NEEDED = re.compile(
     r"""
@@ -64,6 +65,7 @@ def _given(message: Message) -> Iterator[Any]:
     for block in content if isinstance(content, list | tuple) else ():
         if isinstance(block, Mapping) and str(block.get("type")).endswith("tool_use"):
             yield block.get("input")
+    yield from (call.get("args") for call in calls_in(message))
 
 
 def _parsed(value: Any) -> Any:

@@ -22,7 +22,7 @@ from ..tokens import Counter
 from ..types import History, Message
 from ..wire import Part, recognise
 
-_FIELDS = ("messages", "input")
+_FIELDS = ("messages", "input", "contents")
 _BENCH_JOB, _BENCH_RECORDS = "run.json", "records.jsonl"
 """The files of a bench run: its settings and its records."""
 LONG, SHORT = 4096, 1024

@@ -22,6 +22,7 @@ from ..errors import StoreError
 from ..pipeline.split import Count, Reader
 from ..types import Message, Owner
 from ..wire.marks import unmarked
+from ..wire.part import is_by_user
 from .proposal import Change, LeftOut, Place, Proposal, Snapshot, view_of
 from .recall import answer, excerpt, find, named_units, query_of, span_number, unavailable
 from .sketches import EarlyDraw
@@ -323,7 +324,7 @@ class Conversation:
         return (
             self._chain.heads[place.messages - 1 : place.messages] == [place.head]
             and self.left_out == place.left_out
-            and not any(owner == 0 and message.get("role") == "user" for message, owner in since)
+            and not any(owner == 0 and is_by_user(message) for message, owner in since)
         )
 
     def learn(self, stored: StoredDecisions) -> None:
@@ -389,7 +390,7 @@ class Conversation:
 
     def _opening(self, chain: Chain) -> str:
         """Return the chain key of everything up to the user's first words."""
-        spoken = (place for place, message in enumerate(self.reader.messages) if message.get("role") == "user")
+        spoken = (place for place, message in enumerate(self.reader.messages) if is_by_user(message))
         return chain.heads[next(spoken, -1)] if chain.heads else ""
 
 

@@ -18,6 +18,7 @@ from ..pipeline.plain import plain_message
 from ..pipeline.split import Reader, check_list
 from ..types import Message
 from ..wire import recognise, wire_named
+from ..wire.part import is_by_user
 from .conversation import Chain, Conversation
 from .stores.fork import ForkSafe
 
@@ -271,8 +272,8 @@ class Conversations(ForkSafe):
 def _opening(messages: Sequence[Message]) -> str:
     """Return the user's first words, without cache marks: a quick way to tell most conversations apart."""
     for message in messages[:_FAR]:
-        if isinstance(message, Mapping) and message.get("role") == "user":
-            content = message.get("content")
+        if isinstance(message, Mapping) and is_by_user(message):
+            content = message.get("content", message.get("parts"))
             if isinstance(content, list) and content and isinstance(content[0], Mapping):
                 content = content[0].get("text")
             return content if isinstance(content, str) else ""

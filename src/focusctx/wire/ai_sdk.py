@@ -25,6 +25,7 @@ from .part import (
     join,
     kind_of,
     long_strings,
+    one_turn,
     result_text,
     role_of,
     text_of,
@@ -42,6 +43,7 @@ _AS_WRITTEN = frozenset({"reasoning", "reasoning-file", "tool-approval-request"}
 
 class AiSdk:
     name = "ai_sdk"
+    title = "ModelMessages of the AI SDK"
     turns_run_on = True  # some providers join consecutive assistant messages
 
     def claims(self, message: Message) -> bool:
@@ -97,6 +99,9 @@ class AiSdk:
             return None
         first = places[0]
         return {**message, "content": [*stays[:first], {"type": "text", "text": mark}, *stays[first:]]}
+
+    def can_lose_calls(self, messages: Sequence[Message]) -> bool:
+        return one_turn(messages)
 
 
 def _is_claimed(kind: str, part: Mapping[str, Any]) -> bool:
@@ -167,7 +172,7 @@ def _with_output(output: object, text: str) -> Mapping[str, Any]:
 def _identity(part: Mapping[str, Any], position: int) -> str:
     identity = part.get("toolCallId")
     if not isinstance(identity, str):
-        problem = f"'toolCallId' of a '{part['type']}' part must be a string, got {kind_of(identity)}"
+        problem = f"'toolCallId' of a '{part['type']}' part must be a str, got {kind_of(identity)}"
         raise MessageError(problem, position)
     return identity
 
@@ -217,7 +222,7 @@ def _turn(parts: Sequence[Mapping[str, Any]], position: int) -> Part:
 
 def _result(content: str | Sequence[Mapping[str, Any]], position: int) -> Part:
     if isinstance(content, str):
-        raise MessageError("a 'tool' message must have an array of 'tool-result' parts as its 'content'", position)
+        raise MessageError("a 'tool' message must have a list of 'tool-result' parts as its 'content'", position)
     results = [part for part in content if part["type"] == "tool-result"]
     outputs = [_output(part.get("output")) for part in results]
     texts = [text for text, _ in outputs if text]

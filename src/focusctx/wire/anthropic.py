@@ -19,6 +19,7 @@ from .part import (
     has_content,
     join,
     long_strings,
+    one_turn,
     result_text,
     role_of,
     text_of,
@@ -42,6 +43,7 @@ _ONLY_IN_DUMPS = frozenset({"stop_reason", "stop_sequence"})
 
 class AnthropicMessages:
     name = "anthropic"
+    title = "Anthropic Messages"
     turns_run_on = True
 
     def claims(self, message: Message) -> bool:
@@ -97,6 +99,9 @@ class AnthropicMessages:
         if not uses:
             return None
         return {**message, "content": [*stays[: uses[0]], {"type": "text", "text": mark}, *stays[uses[0] :]]}
+
+    def can_lose_calls(self, messages: Sequence[Message]) -> bool:
+        return one_turn(messages)
 
 
 def _texts(block: Mapping[str, Any], number: int) -> Iterator[Text]:

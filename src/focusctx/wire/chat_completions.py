@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -10,6 +10,7 @@ from ..errors import MessageError
 from ..types import Message
 from . import react
 from .ai_sdk import RESULT_PARTS
+from .ollama import has_object
 from .part import (
     MEDIA_TOKENS,
     Kind,
@@ -22,6 +23,7 @@ from .part import (
     join,
     kind_of,
     long_strings,
+    one_turn,
     parsed_arguments,
     result_text,
     role_of,
@@ -41,9 +43,12 @@ _REASONING = ("thinking_blocks", "reasoning_content", "reasoning_details", AS_WR
 
 class ChatCompletions:
     name = "chat_completions"
+    title = "OpenAI Chat Completions"
     turns_run_on = False
 
     def claims(self, message: Message) -> bool:
+        if "parts" in message or _is_ollamas(message):
+            return False
         blocks = list(typed_blocks(message))
         if message.get("role") == "tool" and any(kind in RESULT_PARTS for kind, _ in blocks):
             return False
@@ -96,6 +101,20 @@ class ChatCompletions:
         if not stays or not isinstance(content, str):
             return None
         return {**message, "content": f"{content}\n{mark}" if content else mark, "tool_calls": stays}
+
+    def can_lose_calls(self, messages: Sequence[Message]) -> bool:
+        return one_turn(messages)
+
+
+def _is_ollamas(message: Message) -> bool:
+    """True for a message that only Ollama's own API takes: with arguments as objects, or a result that names its tool.
+
+    Gateways that send objects to this API are not told apart: the caller then names the format.
+    """
+    calls = message.get("tool_calls")
+    made = calls if isinstance(calls, list | tuple) else ()
+    names = isinstance(message.get("tool_name"), str) or isinstance(message.get("images"), list | tuple)
+    return names or any(isinstance(call, Mapping) and has_object(call) for call in made)
 
 
 def _function(call: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -156,7 +175,8 @@ def _calls(message: Message, position: int) -> tuple[tuple[str, ...], list[str]]
 
 
 def _action(name: object, arguments: object) -> str:
-    return f"{text_of(name)}({text_of(arguments)})"
+    # Some servers and logs have objects in place of JSON text.
+    return f"{text_of(name)}({as_json(arguments) if isinstance(arguments, Mapping) else text_of(arguments)})"
 
 
 def _answered(message: Message, role: str, position: int) -> str:

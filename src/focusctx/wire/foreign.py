@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..types import Message
+from . import WIRES
 
-UNDERSTOOD = "OpenAI Chat Completions, OpenAI Responses, Anthropic Messages and ModelMessages of the AI SDK"
+*_FIRST, _LAST = (wire.title for wire in WIRES.values())
+UNDERSTOOD = f"{', '.join(_FIRST)} and {_LAST}"
 
 _LANGCHAIN_TYPES = frozenset({"human", "ai", "system", "tool", "function", "chat", "constructor", "remove"})
 _ROLES = {"human": "user", "ai": "assistant", "bot": "assistant", "model": "assistant", "gpt": "assistant"}
@@ -30,12 +32,8 @@ def not_understood(messages: Iterable[Message]) -> str:
     return f"{none} understood: {looks} (understood: {UNDERSTOOD})"
 
 
-def _is_gemini(message: Message) -> bool:
-    return any("type" not in part for part in _objects(message.get("parts")))
-
-
 def _is_ui_message(message: Message) -> bool:
-    return bool(_objects(message.get("parts")))
+    return any("type" in part for part in _objects(message.get("parts")))
 
 
 def _is_bedrock(message: Message) -> bool:
@@ -46,12 +44,6 @@ def _is_langchain(message: Message) -> bool:
     kind = message.get("type")
     dumped = kind in _LANGCHAIN_TYPES and "role" not in message if isinstance(kind, str) else False
     return "lc" in message or dumped or (isinstance(kind, str) and kind.endswith(("Message", "MessageChunk")))
-
-
-def _is_ollama(message: Message) -> bool:
-    calls = (call.get("function") for call in _objects(message.get("tool_calls")) if "id" not in call)
-    has_objects = any(isinstance(call, Mapping) and isinstance(call.get("arguments"), Mapping) for call in calls)
-    return has_objects or (message.get("role") == "tool" and "tool_name" in message)
 
 
 def _is_share_gpt(message: Message) -> bool:
@@ -68,11 +60,6 @@ def _objects(value: object) -> list[Mapping[str, Any]]:
 
 _FORMATS = (
     (
-        _is_gemini,
-        "they look like Gemini contents; send them as Chat Completions messages (Gemini's OpenAI-compatible endpoint "
-        "takes those), or use focusctx.integrations.google_adk",
-    ),
-    (
         _is_ui_message,
         "they look like UI messages of the AI SDK; convert them with its `convertToModelMessages`",
     ),
@@ -80,11 +67,6 @@ _FORMATS = (
         _is_langchain,
         "they look like LangChain messages; convert them with langchain_core.messages.convert_to_openai_messages, "
         "or use focusctx.integrations.langchain",
-    ),
-    (
-        _is_ollama,
-        "they look like Ollama's own messages; send Chat Completions messages to its /v1 endpoint, or give each tool "
-        "call an 'id' and each result its 'tool_call_id'",
     ),
     (
         _is_bedrock,

@@ -34,6 +34,10 @@ _CARRIERS = frozenset(
 """Fields of a message, besides its content, that carry information."""
 
 
+MODEL_ROLES = ("assistant", "model")
+"""Roles of the model's own messages; Gemini has the second."""
+
+
 class Kind(Enum):
     FRAME = "frame"
     """Belongs to no step and is never dropped: system prompts, and messages of unknown kind."""
@@ -111,6 +115,8 @@ class Wire(Protocol):
     """One provider's message format."""
 
     name: str
+    title: str
+    """Its name in sentences for people."""
     turns_run_on: bool
     """True if consecutive model messages are one turn."""
 
@@ -131,6 +137,9 @@ class Wire(Protocol):
 
     def without_calls(self, message: Message, calls: Collection[str], mark: str) -> Message | None:
         """Return a copy of a model's message without these calls, with a mark for them; None if it cannot lose any."""
+
+    def can_lose_calls(self, messages: Sequence[Message]) -> bool:
+        """True if single calls of a step with these messages can be left out, each with its result."""
 
 
 def kind_of(value: object) -> str:
@@ -174,6 +183,34 @@ def typed_blocks(message: Message) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for block in content if isinstance(content, list | tuple) else ():
         if isinstance(block, Mapping) and isinstance(kind := block.get("type"), str):
             yield kind, block
+
+
+def only_blocks(message: Message, numbers: Collection[int]) -> Message:
+    """Return a copy of the message with only these of its content blocks."""
+    field = _block_field(message)
+    return {**message, field: [message[field][number] for number in numbers]}
+
+
+def without_blocks(message: Message, numbers: Collection[int]) -> Message | None:
+    """Return a copy of the message without these content blocks; None if nothing is left, or it has no blocks."""
+    blocks = message.get(_block_field(message))
+    count = len(blocks) if isinstance(blocks, list | tuple) else 0
+    stay = [number for number in range(count) if number not in numbers]
+    return only_blocks(message, stay) if stay else None
+
+
+def _block_field(message: Message) -> str:
+    return "content" if "content" in message or "parts" not in message else "parts"
+
+
+def is_by_user(message: Message) -> bool:
+    """True if the message has the user's role; Gemini contents without a role are the user's, too."""
+    return message.get("role") == "user" or ("parts" in message and message.get("role") is None)
+
+
+def one_turn(messages: Sequence[Message]) -> bool:
+    """True if exactly one of the messages is the model's."""
+    return sum(message.get("role") in MODEL_ROLES for message in messages) == 1
 
 
 def text_of(value: object) -> str:

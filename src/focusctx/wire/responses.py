@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from itertools import count
 
 from ..errors import MessageError
@@ -50,6 +50,7 @@ _BODIES = ("arguments", "input", "action", "actions", "operation", "queries", "q
 
 class Responses:
     name = "responses"
+    title = "OpenAI Responses"
     turns_run_on = True
 
     def claims(self, message: Message) -> bool:
@@ -127,7 +128,10 @@ class Responses:
         return {**message, "content": blocks}
 
     def without_calls(self, message: Message, calls: Collection[str], mark: str) -> Message | None:
-        return None  # every call is an item of its own, often bound to the reasoning before it
+        return None
+
+    def can_lose_calls(self, messages: Sequence[Message]) -> bool:
+        return False  # every call is an item of its own, often bound to the reasoning before it
 
 
 def _speech(content: object) -> tuple[Text, ...]:

@@ -19,6 +19,8 @@ _TURNS: dict[str, Callable[[], Turn[Any]]] = {
     "responses": ResponsesTurn,
     "anthropic": AnthropicTurn,
 }
+RECALLED = frozenset(_TURNS)
+"""Formats in which the proxy offers the tool."""
 _ELSEWHERE = (*HELD_BY, "background")
 """Fields with which the provider keeps the rounds, or the agent may ask for one of them by its id."""
 
