@@ -114,7 +114,7 @@ def defines(module: str, name: str) -> bool:
 
 DOTTED = re.compile(r"\bfocusctx(?:\.[a-zA-Z]\w*)+(?=[`(\s])")
 CLASS = re.compile(r"`([A-Z][a-z]+[A-Za-z]*)((?:\.\w+)*)(?:\([^`]*\))?`")
-NOT_OURS = {"True", "False", "Origin", "ClearToolUsesEdit"}
+NOT_OURS = {"True", "False", "None", "Origin", "ClearToolUsesEdit"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
