@@ -1,6 +1,5 @@
 """SQLite when things go wrong, and what its file holds."""
 
-import gc
 import multiprocessing
 import os
 import resource
@@ -143,6 +142,5 @@ def test_a_connection_that_nobody_closed_is_closed_with_its_store(tmp_path):
     db = connection._db
     assert db is not None
     del connection
-    gc.collect()
     with pytest.raises(sqlite3.ProgrammingError, match="closed"):
         db.execute("SELECT 1")
