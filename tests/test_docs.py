@@ -59,6 +59,18 @@ def test_the_readme(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
     names["session"].close()
 
 
+def test_the_tutorial(capsys: pytest.CaptureFixture[str]) -> None:
+    """The page promises an overflow, a failure, a success, and an event that kept the ticket and cut the reports."""
+    names = run_blocks(ROOT / "docs" / "tutorial.md")
+    said = capsys.readouterr().out
+    ends = ("tokens do not fit into 8,000", "Error: wrong ticket or approval code.", "Shift closed.")
+    assert all(line.endswith(end) for line, end in zip(said.splitlines(), ends, strict=False)), said
+    whole, sent = names["session"].size
+    assert sent < whole / 2
+    assert "7Q-19-XK" in json.dumps(list(names["result"].messages))
+    assert names["step"].messages[1]["content"] == names["read_report"](3)
+
+
 def test_the_page_about_sessions(capsys: pytest.CaptureFixture[str]) -> None:
     agent = Agent()
     names = run_blocks(ROOT / "docs" / "sessions.md", call_model=agent.call, run_tools=agent.run_tools)
@@ -76,7 +88,7 @@ def test_the_page_about_baselines() -> None:
 
 @pytest.mark.parametrize(
     "page",
-    [page for page in RUN_HERE if page.name not in ("README.md", "baselines.md", "sessions.md")],
+    [page for page in RUN_HERE if page.name not in ("README.md", "baselines.md", "sessions.md", "tutorial.md")],
     ids=lambda page: page.stem,
 )
 def test_any_other_page(page: Path) -> None:
@@ -114,7 +126,7 @@ def defines(module: str, name: str) -> bool:
 
 DOTTED = re.compile(r"\bfocusctx(?:\.[a-zA-Z]\w*)+(?=[`(\s])")
 CLASS = re.compile(r"`([A-Z][a-z]+[A-Za-z]*)((?:\.\w+)*)(?:\([^`]*\))?`")
-NOT_OURS = {"True", "False", "Origin", "ClearToolUsesEdit"}
+NOT_OURS = {"True", "False", "None", "Origin", "ClearToolUsesEdit"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -1,16 +1,16 @@
 """The errors that focusctx raises, and when.
 
-FocusError
-├── MessageError       the input is not a message list; names the position and what is wrong with it
-├── ConfigError        a setting is out of range or two settings contradict each other
-├── MissingExtraError  a feature needs a package that is not installed; names the extra
-├── StoreError         a session's store cannot be read or written
-├── BenchError         a benchmark lacks its data or its program; says how to get them
-├── ModelError         the agent's model in the bench gave no answer, after all retries
-└── DraftError         the draft failed; `compress` catches it and fails open
-    ├── DraftTimeout   no answer within the `timeout` of a draft
-    ├── DraftRefused   the server refused the request (bad key, unknown model, no credit)
-    └── DraftUnavailable  the server is down, overloaded or unreachable, after all retries
+    FocusError
+    ├── MessageError       the input is not a message list; names the position and what is wrong with it
+    ├── ConfigError        a setting is out of range or two settings contradict each other
+    ├── MissingExtraError  a feature needs a package that is not installed; names the extra
+    ├── StoreError         a session's store cannot be read or written
+    ├── BenchError         a benchmark lacks its data or its program; says how to get them
+    ├── ModelError         the agent's model in the bench gave no answer, after all retries
+    └── DraftError         the draft failed; `compress` catches it and fails open
+        ├── DraftTimeout   no answer within the `timeout` of a draft
+        ├── DraftRefused   the server refused the request (bad key, unknown model, no credit)
+        └── DraftUnavailable  the server is down, overloaded or unreachable, after all retries
 
 `Focus.compress` raises only MessageError, ConfigError and MissingExtraError: they mean that the program is wrong. A
 failing draft is not the program's fault: the history comes back unchanged, and the Result says why.

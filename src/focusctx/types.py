@@ -49,8 +49,11 @@ class Span:
     index: int
     """1-based and increasing: the span that sketches cite as `s_1` has index 1. Spans dropped earlier leave gaps."""
     thought: str = ""
+    """The agent's words before it acts."""
     action: str = ""
+    """The action: tool calls as `name(arguments)`, or text."""
     observation: str = ""
+    """The environment's answer."""
     messages: tuple[Message, ...] = ()
     """The original messages; empty when the agent has no chat format."""
     tokens: int = 0
@@ -76,7 +79,9 @@ class UserTurn:
     """A user's message after `after` spans (0: before the first one). Never dropped."""
 
     after: int
+    """Number of spans before it."""
     text: str
+    """The user's words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +89,13 @@ class History:
     """`H_t`: the goal, the user's words and the agent's spans, with the messages they were read from."""
 
     goal: str
+    """The task."""
     spans: tuple[Span, ...]
+    """The agent's steps, oldest first."""
     user_turns: tuple[UserTurn, ...] = ()
+    """The user's words between them."""
     messages: tuple[Message, ...] = ()
+    """The messages that all of it was read from."""
     owners: tuple[Owner, ...] = ()
     """For each message, the span it belongs to; 0 marks messages that are never dropped."""
     format: str = "spans"
@@ -119,12 +128,17 @@ class Prompt:
     """The prompt to a draft, the same for each of the N sketches."""
 
     system: str
+    """Instructions."""
     user: str
+    """The goal and the trace."""
     history: History
     """The history behind the text, for drafts that need no text (the offline one)."""
     temperature: float = 0.7
+    """Temperature of sampling."""
     max_tokens: int = 1024
+    """Most tokens of a reply."""
     seed: int = 42
+    """Seed of the first sketch, for drafts that accept one."""
 
     @property
     def messages(self) -> list[dict[str, str]]:
@@ -143,9 +157,13 @@ class Usage:
     """Requests, tokens and USD spent on sketches. Can be added; `cost` is None if any part has no known price."""
 
     requests: int = 0
+    """Number of requests."""
     input_tokens: int = 0
+    """Tokens read."""
     output_tokens: int = 0
+    """Tokens written."""
     cost: float | None = 0.0
+    """USD; None if some part has no known price."""
 
     def __add__(self, other: Usage) -> Usage:
         known = self.cost is not None and other.cost is not None
@@ -162,7 +180,9 @@ class Reply:
     """One raw answer of a draft. If one request gave several, the first carries the request's usage."""
 
     text: str
+    """The draft's words."""
     usage: Usage = Usage()
+    """Tokens of its request."""
     truncated: bool = False
     """True if the draft hit its output limit: the last line may be cut in the middle of a citation."""
 
@@ -208,8 +228,11 @@ class Sketch:
     """`p_k`: one sampled plan for the rest of the task, read from a reply."""
 
     text: str
+    """The reply as the draft wrote it."""
     steps: tuple[Step, ...] = ()
+    """The steps of the plan, with the spans they depend on."""
     rescues: tuple[Rescue, ...] = ()
+    """Spans it wants kept although no step cites them."""
     unknown: tuple[str, ...] = ()
     """Citations that name no span of this history: reported, never guessed."""
     problem: str | None = None
@@ -240,7 +263,9 @@ class Decision:
     """The outcome for one span, and the evidence for it."""
 
     index: int
+    """The span's number: `s_7` has index 7."""
     fate: Fate
+    """`kept`, `rescued` or `pinned` (whole), `excerpt`, `record`, or `dropped`."""
     utility: float
     """The share of sketches whose plan cites the span."""
     rescue: float
@@ -250,9 +275,11 @@ class Decision:
     cited_by: tuple[int, ...]
     """The sketches (1-based) that cite it in a step."""
     rescued_by: tuple[int, ...]
+    """The sketches (1-based) that rescue it."""
     reasons: tuple[str, ...]
     """The steps that need it and the risks named for it, in the sketches' own words."""
     tokens: int
+    """Tokens of the whole span."""
     note: str | None = None
     """Why it stays though too few sketches ask for it, in part or whole, or goes though enough of them do."""
     parts: tuple[int, ...] = ()
@@ -268,11 +295,17 @@ class Certificate:
     set_utility: float
     """`û_S`: the share of sketches that cite any dropped span."""
     radius: float
+    """Width of the confidence interval around `set_utility`; it shrinks with the root of N."""
     confidence: float
+    """Confidence level of the radius."""
     rollouts: int
+    """Number of sketches that voted."""
     m_max: float
+    """The most that dropping a needed set can change."""
     bound: float
+    """The bound itself, at most `m_max`."""
     assumptions: tuple[str, ...]
+    """The conditions under which it holds, in words."""
     kappa: float = 1.0
     """Factor by which the agent may need the set more often than the draft says."""
     epsilon: float = 0.0
@@ -286,6 +319,7 @@ class Result:
     messages: Sequence[Message]
     """The messages to send: the input list itself unless `compressed`."""
     compressed: bool
+    """True if the messages differ from the input."""
     kept: tuple[int, ...] = ()
     """Spans that stay whole."""
     dropped: tuple[int, ...] = ()
@@ -293,17 +327,25 @@ class Result:
     shortened: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """Spans that stay in part, with the passages they show; a span that shows none is a record."""
     rescued: tuple[int, ...] = ()
+    """Spans that stay whole because sketches see a risk in losing them."""
     pinned: tuple[int, ...] = ()
+    """Spans that no method may drop."""
     utilities: Mapping[int, float] = field(default_factory=dict)
     """`û_i` of every span, if sketches were sampled."""
     sketches: tuple[Sketch, ...] = ()
+    """The plans that were sampled, those that do not vote included."""
     decisions: Sequence[Decision] = ()
     """One for every span, if sketches were sampled; computed on first access."""
     certificate: Certificate | None = None
+    """Bound on the loss; None without sketches."""
     tokens_before: int = 0
+    """Size of the history that came in, without system prompts."""
     tokens_after: int = 0
+    """Size of `messages`, counted in the same way."""
     usage: Usage = Usage()
+    """Requests, tokens and USD that the sketches took."""
     latency: float = 0.0
+    """Seconds that the event took, the draft included."""
     target: int | None = None
     """Most tokens that the event was to leave; None without a target."""
     regrets: tuple[int, ...] = ()
@@ -311,6 +353,7 @@ class Result:
     failure: str | None = None
     """Why nothing was compressed although it was due; None on success or if nothing was due."""
     warnings: tuple[str, ...] = ()
+    """Remarks that did not stop the event: messages that are not understood, a target that could not be met, …"""
     history: History | None = None
     """The history that the decisions refer to; None if nothing was due."""
     prompt: str | None = None
@@ -323,12 +366,14 @@ class Result:
         return explain(self)
 
     def to_json(self) -> str:
+        """Return the event with its evidence as JSON."""
         from .serialise import to_json
 
         return to_json(self)
 
     @classmethod
     def from_json(cls, text: str) -> Result:
+        """Return the event that `to_json` wrote."""
         from .serialise import result_from_json
 
         return result_from_json(text)

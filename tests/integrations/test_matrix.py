@@ -1,4 +1,4 @@
-"""The tables of integrations in the README and the docs say what was tested, and the pages what to install."""
+"""The table of integrations in the docs says what was tested, and the pages what to install."""
 
 import re
 import shlex

@@ -139,3 +139,5 @@ class TestRedisServers:
                     assert store.totals(tenant) == Totals(events=1)
                     assert store.version(tenant, "r") > 0
                 store.close()
+            with redis.Redis.from_url(url) as client:
+                assert len(client.client_list()) == 1, "both stores have closed their connections"

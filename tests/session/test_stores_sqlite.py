@@ -133,3 +133,14 @@ def test_a_thousand_keys_are_looked_up_quickly(tmp_path):
             assert len(store.events("t", keys[start : start + 1000])) == 5
             took.append(time.perf_counter() - began)
     assert min(took) < 0.010
+
+
+def test_a_connection_that_nobody_closed_is_closed_with_its_store(tmp_path):
+    """From Python 3.13 on, SQLite's own objects warn when they are collected while open."""
+    connection = sqlite_file.Connection(tmp_path / "focus.db")
+    connection.rows("SELECT 1")
+    db = connection._db
+    assert db is not None
+    del connection
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        db.execute("SELECT 1")

@@ -19,15 +19,20 @@ _ANTHROPIC = "https://api.anthropic.com"
 
 
 class AnthropicDraft:
-    """Sends N parallel requests for N sketches: this API has no `n`. No tools are ever sent.
+    """A model of Anthropic. Sends N parallel requests for N sketches: this API has no `n`. No tools are ever sent.
 
     Newer models do not accept `temperature`, and some insist on thinking: parameters that a model refuses
     are left out from then on.
 
-    `base_url` falls back to ANTHROPIC_BASE_URL, then Anthropic; `api_key` to ANTHROPIC_API_KEY (sent as
-    `x-api-key`), then ANTHROPIC_AUTH_TOKEN (sent as a bearer token), and "" sends none. `timeout` limits one
-    request, in seconds; by default only the event's `deadline` does. Fields of `extra_body` are sent unchanged and
-    replace ours.
+    Args:
+        model: Name of the model.
+        base_url: Falls back to ANTHROPIC_BASE_URL, then to Anthropic.
+        api_key: Falls back to ANTHROPIC_API_KEY (sent as `x-api-key`), then to ANTHROPIC_AUTH_TOKEN (sent as a bearer
+            token); "" sends none.
+        headers: Sent with each request.
+        timeout: Limits one request, in seconds; by default only the event's `deadline` does.
+        retries: How often a request is repeated when the server is busy or cannot be reached.
+        extra_body: Fields that are sent unchanged and replace ours.
     """
 
     def __init__(

@@ -37,8 +37,11 @@ _SLOTS = 8
 class LlamaCppDraft:
     """A model in a GGUF file, loaded once, at the first sketch, and kept until `close` or the end of the program.
 
-    `context` is the number of tokens that the prompt and all N sketches may take together; memory for them
-    is set aside when the model is loaded. llama.cpp chooses the number of `threads` unless it is given.
+    Args:
+        path: The GGUF file.
+        context: Tokens that the prompt and all N sketches may take together; memory for them is set aside when the
+            model is loaded.
+        threads: llama.cpp chooses the number unless it is given.
     """
 
     def __init__(

@@ -27,17 +27,26 @@ _THINKING = 3072
 
 
 class OpenAICompatibleDraft:
-    """Requests all N sketches at once (`n`), so that the input is paid for once, if the server supports that.
+    """A model behind `/chat/completions`. Requests all N sketches at once (`n`), so that the input is paid for once.
 
-    If it does not (it refuses `n`, or sends fewer choices), the rest are requested in parallel, and all of them
-    from then on. Parameters that the model does not accept are left out after its first refusal. No tools are
-    ever sent: a draft that could call the agent's tools would.
+    If the server does not support that (it refuses `n`, or sends fewer choices), the rest are requested in parallel,
+    and all of them from then on. Parameters that the model does not accept are left out after its first refusal. No
+    tools are ever sent: a draft that could call the agent's tools would.
 
-    `base_url` falls back to OPENAI_BASE_URL, then OpenAI; `api_key` to OPENAI_API_KEY, and "" sends none.
-    `timeout` limits one request, in seconds; by default only the event's `deadline` does.
-    Fields of `extra_body` are sent unchanged and replace ours. OpenAI's reasoning models are asked for little
-    effort and get room to think; Qwen3 is told not to think, and gets that room too, as some servers ignore it. For
-    others, pass `{"reasoning_effort": "low", "max_completion_tokens": 4096}`.
+    OpenAI's reasoning models are asked for little effort and get room to think; Qwen3 is told not to think, and gets
+    that room too, as some servers ignore it. For others, pass
+    `extra_body={"reasoning_effort": "low", "max_completion_tokens": 4096}`.
+
+    Args:
+        model: Name of the model.
+        base_url: Falls back to OPENAI_BASE_URL, then to OpenAI.
+        api_key: Falls back to OPENAI_API_KEY; "" sends none.
+        headers: Sent with each request.
+        timeout: Limits one request, in seconds; by default only the event's `deadline` does.
+        retries: How often a request is repeated when the server is busy or cannot be reached.
+        extra_body: Fields that are sent unchanged and replace ours.
+        sends_n: False if the server is known to ignore `n`.
+        name: Name for logs, reports and the price table.
     """
 
     def __init__(

@@ -12,9 +12,13 @@ from ..types import Prompt, Reply, Usage
 class ScriptedDraft:
     """Gives the scripted replies in order, across calls, and starts again from the first when they run out.
 
-    `sample(prompt, 3)` takes the next three, even if the caller stops early. An exception in the script is
-    raised in its place (unchanged if it is a `DraftError`, otherwise as the cause of one) and ends that call.
-    `delay` is the wait before each reply, in seconds. `prompts` lists the prompts, one per call.
+    `sample(prompt, 3)` takes the next three, even if the caller stops early. The attribute `prompts` lists the prompts,
+    one per call.
+
+    Args:
+        replies: The script. An exception in it is raised in its place (unchanged if it is a `DraftError`, otherwise as
+            the cause of one) and ends that call.
+        delay: Seconds to wait before each reply.
     """
 
     name = "scripted"

@@ -27,9 +27,15 @@ T = TypeVar("T")
 class TransformersDraft:
     """A model from a local folder, the hub or a GGUF file, loaded once, at the first sketch, and kept.
 
-    `device` is the best available unless given. Tokens less than `min_p` times as likely as the likeliest are
-    never drawn: small models lose the line format in that tail. `load` is passed unchanged to `from_pretrained`
-    (`revision`, `quantization_config`, `device_map`, `trust_remote_code`, …).
+    Args:
+        model: A folder, the name of a model on the hub, or a GGUF file.
+        gguf_file: Name of the GGUF file, if `model` is a folder or a name on the hub.
+        device: The best available unless given.
+        dtype: `auto` takes what the files say.
+        min_p: Tokens less than this many times as likely as the likeliest are never drawn: small models lose the line
+            format in that tail.
+        load: Passed unchanged to `from_pretrained` (`revision`, `quantization_config`, `device_map`,
+            `trust_remote_code`, …).
     """
 
     def __init__(

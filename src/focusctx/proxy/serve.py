@@ -10,11 +10,10 @@ import asyncio
 import gc
 import logging
 import os
-import resource
 import signal
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from aiohttp import web
 from aiohttp.http import HttpProcessingError
@@ -85,12 +84,11 @@ async def serve(
     """Serve until SIGINT or SIGTERM; a second signal does not wait for streams. SIGHUP reads the settings again."""
     _allow_many_connections()
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+    _stop_on_signals(stop)
     async with serving(focus, settings) as (proxy, address):
         if read_again is not None and hasattr(signal, "SIGHUP"):
-            loop.add_signal_handler(signal.SIGHUP, reload, proxy, read_again)
+            with suppress(NotImplementedError):
+                asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload, proxy, read_again)
         try:
             await asyncio.to_thread(proxy.store.version, "", "")
         except StoreError as error:
@@ -98,9 +96,22 @@ async def serve(
         started(address)
         _collect_rarely()
         await stop.wait()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
+        for number in _STOPS:
+            with suppress(NotImplementedError):
+                asyncio.get_running_loop().remove_signal_handler(number)
             signal.signal(number, signal.SIG_DFL)
+
+
+_STOPS = (signal.SIGINT, signal.SIGTERM)
+
+
+def _stop_on_signals(stop: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+    for number in _STOPS:
+        try:
+            loop.add_signal_handler(number, stop.set)
+        except NotImplementedError:  # event loops on Windows
+            signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop.set))
 
 
 async def _listen(connections: Connections, host: str, port: int, tls: ssl.SSLContext | None) -> asyncio.Server:
@@ -124,9 +135,16 @@ def _collect_rarely() -> None:
 
 def _allow_many_connections() -> None:
     """Raise the limit on open files: every stream takes two, and the usual soft limit is 1,024."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    wanted = 65_536 if hard == resource.RLIM_INFINITY else hard
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    with suppress(OSError, ValueError):  # macOS names a higher limit than it allows
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 class Connections:

@@ -28,8 +28,11 @@ class Settings:
     """Settings for serving. `FocusConfig` says how to compress, and the session decides when."""
 
     upstreams: tuple[Upstream, ...]
+    """The providers that requests may go to; the first is the default."""
     host: str = "127.0.0.1"
+    """Address to listen on."""
     port: int = PORT
+    """Port to listen on; 0 for any free one."""
     token: str | None = None
     """Token that callers must send; required to listen anywhere but on loopback."""
     admin_token: str | None = None

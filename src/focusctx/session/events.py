@@ -43,13 +43,17 @@ class SessionEvent:
     happened: bool
     """True if the view changed; only then has its prefix moved."""
     cause: Cause
+    """The kind of change or reason, in one word or two."""
     why: str
+    """The reason in words."""
     conversation: str
     """The conversation's key, as in the log and on the dashboard."""
     span: int
     """The newest span's number at that time."""
     tokens_before: int
+    """Size of the view before."""
     tokens_after: int
+    """Size of the view after; the same if nothing happened."""
     verdict: Verdict | None = None
     """Estimated gain and cost; None if the price of the agent's model is unknown."""
     result: Result | None = None

@@ -38,15 +38,19 @@ class Session:
 
     Close it when done, or use it as a context manager, sync or async.
 
-    tenant           the owner of the decisions; no other tenant sees them
-    model            the agent's model, for prices; with None or an unknown model, money is not weighed
-    only_if_it_pays  put money before the budget: an event that costs more than it saves is never made. By default it
-                     may wait until the view is a quarter over the budget, and is then made
-    ahead            the share of the budget at which sketches are requested ahead of time; 1 for never
-    growth           how much a view must grow after an event, as a share of the budget, before the next one
-    recall           True if the agent has the recall tool: the view then lists the steps that were left out
-    frozen           True if the caller never edits a message it has passed in: each is read only once
-    clock            seconds since the epoch
+    Args:
+        focus: Compresses the histories.
+        store: Where decisions are kept: `memory`, the URL of a SQLite file or of Redis, or an object with the methods
+            of `Store`.
+        tenant: The owner of the decisions; no other tenant sees them.
+        model: The agent's model, for prices. With None or an unknown model, money is not weighed.
+        only_if_it_pays: Put money before the budget: an event that costs more than it saves is never made. By default
+            it may wait until the view is a quarter over the budget, and is then made.
+        ahead: The share of the budget at which sketches are requested ahead of time; 1 for never.
+        growth: How much a view must grow after an event, as a share of the budget, before the next one.
+        recall: True if the agent has the recall tool: the view then lists the steps that were left out.
+        frozen: True if the caller never edits a message it has passed in: each is read only once.
+        clock: Returns seconds since the epoch.
     """
 
     def __init__(

@@ -95,9 +95,11 @@ class Totals:
     """A tenant's savings and costs, in tokens and USD. Instances can be added."""
 
     events: int = 0
+    """Number of changed views."""
     tokens_saved: int = 0
     """Input tokens left out of the agent's calls, summed over calls."""
     saved: float = 0.0
+    """USD that these tokens would have cost."""
     drafts: float = 0.0
     """USD paid for sketches of known price; `draft_cost` is None if some have none."""
     rereads: float = 0.0

@@ -175,6 +175,8 @@ class RedisStore(ForkSafe):
         """Close the connections; the next use opens new ones."""
         with self._calling():
             self._client.close()
+            if disconnect := getattr(self._client, "disconnect_connection_pools", None):
+                disconnect()  # `close` of a cluster leaves the connections of its nodes open
 
     @contextmanager
     def _calling(self) -> Iterator[None]:

@@ -56,6 +56,9 @@ class Connection(ForkSafe):
         """The thread whose writes form one transaction."""
         self._has_failed = False
 
+    def __del__(self) -> None:
+        self._rest()  # from Python 3.13 on, a connection that is left to the garbage collector causes a warning
+
     def rows(self, query: str, *values: str | int) -> list[Any]:
         with self._lock:
             return self._try(lambda db: db.execute(query, values).fetchall())
