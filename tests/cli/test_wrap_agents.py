@@ -1,12 +1,10 @@
 """`focusctx wrap` with the real agents: each finds the proxy by what wrap tells it, and does its task."""
 
-import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +13,6 @@ from helpers.coding_agents import CLAUDE_CODE, FINAL, INSTALLED, STEPS
 from helpers.pages import ROOT
 from helpers.provider import Provider, Received, Say
 from helpers.proxied import events, proxied
-from helpers.raw_http import Head, Line, in_background, raw_upstream
 from helpers.wrapped_agents import AIDER, CLAUDE, CODEX, GEMINI, KEY, MINI, OPENCODE, QWEN, Wrapped
 
 pytestmark = pytest.mark.agents
@@ -31,21 +28,25 @@ def need(path: Path, name: str) -> None:
         pytest.skip(f"{name} is not installed: scripts/test-agents installs it")
 
 
-@pytest.mark.parametrize("wrapped", [CLAUDE, CODEX, MINI, QWEN, OPENCODE], ids=lambda wrapped: wrapped.agent.name)
+@pytest.mark.parametrize(
+    "wrapped", [CLAUDE, CODEX, GEMINI, MINI, QWEN, OPENCODE], ids=lambda wrapped: wrapped.agent.name
+)
 def test_an_agent_does_its_task_with_a_smaller_history(wrapped: Wrapped, tmp_path: Path) -> None:
     need(wrapped.agent.path, wrapped.agent.name)
     with Provider(wrapped.agent.model) as provider:  # which takes WebSockets, where wrap does not refuse them
         ended = wrapped.run(provider.url, tmp_path)
         assert ended.returncode == 0, ended.stderr[-3000:]
-        assert provider.rejected == []
+        refused = [received for received in provider.refused if wrapped is not GEMINI or wrapped.agent.works(received)]
+        assert refused == [], "only Gemini CLI's question whether it is in a loop may be"
         assert {received.method for received in provider.received} == {"POST"}
-    assert (tmp_path / "work" / "done.txt").read_text() == DONE
+        assert all(any(KEY in value for value in received.headers.values()) for received in provider.received)
+    assert (tmp_path / "work" / "done.txt").read_text() == wrapped.agent.outcome.done
     assert FINAL in ended.stdout
     assert "focusctx:" not in ended.stdout
     found = SAVED.search(ended.stderr)
     assert found is not None, ended.stderr[-3000:]
     requests, made, share = map(int, found.groups())
-    assert requests > STEPS
+    assert requests > wrapped.agent.steps
     assert made > 1
     assert share > 20
 
@@ -62,29 +63,6 @@ def test_aider_is_told_of_the_proxy(tmp_path: Path) -> None:
     assert ended.returncode == 0
     assert FINAL in ended.stdout
     assert "focusctx: 1 request, nothing saved: no history was larger" in ended.stderr
-
-
-def test_gemini_cli_is_told_of_the_proxy(tmp_path: Path) -> None:
-    need(GEMINI.agent.path, GEMINI.agent.name)
-    asked: list[tuple[str, str]] = []
-
-    async def answer(line: Line, head: Head) -> None:
-        await line.body(head)
-        asked.append((head.target, head["x-goog-api-key"]))
-        content: dict[str, Any] = {"role": "model", "parts": [{"text": FINAL}]}
-        usage = {"promptTokenCount": 5, "candidatesTokenCount": 5, "totalTokenCount": 10}
-        said = {"candidates": [{"content": content, "finishReason": "STOP", "index": 0}], "usageMetadata": usage}
-        body = f"data: {json.dumps(said)}\r\n\r\n"
-        kind = "content-type: text/event-stream"
-        await line.send(f"HTTP/1.1 200 OK\r\n{kind}\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode())
-
-    with in_background(lambda: raw_upstream(answer)) as up:
-        ended = GEMINI.run(up.url, tmp_path)
-    assert ended.returncode == 0, ended.stderr[-3000:]
-    assert FINAL in ended.stdout
-    assert asked[0][0].startswith("/v1beta/models/gemini-2.5-pro:streamGenerateContent")
-    assert {key for _, key in asked} == {KEY}
-    assert re.search(r"^focusctx: \d+ requests?, nothing saved", ended.stderr, re.MULTILINE)
 
 
 def sdk_program(folder: Path) -> Path:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from helpers.coding_agents import CLAUDE_CODE, CODEX_AS_IT_COMES, MINI_SWE_AGENT, TASK, Agent
+from helpers.coding_agents import CLAUDE_CODE, CODEX_AS_IT_COMES, GEMINI_CLI, MINI_SWE_AGENT, TASK, Agent
 from helpers.provider import Call
 
 KEY = "key-of-a-test"
@@ -105,12 +105,11 @@ OPENCODE = Wrapped(
     {"ANTHROPIC_API_KEY": KEY, "OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"},
 )
 
-_GEMINI_CLI = Agent("Gemini CLI", "gemini", "node_modules/.bin/gemini", "", lambda _: Call("", {}), CLAUDE_CODE.start)
 GEMINI = Wrapped(
-    _GEMINI_CLI,
+    GEMINI_CLI,
     "gemini",
-    ("-p", TASK, "--model", "gemini-2.5-pro", "--skip-trust"),
-    {"GEMINI_API_KEY": KEY, "GEMINI_CLI_TRUST_WORKSPACE": "true"},
+    ("-p", TASK, "--yolo", "--skip-trust"),
+    {"GEMINI_API_KEY": KEY},
 )
 _AIDER = Agent("aider", "chat_completions", "aider/bin/aider", "", lambda _: Call("", {}), CLAUDE_CODE.start)
 AIDER = Wrapped(
