@@ -59,11 +59,7 @@ def _opencode_variables(bases: Bases, environment: Mapping[str, str]) -> dict[st
     try:
         config: Any = json.loads(environment.get(name) or "{}")
         providers = config.setdefault("provider", {})
-        for provider, kind, end in (
-            ("openai", "openai", ""),
-            ("anthropic", "anthropic", "/v1"),
-            ("google", "gemini", "/v1beta"),
-        ):
+        for provider, (kind, end) in _OPENCODE.items():
             if kind in bases:
                 providers.setdefault(provider, {}).setdefault("options", {})["baseURL"] = bases[kind] + end
     except (ValueError, AttributeError, TypeError) as error:
@@ -113,12 +109,7 @@ def usual_upstreams(agent: Agent, environment: Mapping[str, str]) -> list[str]:
 
 def environment_for(agent: Agent, bases: Bases, environment: Mapping[str, str]) -> dict[str, str]:
     """Return the agent's environment: this one, with the base URLs that it reads set to the proxy's."""
-    kinds = {
-        **dict.fromkeys(_OPENAI, "openai"),
-        **dict.fromkeys(_ANTHROPIC, "anthropic"),
-        **dict.fromkeys(_GEMINI, "gemini"),
-    }
-    urls = {name: bases[kinds[name]] for name in agent.variables if kinds[name] in bases}
+    urls = {name: bases[_KINDS[name]] for name in agent.variables if _KINDS[name] in bases}
     return {**environment, **urls, **agent.more(bases, environment), **_not_through_a_proxy(environment)}
 
 
