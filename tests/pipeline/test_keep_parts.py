@@ -160,6 +160,16 @@ def test_where_pinned_text_exceeds_the_target_a_little_of_the_rest_stays_and_it_
     assert "above the target" in found.excess
 
 
+def test_where_required_records_exceed_the_target_a_little_of_what_is_cited_stays_beside_them() -> None:
+    found = history(*["book_room"] * 4, "look", "look")
+    pinned_tokens = found.tokens - sum(span.tokens for span in found.spans[:-1])
+    kept = selected(found, plan((5, 2)), target=pinned_tokens + 20)
+    assert {*kept.shortened} >= {1, 2, 3, 4}
+    assert 2 in kept.shortened[5]
+    assert kept.excess is not None
+    assert kept.tokens <= found.tokens
+
+
 def test_an_excerpt_that_is_nearly_whole_is_shown_whole() -> None:
     whole = read_history(messages(*["look"] * STEPS, text=TEXT * 4), FocusConfig(), len)
     cited = [(2, number) for number in passages_of(whole)[2]]

@@ -187,6 +187,7 @@ class _Choice:
             outline = seen.outlines.of(span)
             self._costs[span.index, 0] = outline.record_tokens
             self._costs |= {(span.index, one.number): one.tokens + one.extra for one in outline.passages}
+        self._budget = config.budget
         self._fixed = history.tokens - sum(span.tokens for span in self._spans.values())
         self._most = self._room = _room(self._fixed, self._costs, self.target, config, reserve)
         self._parts: dict[int, set[int]] = {}
@@ -195,11 +196,19 @@ class _Choice:
         """The chosen units that may go again, in the order they were chosen."""
 
     def require(self, units: Mapping[Unit, str]) -> None:
-        """Take these units, whether there is room or not."""
+        """Take these units, whether there is room or not.
+
+        Where they exceed the target by themselves, there is none to keep to: a little stays beside them.
+        """
         for unit, why in units.items():
             for one in dict.fromkeys([(unit[0], 0), unit]):
                 self._add(one, why, required=True)
         self._add_companions()
+        if self._room < 0:
+            rest = sum(cost for unit, cost in self._costs.items() if not self._has(unit))
+            used = self._most - self._room
+            self._room = max(min(_FLOOR * rest, self._budget - self._fixed - used), 0)
+            self._most = used + self._room
 
     def take(self, shares: Mapping[Unit, float], threshold: float) -> None:
         """Take the units with enough votes: those with most votes first, then those worth most per token."""

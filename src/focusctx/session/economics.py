@@ -173,9 +173,9 @@ class Economics:
         return judged
 
     def _has_large_results(self, conversation: Conversation) -> bool:
-        """True if the newest step is large against the target and twice as large as its steps mostly are."""
+        """True if the newest step is large against the target and half as large again as its steps mostly are."""
         reader = conversation.reader
-        return reader.newest_tokens > max(self._large, 2 * reader.tokens / max(reader.newest, 1))
+        return reader.newest_tokens > max(self._large, 1.5 * reader.tokens / max(reader.newest, 1))
 
     def is_due_soon(self, conversation: Conversation) -> bool:
         """True if an event may be due at the next call, so that its sketches should be asked for now."""
