@@ -44,10 +44,10 @@ Made by `python benchmarks/long_runs.py --out docs/results/long-runs.md` from re
 into one conversation of about 400,000 tokens, with no model: the offline draft, the defaults, no language model goes on
 from what is left.
 
-**What went against us.** What may never go adds up. In a conversation of 400,000 tokens the user's words and the records of
-everything the agent did take 20,000 to 83,000 tokens, more than a budget of 20,000 allows, and each event says so
-(`result.warnings`). Old records do not fold into shorter ones yet. In so long a conversation choose a budget above that, or
-begin a new one per task.
+**What went against us.** What may never go adds up. In a conversation of 400,000 tokens the user's words and the
+records of everything the agent did take 20,000 to 83,000 tokens, more than a budget of 20,000 allows, and each event
+says so (`result.warnings`). Old records do not fold into shorter ones yet. In so long a conversation choose a budget
+above that, or begin a new one per task.
 
 - *Sent* and *largest request* are tokens of all requests and of the largest one; *full* is the same without focusctx.
 - *Cost* is input at caching prices with drafts paid for as gpt-5-mini's, as in [session-cost.md](session-cost.md). It

@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from helpers.provider import Received
 
+_SHORTENED = re.compile(r"\[(?:…|\\+u2026)")
 _MARK = re.compile(r',"cache_control":\{[^{}]*\}')
 _LONE_TEXT = re.compile(r'"content":\[\{"type":"text","text":("(?:[^"\\]|\\.)*")\}\]')
 _BETWEEN = re.compile(r"[\s,:]*")
@@ -31,7 +32,7 @@ def spelled(received: Received) -> list[str]:
 
 def is_shortened(message: str) -> bool:
     """True if a message as it is written has a mark for something left out."""
-    return "[…" in message or "[\\u2026" in message
+    return _SHORTENED.search(message) is not None
 
 
 def _elements(text: str, place: int) -> list[str]:
