@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 
 from focusctx import Focus
+from focusctx.proxy.budgets import ModelBudget
+from focusctx.proxy.callers import Caller
+from focusctx.proxy.upstream import Upstream
 from focusctx.session.recall import TOOL
 from helpers.raw_http import exchange, proxy, raw_upstream
 from helpers.session_parts import Draft
@@ -41,6 +44,33 @@ async def test_the_path_names_the_model_and_keys_in_queries_tell_callers_apart()
     assert "sk-a" not in str([live.key for live in lives])
     assert up.connections == 2, "callers share no connection"
     assert all(len(json.loads(got.body)["contents"]) < 13 for got in up.got)
+
+
+async def test_callers_and_budgets_by_model_hold_for_gemini() -> None:
+    """The token is in the place of the key, as Google's clients send it, and the path names the model."""
+    token = "the-token-of-alice"
+    settings = {"callers": (Caller("alice", token),), "model_budgets": (ModelBudget("gemini-3*", 100),)}
+    async with raw_upstream() as up:
+        upstream = Upstream("gemini", up.url, "sk-of-the-proxy")
+        async with proxy(upstream, focus=Focus(Draft(), budget=100_000), **settings) as (served, url):
+            assert (await exchange(url, "POST", PATH, [("x-goog-api-key", "of-nobody")], body(8))).status == 403
+            by_header = await exchange(url, "POST", PATH, [("x-goog-api-key", token)], body(8))
+            by_query = await exchange(url, "POST", f"{PATH}?key={token}&alt=sse", [], body(8))
+            names = [(live.key.caller, live.session.focus.config.budget) for live in served.conversations]
+    assert {*names} == {("alice", 100)}
+    for answer in (by_header, by_query):
+        report = {name.lower(): value for name, value in answer.headers}
+        assert int(report["x-focusctx-tokens-sent"]) < int(report["x-focusctx-tokens-received"])
+        assert int(report["x-focusctx-steps-left-out"]) > 0
+    assert [got.target for got in up.got] == [PATH, f"{PATH}?alt=sse"]
+    assert {got["x-goog-api-key"] for got in up.got} == {"sk-of-the-proxy"}
+    assert all(len(json.loads(got.body)["contents"]) < len(contents(8)) for got in up.got)
+
+
+async def test_a_bypass_leaves_contents_as_they_are() -> None:
+    async with raw_upstream() as up, proxy(up.url, focus=Focus(Draft(), budget=100)) as (_, url):
+        await exchange(url, "POST", PATH, [("x-focusctx-bypass", "1")], body(8))
+    assert [got.body for got in up.got] == [body(8)]
 
 
 async def test_messages_that_stay_go_up_in_the_agents_own_bytes() -> None:

@@ -63,6 +63,16 @@ def test_every_format_gives_the_same() -> None:
         {"role": "user", "content": "go"},
         {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "f", "input": {"a": "id_1"}}]},
     ]
-    for messages in (chat, responses, anthropic):
+    call = {"type": "tool-call", "toolCallId": "1", "toolName": "tool_name", "input": {"a": "id_1"}}
+    ai_sdk: list[dict[str, Any]] = [{"role": "user", "content": "go"}, {"role": "assistant", "content": [call]}]
+    gemini: list[dict[str, Any]] = [
+        {"role": "user", "parts": [{"text": "go"}]},
+        {"role": "model", "parts": [{"functionCall": {"name": "tool_name", "args": {"a": "id_1"}}}]},
+    ]
+    ollama: list[dict[str, Any]] = [
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "tool_calls": [{"function": {"name": "tool_name", "arguments": {"a": "id_1"}}}]},
+    ]
+    for messages in (chat, responses, anthropic, ai_sdk, gemini, ollama):
         (span,) = read_history(messages, FocusConfig(), len).spans
         assert facts_in(arguments(span)) == {"id_1"}

@@ -36,7 +36,7 @@ and open http://127.0.0.1:8400/ui in a browser.
 UPSTREAMS = """\
 upstreams:
   openai, anthropic, deepseek, gemini, groq, mistral, openrouter, ollama, vllm
-  NAME=URL                     any server with one of these interfaces
+  NAME=URL                     any server that speaks one of the formats
 """
 _EPILOG = f"""\
 {UPSTREAMS}\

@@ -63,7 +63,7 @@ def _given(message: Message) -> Iterator[Any]:
         yield from (_parsed(message[name]) for name in _GIVEN if message.get(name))
     content = message.get("content")
     for block in content if isinstance(content, list | tuple) else ():
-        if isinstance(block, Mapping) and str(block.get("type")).endswith("tool_use"):
+        if isinstance(block, Mapping) and str(block.get("type")).endswith(("tool_use", "tool-call")):
             yield block.get("input")
     yield from (call.get("args") for call in calls_in(message))
 

@@ -137,8 +137,8 @@ async def test_an_event_tells_what_is_left_of_each_span(staging):
             case "dropped", _:
                 assert span["left"] == 0
             case "excerpt" | "record", "what an earlier event left of it":
-                # The line behind it that tells of steps that are gone may have grown.
-                assert span["tokens"] <= span["left"] <= span["tokens"] + 40
+                # The line behind it that tells of steps that are gone may have grown, or moved to a nearer step.
+                assert abs(span["left"] - span["tokens"]) <= 40
             case "excerpt", _:
                 assert 0 < span["left"] < span["tokens"]
                 assert span["parts"]
