@@ -68,7 +68,8 @@ def take_best(
     held = worth.held_by(have)
     taken = {*have}
     passages: defaultdict[int, list[Unit]] = defaultdict(list)
-    for unit in costs:
+    offered = [unit for unit in costs if unit not in taken and worth.groups.get(unit)]  # the others add nothing
+    for unit in offered:
         if unit[1]:
             passages[unit[0]].append(unit)
     before = frozenset(taken)
@@ -82,7 +83,7 @@ def take_best(
         gain = worth.added_by(bundle(unit), held)
         return (-gain / cost**thrift if gain >= least * cost else 0.0), (-unit[0], unit[1])
 
-    queue = [ranked(unit) for unit in costs if unit not in taken]
+    queue = [ranked(unit) for unit in offered]
     heapq.heapify(queue)
     while queue:
         score, (index, number) = heapq.heappop(queue)
