@@ -2,7 +2,7 @@
 
 import { pack, unpack } from "./pack.js";
 
-export type Format = "chat_completions" | "responses" | "anthropic" | "ai_sdk" | "gemini" | "ollama";
+export type Format = "chat_completions" | "responses" | "anthropic" | "ai_sdk" | "gemini" | "ollama" | "langchain";
 
 /** Settings that every integration takes. */
 export interface FocusOptions {
