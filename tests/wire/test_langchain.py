@@ -105,14 +105,6 @@ def test_messages_of_other_types_stay_where_they_are() -> None:
     assert all(after is before for after, before in zip(compressed.messages[1:5], others, strict=True))
 
 
-def test_the_users_words_may_have_a_role_in_place_of_a_type() -> None:
-    messages = [{"role": "user", "content": "go"}, turn("", call()), result("x"), {"role": "user", "content": "more"}]
-    history = read_history(messages, FocusConfig(), len)
-    assert (history.format, history.goal) == ("langchain", "go")
-    assert [said.text for said in history.user_turns] == ["go", "more"]
-    assert history.owners == (0, 1, 1, 0)
-
-
 @pytest.mark.parametrize("written", [dict, nested])
 def test_a_run_is_recognised_and_compressed(written: Any) -> None:
     history = [dump("system", "You help."), dump("human", "go")]

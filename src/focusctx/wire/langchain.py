@@ -30,8 +30,6 @@ from .part import (
 )
 
 _KINDS = {"human": Kind.WORDS, "ai": Kind.TURN, "tool": Kind.RESULT, "system": Kind.FRAME}
-_ROLES = {"user": "human", "assistant": "ai", "system": "system"}
-"""Roles of messages that LangChain also takes among its own: `{"role": "user", "content": …}`."""
 _UNTOUCHED = ("chat", "function", "remove")
 _CALL_BLOCKS = frozenset(
     {"tool_use", "tool_call", "tool_call_chunk", "invalid_tool_call", "function_call", "input_json_delta"}
@@ -50,10 +48,10 @@ class LangChain:
         return is_dump(message)
 
     def knows(self, message: Message) -> bool:
-        return dumped_type(message) in _KINDS and "content" in body_of(message)
+        return is_dump(message) and dumped_type(message) in _KINDS
 
     def read(self, message: Message, position: int) -> tuple[Part, ...]:
-        if not (isinstance(message.get("type"), str) or isinstance(message.get("role"), str)):
+        if not isinstance(message.get("type"), str):
             raise MessageError(f"'type' must be a str, got {kind_of(message.get('type'))}", position)
         body, said = body_of(message), dumped_type(message)
         blocks = _blocks(body, position)
@@ -111,7 +109,7 @@ class LangChain:
 def is_dump(message: Message) -> bool:
     """True for a message in one of LangChain's dumps; a message of type `chat` has a role of its own."""
     kind = dumped_type(message)
-    if "type" not in message or (kind not in _KINDS and kind not in _UNTOUCHED):
+    if kind not in _KINDS and kind not in _UNTOUCHED:
         return False
     if isinstance(message.get("data"), Mapping):
         return True
@@ -120,8 +118,6 @@ def is_dump(message: Message) -> bool:
 
 def dumped_type(message: Message) -> str:
     """Return the type of a dump, such as `human` or `ai`; chunks of a stream have the type of what they add up to."""
-    if "type" not in message:
-        return _ROLES.get(text_of(message.get("role")), "")
     return text_of(message.get("type")).removesuffix("MessageChunk").lower()
 
 
