@@ -16,7 +16,7 @@ from focusctx.drafts import ScriptedDraft
 from focusctx.pipeline.companions import companions_of
 from focusctx.pipeline.keep import survey
 from focusctx.pipeline.split import read_history
-from helpers.oracles import block_type, blocks, check, check_removed, check_verbatim, open_calls, role_of
+from helpers.oracles import block_type, blocks, check, check_removed, check_verbatim, open_calls
 from helpers.thorough import examples
 from strategies import COMPLETE_HISTORIES, HISTORIES, Json, damaged_histories, format_of, json_lists, json_values, texts
 
@@ -174,7 +174,6 @@ BEFORE_AND_AFTER: dict[str, tuple[list[Json], list[Json]]] = {
     "anthropic": ([], [USER, {"role": "assistant", "content": "ok"}]),
     "ai_sdk": ([], [USER, {"role": "assistant", "content": "ok"}]),
     "ollama": ([], [USER, {"role": "assistant", "content": "ok"}]),
-    "langchain": ([], [{"type": "human", "content": "and?"}, {"type": "ai", "content": "ok"}]),
     "gemini": ([], [{"role": "user", "parts": [{"text": "and?"}]}, {"role": "model", "parts": [{"text": "ok"}]}]),
 }
 """Around the broken place: what makes sure that no missing part can be thought to come, or to have been, elsewhere."""
@@ -191,7 +190,7 @@ def broken(messages: list[Json], format: str) -> list[list[Json]]:
             continue  # the AI SDK lets a provider answer its own calls whenever it likes
         if open_calls([message]) and not (format == "ollama" and message["role"] == "tool"):
             found.append(without)  # Ollama takes calls without results
-        if format in ("chat_completions", "ollama", "langchain") and role_of(message) in ("tool", "function"):
+        if format in ("chat_completions", "ollama") and message.get("role") in ("tool", "function"):
             found.append(doubled)
         if format == "chat_completions" and ("tool_calls" in message or "function_call" in message):
             found.append(interrupted)

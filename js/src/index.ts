@@ -2,7 +2,7 @@
 
 import { pack, unpack } from "./pack.js";
 
-export type Format = "chat_completions" | "responses" | "anthropic" | "ai_sdk" | "gemini" | "ollama" | "langchain";
+export type Format = "chat_completions" | "responses" | "anthropic" | "ai_sdk" | "gemini" | "ollama";
 
 /** Settings that every integration takes. */
 export interface FocusOptions {

@@ -12,7 +12,6 @@ from typing import Any
 from . import types as values
 from .errors import MessageError
 from .types import Result
-from .wire.part import dumped
 
 
 def to_json(value: Result) -> str:
@@ -34,7 +33,7 @@ def encode(value: Any) -> Any:
     Fields that do not count in comparisons are left out: they can be computed again.
     """
     if hasattr(value, "model_dump"):
-        value = dumped(value)
+        value = value.model_dump(mode="json", exclude_unset=True)
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: encode(getattr(value, field.name)) for field in fields(value) if field.compare}
     if isinstance(value, Mapping):

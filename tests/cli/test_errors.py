@@ -41,7 +41,7 @@ def complaint(focusctx):
         ('[{"role": "user", "content": "hi"}, 7]', ": message 1: expected a dict, got int"),
         ('[{"role": "user", "content": "hi"}, {"content": "x"}]', ": message 1: 'role' must be a str, got None"),
         ('[{"role": "user", "parts": "hi"}]', "the only message is not understood: the first has role 'user'"),
-        ('[{"lc": 1, "type": "constructor", "kwargs": {}}]', "they look like objects that LangChain's `dumps` wrote"),
+        ('[{"type": "human", "data": {"content": "hi"}}]', "they look like LangChain messages; convert them with"),
         ('[{"role": "human", "content": "hi"}]', "the only message is not understood: their roles are not"),
         ('[{"role": "user", "content": [{"text": "hi"}]}]', "they look like Bedrock Converse messages"),
         ('[{"role": "critic", "content": "hi"}]', "the first has role 'critic'; convert them"),

@@ -65,25 +65,12 @@ def check_verbatim(original: Sequence[Json], rebuilt: Sequence[Json]) -> None:
     for before, after in zip(sources(original, rebuilt), rebuilt, strict=True):
         if after is not before:
             assert is_result(before) or is_turn(before), f"not to be altered: {before}"
-            assert not reasoning([before]) or role_of(before) == "user", "the model's turn beside its reasoning"
+            assert not reasoning([before]) or before.get("role") == "user", "the model's turn beside its reasoning"
             assert not (is_turn(before) and before.get("reasoning_content")), "the model's turn beside its reasoning"
 
 
-_LANGCHAIN = {"human": "user", "ai": "assistant", "tool": "tool", "system": "system"}
-
-
-def role_of(message: Json) -> str | None:
-    """The role of a message; one of LangChain's has a type in its place."""
-    return message.get("role", _LANGCHAIN.get(message.get("type", "")))
-
-
-def body_of(message: Json) -> Json:
-    """The object with a message's fields: one of LangChain's may hold them in `data`."""
-    return message["data"] if isinstance(message.get("data"), dict) else message
-
-
 def is_turn(message: Json) -> bool:
-    return role_of(message) in ("assistant", "model") or message.get("type") in ("function_call", "custom_tool_call")
+    return message.get("role") in ("assistant", "model") or message.get("type") in ("function_call", "custom_tool_call")
 
 
 def sources(original: Sequence[Json], rebuilt: Sequence[Json]) -> list[Json]:
@@ -207,7 +194,7 @@ def official(messages: Iterable[Json]) -> list[Json]:
 
 
 def blocks(message: Json) -> list[Json]:
-    content = body_of(message).get("content", message.get("parts"))
+    content = message.get("content", message.get("parts"))
     return content if isinstance(content, list) else []
 
 
@@ -242,9 +229,9 @@ def words(messages: Iterable[Json]) -> list[Json]:
     """What people said: blocks of user messages, or whole messages of plain text."""
     found: list[Json] = []
     for message in messages:
-        if role_of(message) == "user" or (message.get("role") == "function" and "parts" in message):
+        if message.get("role") == "user" or (message.get("role") == "function" and "parts" in message):
             found += [block for block in blocks(message) if block_type(block) != "tool_result"]
-            if str(body_of(message).get("content")).startswith(SAID):
+            if str(message.get("content")).startswith(SAID):
                 found.append(message)
     return found
 
@@ -254,7 +241,7 @@ def frame(messages: Iterable[Json]) -> list[Json]:
     return [
         message
         for message in messages
-        if role_of(message) in ("system", "developer")
+        if message.get("role") in ("system", "developer")
         or message.get("type") in fixed
         or (is_reference(message) and message["id"].startswith("cmp_"))
     ]
@@ -275,9 +262,9 @@ def reasoning(messages: Iterable[Json]) -> list[Json]:
 
 
 def is_result(message: Json) -> bool:
-    if role_of(message) == "user":
-        return not str(body_of(message).get("content")).startswith(SAID)
-    return role_of(message) in ("tool", "function") or message.get("type", "").endswith("_output")
+    if message.get("role") == "user":
+        return not str(message.get("content")).startswith(SAID)
+    return message.get("role") in ("tool", "function") or message.get("type", "").endswith("_output")
 
 
 def open_calls(messages: Iterable[Json]) -> dict[str, int]:
@@ -290,10 +277,6 @@ def open_calls(messages: Iterable[Json]) -> dict[str, int]:
 
 
 def _asked(message: Json) -> Iterator[str]:
-    if message.get("type") in _LANGCHAIN:
-        body = body_of(message)
-        yield from (call["id"] for field in ("tool_calls", "invalid_tool_calls") for call in body.get(field, ()))
-        return
     for call in message.get("tool_calls", ()):
         own = isinstance(call.get("function", {}).get("arguments"), dict)  # Ollama's
         yield call["function"]["name"] if own else call["id"]
@@ -314,9 +297,6 @@ def _asked(message: Json) -> Iterator[str]:
 
 
 def _answered(message: Json) -> Iterator[str]:
-    if message.get("type") in _LANGCHAIN:
-        yield from filter(None, [body_of(message).get("tool_call_id")])
-        return
     name = message.get("tool_name") or message.get("tool_call_id") or message.get("name")
     if message.get("role") in ("tool", "function") and name:
         yield name

@@ -14,15 +14,12 @@ from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware, SummarizationMiddleware
 from langchain.agents.structured_output import ToolStrategy
 from langchain_anthropic import ChatAnthropic
-from langchain_core.messages import ToolMessage, convert_to_messages, messages_from_dict, messages_to_dict
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from focusctx import Focus, Result
 from focusctx.integrations.langchain import FocusMiddleware
 from focusctx.integrations.plug import Source
-from focusctx.pipeline.plain import plain_message
 from helpers.provider import Call, Provider, Received, Say
 from integrations.graphs import DIFFERENT, graph_run, tools
 
@@ -70,41 +67,6 @@ def test_a_human_in_the_loop_with_a_checkpointer() -> None:
     (conversation,) = focused.focusctx.conversations
     assert conversation.id == "1"
     assert moved(requests) == sum(event.happened for event in conversation.events) >= 2
-
-
-def recorded(mode: str) -> list[Any]:
-    """The messages of a whole run, as the agent holds them in its state."""
-    with Provider(task.model) as provider:
-        agent = create_agent(chat(mode, provider.url), tools())
-        messages: list[Any] = agent.invoke(ASKED, CONFIG)["messages"]
-    return messages
-
-
-@pytest.mark.parametrize("mode", ["invoke", "anthropic"])
-def test_messages_and_their_dumps_are_compressed_alike(mode: str) -> None:
-    """LangChain reads what comes back: messages, or dumps of them."""
-    messages = recorded(mode)
-    flat = [message.model_dump() for message in messages]
-    nested = messages_to_dict(messages)
-    results = [Focus("offline", budget=BUDGET).compress(given) for given in (messages, flat, nested)]
-    assert all(result.compressed for result in results)
-    assert {result.history.format for result in results if result.history} == {"langchain"}
-    assert len({(result.kept, result.dropped, result.tokens_after) for result in results}) == 1
-    objects, dumps, data = (result.messages for result in results)
-    kept = [message for message in objects if not isinstance(message, dict)]
-    assert all(any(message is each for each in messages) for message in kept)
-    expected = [
-        (each.type, each.content, each.tool_calls if each.type == "ai" else []) for each in messages_from_dict(data)
-    ]
-    for given in (objects, dumps):
-        read = convert_to_messages(given)
-        assert [(each.type, each.content, each.tool_calls if each.type == "ai" else []) for each in read] == expected
-    assert Result.from_json(results[0].to_json()).messages[0]["type"] == messages[0].type
-
-
-def test_an_artifact_can_be_any_object() -> None:
-    message = ToolMessage("found", tool_call_id="c1", artifact=object())
-    assert plain_message(message) == {"type": "tool", "content": "found", "tool_call_id": "c1"}
 
 
 class Report(BaseModel):

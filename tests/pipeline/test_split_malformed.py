@@ -78,15 +78,6 @@ MALFORMED: dict[str, list[Any]] = {
         {"role": "assistant", "tool_calls": [3]},
         {"role": "assistant", "tool_calls": [{"function": {"arguments": {}}}]},
     ],
-    "langchain": [
-        {"content": "no type"},
-        {"type": "human", "content": 3},
-        {"type": "human", "data": {"content": [3]}},
-        {"type": "ai", "content": "", "tool_calls": 3},
-        {"type": "ai", "content": "", "tool_calls": [{"name": "look", "args": {}, "id": None}]},
-        {"type": "ai", "content": "", "invalid_tool_calls": [3]},
-        {"type": "tool", "content": "x"},
-    ],
     "gemini": [
         {"role": 3, "parts": [{"text": "x"}]},
         {"role": "user", "parts": 3},
@@ -129,8 +120,6 @@ def test_a_malformed_message_is_named_by_its_position(format: str, data: st.Data
         ("gemini", {"role": "user", "parts": [{"telepathy": 3}, {"text": None}]}),
         ("ollama", {"role": "assistant", "tool_calls": [{"function": {"name": "a", "arguments": 3}}], "thinking": 3}),
         ("ollama", {"role": "tool", "tool_name": 3, "images": 3}),
-        ("langchain", {"type": "ai", "content": [{"text": 3}, "x"], "additional_kwargs": 3, "tool_calls": None}),
-        ("langchain", {"type": "ai", "data": {"tool_calls": [{"id": "a", "args": 3, "name": 3}]}}),
     ],
 )
 def test_oddities_that_are_the_providers_to_judge_are_read(format: str, message: Json) -> None:

@@ -79,16 +79,6 @@ def ollama(steps: int) -> Messages:
     return messages
 
 
-def langchain(steps: int) -> Messages:
-    messages: Messages = [{"type": "human", "data": {"type": "human", "content": "Do the task."}}]
-    for number in range(1, steps + 1):
-        calls = [{"name": "look", "args": {}, "id": f"c{number}", "type": "tool_call"}]
-        messages.append({"type": "ai", "data": {"type": "ai", "content": "", "tool_calls": calls}})
-        result = {"type": "tool", "tool_call_id": f"c{number}", "content": f"result {number}"}
-        messages.append({"type": "tool", "data": result})
-    return messages
-
-
 HISTORIES = {
     "chat_completions": run,
     "responses": responses,
@@ -96,7 +86,6 @@ HISTORIES = {
     "ai_sdk": ai_sdk,
     "gemini": gemini,
     "ollama": ollama,
-    "langchain": langchain,
 }
 
 

@@ -36,14 +36,6 @@ def test_a_call_gives_the_leaves_of_its_arguments() -> None:
     assert facts_in(arguments(span)) == {"id_1", "id_2", "12345"}
 
 
-@pytest.mark.parametrize("nested", [True, False])
-def test_so_does_a_call_in_a_langchain_message(nested: bool) -> None:
-    call = {"name": "look", "args": {"at": "id_1"}, "id": "1", "type": "tool_call"}
-    turn = {"type": "ai", "content": "see id_0", "tool_calls": [call]}
-    span = Span(1, messages=({"type": "ai", "data": turn} if nested else turn,))
-    assert facts_in(arguments(span)) == {"id_1"}
-
-
 def test_arguments_that_are_no_json_are_taken_as_they_are() -> None:
     call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{broken id_1"}}
     assert arguments(Span(1, messages=({"role": "assistant", "tool_calls": [call]},))) == "{broken id_1"

@@ -15,7 +15,7 @@ from focusctx.invariants import violations
 from focusctx.pipeline.split import read_history
 from focusctx.session.recall import TOOL
 from focusctx.session.stores.memory import MemoryStore
-from helpers.oracles import blocks, body_of, in_order, same, words
+from helpers.oracles import blocks, in_order, same, words
 from helpers.session_parts import Draft, cites, moved, session_of
 from strategies import HISTORIES, SAID, Json, format_of
 
@@ -65,7 +65,7 @@ def dumped(messages: Any) -> list[str]:
 
 def without_note(view: list[Json]) -> list[Json]:
     texts = ("[Left out to save space", "[{'text': '[Left out to save space")
-    return [one for one in view if not str(body_of(one).get("content", one.get("parts"))).startswith(texts)]
+    return [one for one in view if not str(one.get("content", one.get("parts"))).startswith(texts)]
 
 
 def check_view(view: list[Json], history: list[Json], format: str, options: Json) -> None:

@@ -10,7 +10,7 @@ from openai.types.chat import ChatCompletionToolParam
 from openai.types.responses import FunctionToolParam
 from pydantic import TypeAdapter
 
-from focusctx import Focus, FocusConfig, History, Span
+from focusctx import Focus, History, Span
 from focusctx.errors import ConfigError, StoreError
 from focusctx.invariants import violations
 from focusctx.pipeline.split import read_history
@@ -245,22 +245,6 @@ def test_the_note_is_legal_and_stands_only_where_it_should(format):
     assert view.index(notes[0]) == next(place for place, message in enumerate(view) if message == history[0]) + 1 + (
         format == "chat_completions"
     )
-
-
-@pytest.mark.parametrize("nested", [True, False])
-def test_the_note_among_langchain_messages_is_written_as_they_are(nested):
-    history = [{"type": "human", "content": "go"}]
-    for number in range(8):
-        calls = [{"name": "look", "args": {}, "id": f"c{number}", "type": "tool_call"}]
-        history.append({"type": "ai", "content": "", "tool_calls": calls})
-        history.append({"type": "tool", "content": "x" * 100, "tool_call_id": f"c{number}"})
-    history = [{"type": each["type"], "data": each} for each in history] if nested else history
-    view = session_of(Draft(), budget=700, recall=True).view(history)
-    (found,) = (message for message in view if TOOL in json.dumps(message))
-    assert found["type"] == "human"
-    assert (found.keys() == {"type", "data"}) == nested
-    assert read_history(view, FocusConfig(), len).format == "langchain"
-    assert violations(view, "langchain") == []
 
 
 def test_the_note_does_not_move_between_events():

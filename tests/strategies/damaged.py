@@ -15,7 +15,7 @@ _KEYS = (
     "results", "input", "tool_use_id", "thinking", "cache_control", "source", "reasoning_content", "refusal", "ttl",
     "toolCallId", "toolName", "value", "providerOptions", "providerExecuted", "approvalId",
     "parts", "functionCall", "functionResponse", "response", "args", "thoughtSignature", "thought",
-    "tool_name", "images", "data", "additional_kwargs", "invalid_tool_calls",
+    "tool_name", "images",
 )  # fmt: skip
 _VALUES = (
     "user", "assistant", "system", "tool", "function", "message", "reasoning", "function_call",
@@ -23,7 +23,7 @@ _VALUES = (
     "web_search_call", "item_reference", "program", "program_output", "tool_search_output", "text", "tool_use",
     "tool_result", "thinking", "server_tool_use", "web_search_tool_result", "input_text", "image", "call_0",
     "tool-call", "tool-result", "tool-approval-request", "tool-approval-response", "json", "error-text",
-    "model", "human", "ai", "chat", "\ud800", "",
+    "model", "\ud800", "",
 )  # fmt: skip
 
 json_values = st.recursive(

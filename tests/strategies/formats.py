@@ -6,7 +6,6 @@ from .ai_sdk import ai_sdk_histories
 from .anthropic import anthropic_histories
 from .chat_completions import chat_histories
 from .gemini import gemini_histories
-from .langchain import langchain_histories
 from .ollama import ollama_histories
 from .parts import Json
 from .react import react_histories
@@ -19,7 +18,6 @@ HISTORIES: dict[str, st.SearchStrategy[list[Json]]] = {
     "ai_sdk": ai_sdk_histories(),
     "gemini": gemini_histories(),
     "ollama": ollama_histories(),
-    "langchain": langchain_histories(),
     "react": react_histories(),
 }
 COMPLETE_HISTORIES: dict[str, st.SearchStrategy[list[Json]]] = {
@@ -29,7 +27,6 @@ COMPLETE_HISTORIES: dict[str, st.SearchStrategy[list[Json]]] = {
     "ai_sdk": ai_sdk_histories(complete=True),
     "gemini": gemini_histories(complete=True),
     "ollama": ollama_histories(complete=True),
-    "langchain": langchain_histories(complete=True),
 }
 """Histories with calls in them, all answered, and nothing given only by reference."""
 

@@ -9,7 +9,17 @@ from focusctx.wire import WIRES
 from focusctx.wire.foreign import advice_for
 
 FOREIGN: dict[str, list[dict[str, Any]]] = {
-    "objects that LangChain's `dumps` wrote": [
+    "LangChain messages": [
+        {"type": "system", "content": "You help."},
+        {"type": "human", "content": "hello " * 2000, "additional_kwargs": {}, "response_metadata": {}},
+        {"type": "ai", "content": "", "tool_calls": [{"name": "look", "args": {}, "id": "a", "type": "tool_call"}]},
+        {"type": "tool", "content": "x", "tool_call_id": "a"},
+    ],
+    "LangChain messages, as messages_to_dict writes them": [
+        {"type": "human", "data": {"content": "hello " * 2000, "type": "human"}},
+        {"type": "ai", "data": {"content": "x", "type": "ai"}},
+    ],
+    "LangChain messages, as dumps writes them": [
         {"lc": 1, "type": "constructor", "id": ["langchain", "schema", "messages", "HumanMessage"], "kwargs": {}},
     ],
     "roles are not OpenAI's": [
@@ -72,8 +82,6 @@ def test_the_error_names_every_format_that_is_read() -> None:
         {"type": "reasoning", "summary": []},
         {"id": "msg_1"},
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a"}]},
-        {"type": "human", "content": "x"},
-        {"type": "ai", "data": {"type": "ai", "content": "x"}},
     ],
 )
 def test_our_own_look_like_no_other(message: dict[str, Any]) -> None:

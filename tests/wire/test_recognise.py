@@ -68,18 +68,6 @@ CLAIMED: dict[str, list[dict[str, Any]]] = {
         {"role": "tool", "tool_name": "look", "content": "x"},
         {"role": "user", "content": "x", "images": ["aGk="]},
     ],
-    "langchain": [
-        {"type": "human", "content": "x"},
-        {"type": "human", "data": {"type": "human", "content": "x"}},
-        {"type": "ai", "content": "", "tool_calls": [{"name": "look", "args": {}, "id": "a", "type": "tool_call"}]},
-        {"type": "ai", "content": [{"type": "tool_use", "id": "t", "name": "look", "input": {}}]},
-        {"type": "ai", "content": [{"type": "reasoning", "reasoning": "hm"}]},
-        {"type": "AIMessageChunk", "content": "x"},
-        {"type": "tool", "content": "x", "tool_call_id": "a"},
-        {"type": "system", "content": "x"},
-        {"type": "chat", "content": "x", "role": "critic"},
-        {"type": "remove", "data": {"type": "remove", "content": "", "id": "1"}},
-    ],
 }
 
 
@@ -141,7 +129,6 @@ def test_formats_have_names() -> None:
         "ai_sdk",
         "gemini",
         "ollama",
-        "langchain",
     ]
     with pytest.raises(ConfigError, match="unknown format 'bedrock'"):
         wire_named("bedrock")

@@ -13,7 +13,6 @@ from .anthropic_server_tools import anthropic_server_uses_and_results_pair
 from .anthropic_system_places import anthropic_system_messages_stand_between_turns
 from .chat_pairs import chat_calls_and_results_pair
 from .gemini_pairs import gemini_calls_and_responses_pair
-from .langchain_pairs import langchain_calls_and_results_pair
 from .ollama_results import ollama_results_have_calls
 from .responses_pairs import responses_calls_and_outputs_pair
 from .responses_reasoning import responses_reasoning_is_followed
@@ -36,7 +35,6 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "ai_sdk": (ai_sdk_calls_and_results_pair, ai_sdk_provider_work_has_its_beginning),
     "gemini": (gemini_calls_and_responses_pair,),
     "ollama": (ollama_results_have_calls,),
-    "langchain": (langchain_calls_and_results_pair,),
     "spans": (),
 }
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..wire.part import dumped
-
 
 def plain_message(message: Any) -> Any:
     """Return the message as plain data: itself, unless it is an SDK object or contains some."""
@@ -27,5 +25,5 @@ def plain_message(message: Any) -> Any:
 def as_plain(value: Any) -> Any:
     """Return plain data for an SDK object, also inside a list; anything else unchanged."""
     if hasattr(value, "model_dump"):
-        return dumped(value)
+        return value.model_dump(mode="json", exclude_unset=True)
     return [as_plain(item) for item in value] if isinstance(value, list) else value

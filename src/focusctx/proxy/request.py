@@ -364,10 +364,6 @@ _WITHOUT_MEDIA = {
         *("text", "reasoning", "tool-call", "tool-result", "tool-approval-request", "tool-approval-response"),
         *("json", "content", "error-text", "error-json", "execution-denied", "ephemeral"),
     ),
-    "langchain": (
-        *("human", "ai", "tool", "system", "text", "tool_call", "invalid_tool_call", "function", "tool_use"),
-        *("thinking", "redacted_thinking", "reasoning", "ephemeral"),
-    ),
 }
 _MEDIA = {
     name: re.compile(rb'"audio"|"type"\s*:\s*"(?!(?:%b)")' % "|".join(types).encode())

@@ -9,7 +9,6 @@ from typing import Any
 
 from ..types import Message, Span
 from ..wire.gemini import calls_in
-from ..wire.langchain import body_of
 
 NEEDED = re.compile(
     r"""
@@ -55,10 +54,9 @@ def text_of(span: Span) -> str:
 
 def _given(message: Message) -> Iterator[Any]:
     """The arguments of each tool call in a message, in whatever format it is."""
-    message = body_of(message)
     for call in message.get("tool_calls") or ():
         body = call.get("function") or call.get("custom") or {}
-        yield _parsed(body.get("arguments", body.get("input", call.get("args"))))
+        yield _parsed(body.get("arguments", body.get("input")))
     if isinstance(legacy := message.get("function_call"), Mapping):
         yield _parsed(legacy.get("arguments"))
     if str(message.get("type")).endswith("_call"):

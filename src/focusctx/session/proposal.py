@@ -192,8 +192,7 @@ def view_of(history: History, left_out: LeftOut, *, noted: bool) -> list[Message
         place = next(place for place, owner in enumerate(history.owners) if owner)
         while history.format == "anthropic" and place and view[place - 1].get("role") == "system":
             place -= 1  # what the model answers must stay before its answer
-        nested = "data" in history.messages[0]
-        view.insert(place, note(left_out.gone, left_out.shown, history.format, nested=nested))
+        view.insert(place, note(left_out.gone, left_out.shown, history.format))
     if view and isinstance(history.messages[0], Spelled):  # then all parsed messages are Spelled
         view = [message if isinstance(message, Spelled) else Spelled.made(message) for message in view]
     return view

@@ -42,7 +42,7 @@ _IDS = re.compile(r"\bs[_\s-]?(\d{1,9})(?:\.(\d{1,9}))?\b|^\W*(\d{1,9})(?:\.(\d{
 def recall_tool(format: str = "chat_completions") -> dict[str, Any]:
     """Return the tool's definition, to put beside the agent's own tools."""
     schema = copy.deepcopy(_SCHEMA)
-    if format in ("chat_completions", "ollama", "langchain"):
+    if format in ("chat_completions", "ollama"):
         return {"type": "function", "function": {"name": TOOL, "description": _DESCRIPTION, "parameters": schema}}
     if format == "responses":
         return {"type": "function", "name": TOOL, "description": _DESCRIPTION, "parameters": schema, "strict": True}
@@ -132,20 +132,12 @@ def unavailable(query: str) -> str:
     )
 
 
-def note(gone: Collection[int], shortened: Collection[int], format: str, *, nested: bool = False) -> Message:
-    """Return the one-line message that lists the missing steps; only shown where the tool is offered.
-
-    `nested` is for LangChain's dumps that hold their fields in `data`.
-    """
+def note(gone: Collection[int], shortened: Collection[int], format: str) -> Message:
+    """Return the one-line message that lists the missing steps; only shown where the tool is offered."""
     left_out = [f"steps {ranges(gone)}"] if gone else []
     left_out += [f"parts of {ranges(shortened)}"] if shortened else []
     text = f"[Left out to save space: {', '.join(left_out)}. Call {TOOL} to get one back.]"
-    if format == "gemini":
-        return {"role": "user", "parts": [{"text": text}]}
-    if format == "langchain":
-        said = {"type": "human", "content": text}
-        return {"type": "human", "data": said} if nested else said
-    return {"role": "user", "content": text}
+    return {"role": "user", **({"parts": [{"text": text}]} if format == "gemini" else {"content": text})}
 
 
 def ranges(indices: Collection[int]) -> str:

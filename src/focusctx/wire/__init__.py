@@ -10,14 +10,12 @@ from .ai_sdk import AiSdk
 from .anthropic import AnthropicMessages
 from .chat_completions import ChatCompletions
 from .gemini import Gemini
-from .langchain import LangChain
 from .ollama import Ollama
 from .part import Kind, Part, Role, Text, Wire, blanked
 from .responses import Responses
 
 WIRES: dict[str, Wire] = {
-    wire.name: wire
-    for wire in (ChatCompletions(), Responses(), AnthropicMessages(), AiSdk(), Gemini(), Ollama(), LangChain())
+    wire.name: wire for wire in (ChatCompletions(), Responses(), AnthropicMessages(), AiSdk(), Gemini(), Ollama())
 }
 _DEFAULT = "chat_completions"
 """Format of lists that read the same in every format: plain text from system, user and assistant."""

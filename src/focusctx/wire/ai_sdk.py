@@ -13,7 +13,6 @@ from typing import Any
 from ..errors import MessageError
 from ..types import Message
 from . import react
-from .langchain import is_dump
 from .part import (
     MEDIA_TOKENS,
     Kind,
@@ -48,8 +47,6 @@ class AiSdk:
     turns_run_on = True  # some providers join consecutive assistant messages
 
     def claims(self, message: Message) -> bool:
-        if is_dump(message):
-            return False
         return "providerOptions" in message or any(_is_claimed(kind, part) for kind, part in typed_blocks(message))
 
     def knows(self, message: Message) -> bool:

@@ -8,7 +8,6 @@ from typing import Any
 from ..errors import MessageError
 from ..types import Message
 from . import react
-from .langchain import is_dump
 from .part import (
     MEDIA_TOKENS,
     Kind,
@@ -48,8 +47,6 @@ class AnthropicMessages:
     turns_run_on = True
 
     def claims(self, message: Message) -> bool:
-        if is_dump(message):
-            return False
         return not _ONLY_IN_DUMPS.isdisjoint(message) or any(
             kind in _ONLY_HERE or (kind == "image" and "source" in block) for kind, block in typed_blocks(message)
         )

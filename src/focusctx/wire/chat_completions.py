@@ -10,7 +10,6 @@ from ..errors import MessageError
 from ..types import Message
 from . import react
 from .ai_sdk import RESULT_PARTS
-from .langchain import is_dump
 from .ollama import has_object
 from .part import (
     MEDIA_TOKENS,
@@ -48,7 +47,7 @@ class ChatCompletions:
     turns_run_on = False
 
     def claims(self, message: Message) -> bool:
-        if "parts" in message or _is_ollamas(message) or is_dump(message):
+        if "parts" in message or _is_ollamas(message):
             return False
         blocks = list(typed_blocks(message))
         if message.get("role") == "tool" and any(kind in RESULT_PARTS for kind, _ in blocks):

@@ -11,6 +11,7 @@ from . import WIRES
 *_FIRST, _LAST = (wire.title for wire in WIRES.values())
 UNDERSTOOD = f"{', '.join(_FIRST)} and {_LAST}"
 
+_LANGCHAIN_TYPES = frozenset({"human", "ai", "system", "tool", "function", "chat", "constructor", "remove"})
 _ROLES = {"human": "user", "ai": "assistant", "bot": "assistant", "model": "assistant", "gpt": "assistant"}
 
 
@@ -39,8 +40,10 @@ def _is_bedrock(message: Message) -> bool:
     return any("type" not in block for block in _objects(message.get("content")))
 
 
-def _is_langchain_object(message: Message) -> bool:
-    return "lc" in message or message.get("type") == "constructor"
+def _is_langchain(message: Message) -> bool:
+    kind = message.get("type")
+    dumped = kind in _LANGCHAIN_TYPES and "role" not in message if isinstance(kind, str) else False
+    return "lc" in message or dumped or (isinstance(kind, str) and kind.endswith(("Message", "MessageChunk")))
 
 
 def _is_share_gpt(message: Message) -> bool:
@@ -61,14 +64,14 @@ _FORMATS = (
         "they look like UI messages of the AI SDK; convert them with its `convertToModelMessages`",
     ),
     (
-        _is_langchain_object,
-        "they look like objects that LangChain's `dumps` wrote; read them with langchain_core.load.loads and pass the "
-        "messages, or write them with langchain_core.messages.messages_to_dict",
+        _is_langchain,
+        "they look like LangChain messages; convert them with langchain_core.messages.convert_to_openai_messages, "
+        "or use focusctx.integrations.langchain",
     ),
     (
         _is_bedrock,
         "they look like Bedrock Converse messages; send Anthropic or Chat Completions messages, or use "
-        "focusctx.integrations.strands or focusctx.integrations.langchain",
+        "focusctx.integrations.strands",
     ),
     (_is_share_gpt, "they look like ShareGPT turns ('from', 'value'); turn them into 'role' and 'content'"),
     (

@@ -142,19 +142,6 @@ class Wire(Protocol):
         """True if single calls of a step with these messages can be left out, each with its result."""
 
 
-def dumped(value: Any) -> dict[str, Any]:
-    """Return the fields that are set in an SDK object, as plain data.
-
-    The type of a LangChain message is a default, so it does not count as set; its artifact can be any object, and no
-    model sees it.
-    """
-    kind = getattr(value, "type", None)
-    if hasattr(value, "additional_kwargs") and isinstance(kind, str):
-        return {"type": kind, **value.model_dump(mode="json", exclude_unset=True, exclude={"artifact"})}
-    fields: dict[str, Any] = value.model_dump(mode="json", exclude_unset=True)
-    return fields
-
-
 def kind_of(value: object) -> str:
     """Return the name of a value's type in Python, for error messages."""
     return "None" if value is None else type(value).__name__
@@ -217,9 +204,8 @@ def _block_field(message: Message) -> str:
 
 
 def is_by_user(message: Message) -> bool:
-    """True if the message is the user's: by its role, or as a Gemini content without one, or by LangChain's type."""
-    role = message.get("role")
-    return role == "user" or (role is None and ("parts" in message or message.get("type") == "human"))
+    """True if the message has the user's role; Gemini contents without a role are the user's, too."""
+    return message.get("role") == "user" or ("parts" in message and message.get("role") is None)
 
 
 def one_turn(messages: Sequence[Message]) -> bool:

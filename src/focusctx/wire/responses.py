@@ -8,7 +8,6 @@ from itertools import count
 from ..errors import MessageError
 from ..types import Message
 from . import react
-from .langchain import is_dump
 from .part import (
     LONG_ARGUMENT,
     MEDIA_TOKENS,
@@ -58,7 +57,7 @@ class Responses:
         if is_reference(message):
             return True
         if isinstance(kind := message.get("type"), str) and kind != "message":
-            return not is_dump(message)  # Anthropic's dumps have type "message" too
+            return True  # Anthropic's dumps have type "message" too
         return any(kind in _ONLY_HERE for kind, _ in typed_blocks(message))
 
     def knows(self, message: Message) -> bool:
