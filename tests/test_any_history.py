@@ -122,13 +122,17 @@ def check_no_more_could_go(result: Result, budget: int, chosen: dict[str, Any]) 
     fixed = history.tokens - sum(span.tokens for span in history.spans if span.index not in result.pinned)
     seen = survey(history, config)
     assert seen is not None
-    required = {index for index, _ in seen.required}
-    chosen_by_value = [*result.kept, *result.shortened]
-    if fixed <= result.target:
-        companions = companions_of(history, {*required, *result.pinned})
-        assert set(chosen_by_value) <= {*required, *result.pinned, *companions}
-        for index, parts in result.shortened.items():
-            assert {(index, number) for number in parts} <= seen.required.keys()
+    must = {unit for index, number in seen.required for unit in ((index, 0), (index, number))}
+    outlines = {span.index: seen.outlines.of(span) for span in history.spans}
+    records = sum(outlines[index].record_tokens for index, number in must if not number)
+    passages = sum(
+        one.tokens for index, number in must for one in outlines[index].passages if number and one.number == number
+    )
+    assert fixed + records + passages + _MARKS * len(history.spans) > result.target
+
+
+_MARKS = 60
+"""Most tokens, here characters, that marks and companions of a step may take beside what must stay."""
 
 
 def tokens(messages: Sequence[Json], history: History | None) -> int:
