@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from focusctx import DraftError, Focus, FocusConfig, History, MessageError, Result
 from focusctx.drafts import ScriptedDraft
-from focusctx.pipeline.companions import companions_of
 from focusctx.pipeline.keep import survey
 from focusctx.pipeline.split import read_history
 from helpers.oracles import block_type, blocks, check, check_removed, check_verbatim, open_calls
