@@ -61,6 +61,7 @@ _AGE = -0.15  # times log(spans since it last appeared)
 _IN_GOAL = 0.75  # times the share of its words that the user also used
 _RECORD = 1.5  # an id or number in structured data: tools take these as arguments
 _TOPIC = 1.6  # it came back from a call about something the user named, and nothing was done about that yet
+_NEAR = 0.7  # an id or number beside words of the user that hardly anything else has beside it
 _OPEN = 0.7  # an unused id of a form that actions used: the next member of a set
 _CROWD = -0.7  # times log(neighbours), for files among files: hardly one of a long listing is needed
 
@@ -89,6 +90,7 @@ def read_flow(history: History) -> DataFlow:
     pinned = facts_in(_pinned_text(history)) | (steps[-1].facts if steps else frozenset())
     trails = _trails(history.spans, steps)
     _note_topics(trails, history, steps)
+    _note_words(trails, history, steps, words)
     used_forms = {_form(fact) for step in steps for fact in step.done if kind_of(fact) is not Kind.NAME}
     facts = []
     for text, trail in trails.items():
@@ -98,8 +100,9 @@ def read_flow(history: History) -> DataFlow:
         odds = trail.odds(kind, history.newest) + _TOPIC * bool(trail.topics)
         if kind not in _IDS:  # the letters of an id mean nothing
             odds += _IN_GOAL * _share_in(words, text)
-        elif not trail.uses:
-            odds += _OPEN * (_form(text) in used_forms)
+        else:
+            odds += _NEAR * min(trail.near, 1)
+            odds += _OPEN * (not trail.uses and _form(text) in used_forms)
         chance = 1 / (1 + math.exp(-odds))
         facts.append(Fact(text, kind, chance, tuple(trail.holders)))
     return DataFlow(tuple(facts), _standing_failures(history))
@@ -224,6 +227,8 @@ class _Trail:
     last: int = 0
     topics: frozenset[str] = frozenset()
     """Things the user named that it was looked up for."""
+    near: float = 0.0
+    """How much the user spoke of what is around it: from 0, not at all, up."""
 
     def odds(self, kind: Kind, newest: int) -> float:
         odds = _BASE + _WRITTEN * self.by_agent + _REUSED * math.log(max(self.uses, 1))
@@ -285,6 +290,29 @@ def _note_topics(trails: Mapping[str, _Trail], history: History, steps: Sequence
             for fact in facts if named else ():
                 if fact in trails:
                     trails[fact].topics |= named
+
+
+def _note_words(trails: Mapping[str, _Trail], history: History, steps: Sequence[_Step], words: frozenset[str]) -> None:
+    """Note for each fact how much the user spoke of what is around it: "the lamp", and the id is that of a lamp.
+
+    A word counts for less the more passages have it.
+    """
+    if history.outlines is None:  # a whole step holds too much beside it
+        return
+    texts = {
+        (span.index, passage.number): words & _words(passage.text)
+        for span in history.spans[:-1]
+        for passage in history.outlines.of(span).passages
+        if passage.role is Role.RESULT
+    }
+    common = Counter(word for found in texts.values() for word in found)
+    most = math.log(len(texts) + 1)
+    for span, step in zip(history.spans[:-1], steps, strict=False):
+        for number, facts in step.units.items():
+            near = sum(1 - math.log(common[word]) / most for word in texts.get((span.index, number), ()))
+            for fact in facts:
+                if fact in trails:
+                    trails[fact].near = max(trails[fact].near, near)
 
 
 def _superseded(spans: Sequence[Span]) -> frozenset[int]:
