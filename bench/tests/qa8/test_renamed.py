@@ -40,7 +40,7 @@ def test_a_name_is_replaced_by_an_invented_one_also_where_only_its_last_word_sta
     first, last = answer.split()
     assert passage == f"It was {first} {last}. {last}, who was it, wrote notes on the Lovelaces."
     assert {first, last}.isdisjoint({"Ada", "Lovelace"})
-    assert _renamed("Ada Lovelace", text) == (answer, passage)
+    assert answer == "Varromar Boni", "the same in every process: it does not depend on the order of a set"
     assert _renamed("Ada Lovelace", text, seed=2)[0] != answer
 
 

@@ -147,7 +147,7 @@ def _other_figure(figure: str, dated: bool, chance: random.Random) -> str:
 
 def _invented(count: int, chance: random.Random) -> list[str]:
     """Return different names of two or three syllables."""
-    found: set[str] = set()
+    found: dict[str, None] = {}
     while len(found) < count:
-        found.add("".join(chance.choice(_SYLLABLES) for _ in range(chance.randint(2, 3))).capitalize())
-    return sorted(found, key=lambda _: chance.random())
+        found["".join(chance.choice(_SYLLABLES) for _ in range(chance.randint(2, 3))).capitalize()] = None
+    return list(found)
