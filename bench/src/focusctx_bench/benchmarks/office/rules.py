@@ -34,7 +34,7 @@ class Rule:
     deed: Payment | str
     """The deed that the rule is about, as the chores alone ask for it: the invoice's payment, or a file's path."""
     wanted: Payment | str | Meeting
-    """The same deed as the rule wants it, or what the rule adds to it."""
+    """Deed as the rule wants it, or what the rule adds to it."""
 
     def outcome(self, world: World) -> Outcome:
         """Return whether the rule was kept. It is not reached if the deed it is about was never done."""
