@@ -203,7 +203,8 @@ class _Choice:
         for unit, why in units.items():
             for one in dict.fromkeys([(unit[0], 0), unit]):
                 self._add(one, why, required=True)
-        self._add_companions()
+        for index, why in companions_of(self._history, self._present()).items():
+            self._add((index, 0), why, required=True)
         if self._room < 0:
             rest = sum(cost for unit, cost in self._costs.items() if not self._has(unit))
             used = self._most - self._room
@@ -262,9 +263,13 @@ class _Choice:
 
     def trim(self) -> None:
         """Give units up again, the last first, while marks between passages make the history too large."""
-        self._add_companions()
+        companions = companions_of(self._history, self._present())
+        for index, why in companions.items():
+            self._add((index, 0), why)
         if self.target is None:
             return
+        # Companions are earlier steps: they come up after the steps that need them, and go if those went.
+        self._given = {**dict.fromkeys((index, 0) for index in sorted(companions)), **self._given}
         sizes = {index: self._size(index) for index in self._parts}
         over = sum(sizes.values()) + self._joint_tokens() - self._most
         for index, number in list(reversed(self._given)):
@@ -312,10 +317,6 @@ class _Choice:
         outlines = self._seen.outlines
         lines = joint_records(self._every, self._whole, shortened, outlines.format)
         return sum(outlines.count(f"\n{line}") + _LINE_ERROR for line in lines.values())
-
-    def _add_companions(self) -> None:
-        for index, why in companions_of(self._history, self._present()).items():
-            self._add((index, 0), why, required=True)
 
     def _units_of(self, spans: Collection[int]) -> Iterable[Unit]:
         for span in self._history.spans:
