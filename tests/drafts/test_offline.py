@@ -344,9 +344,9 @@ def test_more_of_what_the_future_uses_survives_than_in_the_newest_spans(name, mo
 NOISE = "\n".join(f"{number:3} talk of this and that, and of nothing else" for number in range(60))
 
 
-def divided(*outputs):
+def divided(*outputs, goal="Refund what is due."):
     """A history of calls with long results, which are cut into passages."""
-    messages = [{"role": "user", "content": "Refund what is due."}]
+    messages = [{"role": "user", "content": goal}]
     for number, (name, arguments, output) in enumerate(outputs, 1):
         call = {"id": f"c{number}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
         messages += [
@@ -380,3 +380,33 @@ async def test_a_standing_failure_is_rescued_as_a_record():
     past = divided(("run_report", {"of": "ledger_7731"}, trace), *[("get_page", {"page": n}, NOISE) for n in range(5)])
     rescues = [line for text in await replies(past) for line in text.splitlines() if line.startswith("Rescued")]
     assert rescues == ["Rescued Spans: [s_1.0] | Reason: run_report failed here and would be tried again"] * 3
+
+
+def test_the_passage_that_answers_a_question_of_the_user_is_worth_most():
+    """An answer in plain words holds no id, but the question is open."""
+    other = (
+        "Many other things were written about songs and films over the years, by people of all kinds, here and there."
+    )
+    found = "\n".join(f"[{number}] {other} {number}" for number in range(1, 6)).split("\n")
+    found[1] = "[2] Humble and Kind is a song that a woman from Nashville wrote at her kitchen table for her children."
+    past = divided(
+        ("search", {"query": "who wrote the song humble and kind"}, "\n".join(found)),
+        ("get_page", {"page": 99}, NOISE),
+        goal="1: who wrote the song humble and kind\n2: where is the tallest tree",
+    )
+    answers = {fact.holders[0]: fact.chance for fact in read_flow(past).facts if fact.kind is Kind.ANSWER}
+    passage = next(one.number for one in past.outlines.of(past.spans[0]).passages if "Nashville" in one.text)
+    assert max(answers, key=answers.__getitem__) == (1, passage)
+    assert answers[1, passage] > 0.5
+
+
+def test_an_id_beside_what_the_user_spoke_of_is_likelier_than_its_neighbours():
+    items = [{"name": name, "item_id": f"77310{number}4410"} for number, name in enumerate(["Lamp", "Kettle", "Rug"])]
+    past = divided(
+        ("get_order", {"order": "W1"}, json.dumps({"items": items, "note": NOISE})),
+        ("get_page", {"page": 99}, NOISE),
+        goal="please exchange the kettle",
+    )
+    chances = {fact.text: fact.chance for fact in read_flow(past).facts}
+    assert chances["7731014410"] > chances["7731004410"]
+    assert chances["7731014410"] > chances["7731024410"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
@@ -26,6 +26,7 @@ _LABEL = re.compile(r"s_?\d+", re.IGNORECASE)  # looks like a span's own label
 _PERSON = re.compile(r"\b[A-Z][a-z]+(?:[ -][A-Z][a-z]+)+\b")
 _QUOTED = re.compile(r"""['"`]([^'"`\n]{3,60})['"`]""")
 _NUMBER = re.compile(r"[\d.+-]+")
+_PROSE = re.compile(r"(?:\b[A-Za-z][a-z'’]*[ ,]+){3,}[A-Za-z]+")
 _WORD = re.compile(r"[A-Z]?[a-z]{2,}|[A-Z]{3,}")
 _FILE = re.compile(
     r"/|\.(?:py|pyi|ipynb|md|rst|txt|jsx?|tsx?|json|ya?ml|toml|cfg|ini|html?|css|c|h|cc|cpp|hpp|go|rs|java|kt|rb|php"
@@ -47,6 +48,7 @@ class Kind(StrEnum):  # unlike members of other enums, these hash as fast as str
     NUMBER = "number"
     ID = "id"
     NAME = "name"
+    ANSWER = "answer"
 
 
 _IDS = frozenset({Kind.ID, Kind.NUMBER})
@@ -64,6 +66,13 @@ _TOPIC = 1.6  # it came back from a call about something the user named, and not
 _NEAR = 0.7  # an id or number beside words of the user that hardly anything else has beside it
 _OPEN = 0.7  # an unused id of a form that actions used: the next member of a set
 _CROWD = -0.7  # times log(neighbours), for files among files: hardly one of a long listing is needed
+
+_ANSWER = 0.9
+"""Chance that the passage that says most about a question of the user is needed."""
+_RANK = 0.8
+"""Factor for each passage before it: searches give the best result first."""
+_ASKED = 3, 0.6
+"""Fewest words that a call and the user must share, and smallest share of the call's words, to ask the same thing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +99,10 @@ def read_flow(history: History) -> DataFlow:
     pinned = facts_in(_pinned_text(history)) | (steps[-1].facts if steps else frozenset())
     trails = _trails(history.spans, steps)
     _note_topics(trails, history, steps)
-    _note_words(trails, history, steps, words)
+    around = _words_of_passages(history)
+    by_index = zip((span.index for span in history.spans), steps, strict=True)
+    units = {(index, number): facts for index, step in by_index for number, facts in step.units.items()}
+    _note_words(trails, units, {unit: words & found for unit, found in around.items()})
     used_forms = {_form(fact) for step in steps for fact in step.done if kind_of(fact) is not Kind.NAME}
     facts = []
     for text, trail in trails.items():
@@ -101,11 +113,11 @@ def read_flow(history: History) -> DataFlow:
         if kind not in _IDS:  # the letters of an id mean nothing
             odds += _IN_GOAL * _share_in(words, text)
         else:
-            odds += _NEAR * min(trail.near, 1)
+            odds += _NEAR * min(trail.near, 1) * (kind is Kind.ID)
             odds += _OPEN * (not trail.uses and _form(text) in used_forms)
         chance = 1 / (1 + math.exp(-odds))
         facts.append(Fact(text, kind, chance, tuple(trail.holders)))
-    return DataFlow(tuple(facts), _standing_failures(history))
+    return DataFlow((*facts, *_answers(history, words, around)), _standing_failures(history))
 
 
 def facts_in(text: str) -> frozenset[str]:
@@ -292,27 +304,59 @@ def _note_topics(trails: Mapping[str, _Trail], history: History, steps: Sequence
                     trails[fact].topics |= named
 
 
-def _note_words(trails: Mapping[str, _Trail], history: History, steps: Sequence[_Step], words: frozenset[str]) -> None:
-    """Note for each fact how much the user spoke of what is around it: "the lamp", and the id is that of a lamp.
-
-    A word counts for less the more passages have it.
-    """
-    if history.outlines is None:  # a whole step holds too much beside it
-        return
-    texts = {
-        (span.index, passage.number): words & _words(passage.text)
+def _words_of_passages(history: History) -> dict[Unit, frozenset[str]]:
+    """Return the words of each passage of a result; none for whole steps, which hold too much beside each other."""
+    return {
+        (span.index, passage.number): _words(passage.text)
         for span in history.spans[:-1]
-        for passage in history.outlines.of(span).passages
+        for passage in (history.outlines.of(span).passages if history.outlines else ())
         if passage.role is Role.RESULT
     }
-    common = Counter(word for found in texts.values() for word in found)
-    most = math.log(len(texts) + 1)
-    for span, step in zip(history.spans[:-1], steps, strict=False):
-        for number, facts in step.units.items():
-            near = sum(1 - math.log(common[word]) / most for word in texts.get((span.index, number), ()))
-            for fact in facts:
-                if fact in trails:
-                    trails[fact].near = max(trails[fact].near, near)
+
+
+def _note_words(
+    trails: Mapping[str, _Trail], units: Mapping[Unit, frozenset[str]], spoken: Mapping[Unit, frozenset[str]]
+) -> None:
+    """Note for each fact how much the user spoke of what is around it: "the lamp", and the id is that of a lamp.
+
+    `units` are the facts of each passage, `spoken` the user's words in it. A word counts for less the more passages
+    have it.
+    """
+    common = Counter(word for found in spoken.values() for word in found)
+    most = math.log(len(spoken) + 1)
+    for unit, found in spoken.items():
+        near = sum(1 - math.log(common[word]) / most for word in found)
+        for fact in units[unit]:
+            if fact in trails:
+                trails[fact].near = max(trails[fact].near, near)
+
+
+def _answers(history: History, words: frozenset[str], around: Mapping[Unit, frozenset[str]]) -> Iterator[Fact]:
+    """Yield what calls asked for and the user, too, held by the passages that say most about it.
+
+    An answer in plain words has no id that a later action could use, but is needed as long as the question is open.
+    """
+    common = Counter(word for found in around.values() for word in found)
+    weight = {word: math.log(1 + len(around) / times) for word, times in common.items()}
+    fewest, share = _ASKED
+    outlines = history.outlines
+    for span in history.spans[:-1] if outlines else ():
+        passages = outlines.of(span).passages if outlines else ()
+        for call in calls_of(span):
+            question = " ".join(_PROSE.findall(call.text))
+            asked = _words(question)
+            shared = asked & words
+            if len(shared) < max(fewest, share * len(asked)) or not is_reading(call):
+                continue
+            units = [(span.index, one.number) for one in passages if one.call in (call.id, "")]
+            told = {
+                unit: _RANK**rank * sum(weight[word] for word in shared & around[unit])
+                for rank, unit in enumerate(unit for unit in units if unit in around)
+            }
+            most = max(told.values(), default=0.0)
+            for unit, much in told.items() if len(told) > 1 and most else ():
+                chance = _ANSWER * (much / most) ** 2 * len(shared) / len(asked)
+                yield Fact(f'what was found on "{question}"', Kind.ANSWER, chance, (unit,))
 
 
 def _superseded(spans: Sequence[Span]) -> frozenset[int]:

@@ -34,7 +34,13 @@ free room is no reason to keep a screenful for one faint chance."""
 _NAMED = 3
 """Most facts that a step names; more would not help a reader."""
 
-_VERB = {Kind.FILE: "go back to", Kind.NUMBER: "act on", Kind.ID: "act on", Kind.NAME: "build on"}
+_VERB = {
+    Kind.FILE: "go back to",
+    Kind.NUMBER: "act on",
+    Kind.ID: "act on",
+    Kind.NAME: "build on",
+    Kind.ANSWER: "use",
+}
 
 
 class OfflineDraft:
