@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from ..types import Message, Span
 from ..wire import Role, Text, Wire, wire_named
 from ..wire.calls import calls_of, failed_calls, is_reading
-from ..wire.part import MEDIA_TOKENS, MODEL_ROLES, join, without_blocks
+from ..wire.part import MEDIA_TOKENS, MODEL_ROLES, block_numbers, join, without_blocks
 from .passages import SHORT, Passages, cut, is_short, uncut
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ class Shortener:
             own = [number for number in range(1, cut_text.count + 1) if self._before + number in self._parts]
             self._before += cut_text.count
             if text.call in self.gone and text.role is Role.RESULT:
-                gone.add(text.block or 0)
+                gone.update(block_numbers(message) or [0] if text.block is None else [text.block])
                 continue
             if len(own) < cut_text.count and (text.media or not is_short(text.text)):
                 changed[place] = cut_text.shown(own) + (NO_MEDIA if text.media else "")
