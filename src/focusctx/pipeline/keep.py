@@ -262,20 +262,23 @@ class _Choice:
 
     def trim(self) -> None:
         """Give units up again, the last first, while marks between passages make the history too large."""
-        self._add_companions()
+        companions = self._add_companions(required=self.target is None)
         if self.target is None:
             return
         sizes = {index: self._size(index) for index in self._parts}
         over = sum(sizes.values()) + self._joint_tokens() - self._most
-        for index, number in list(reversed(self._given)):
-            if over <= 0:
-                break
+        left, waiting = list(self._given), list[Unit]()
+        while left and over > 0:
+            index, number = left.pop()
             if number:
                 self._parts[index].discard(number)
             elif self._parts[index] or companions_of(self._history, self._present() - {index}):
+                if index in companions:
+                    waiting.append((index, 0))  # it goes when the step that needs it has gone
                 continue  # its passages stay, or another step needs it
             else:
                 del self._parts[index]
+                left, waiting = left + waiting, []
             size = self._size(index) if index in self._parts else 0
             over -= sizes[index] - size
             sizes[index] = size
@@ -313,9 +316,12 @@ class _Choice:
         lines = joint_records(self._every, self._whole, shortened, outlines.format)
         return sum(outlines.count(f"\n{line}") + _LINE_ERROR for line in lines.values())
 
-    def _add_companions(self) -> None:
-        for index, why in companions_of(self._history, self._present()).items():
-            self._add((index, 0), why, required=True)
+    def _add_companions(self, *, required: bool = True) -> Collection[int]:
+        """Take the steps that must stay because of others; return their numbers."""
+        companions = companions_of(self._history, self._present())
+        for index, why in companions.items():
+            self._add((index, 0), why, required=required)
+        return companions
 
     def _units_of(self, spans: Collection[int]) -> Iterable[Unit]:
         for span in self._history.spans:
