@@ -24,7 +24,7 @@ from ..pipeline.deeds import repeated_lookups
 from ..pipeline.evidence import reasons
 from ..pipeline.keep import Selection, excess_of, survey, target_tokens
 from ..pipeline.legal import refusal
-from ..pipeline.outline import Outlines, Parts, joint_records
+from ..pipeline.outline import Outlines, Parts, has_result, joint_records
 from ..pipeline.rebuild import rebuild
 from ..pipeline.split import Count, tokens_of
 from ..types import History, Message, Result
@@ -176,7 +176,7 @@ class Snapshot:
 def shortened_sizes(history: History, outlines: Outlines, left_out: LeftOut) -> dict[int, int]:
     """Return the tokens of the shortened spans, with the lines behind them that tell of spans that are gone."""
     whole = {span.index for span in history.spans if span.index not in left_out.spans}
-    lines = joint_records(history.spans, whole, left_out.shown, history.format)
+    lines = joint_records(history.spans, whole, left_out.shown, outlines)
     return {
         span.index: outlines.tokens(span, parts, lines.get(span.index, ""))
         for span in history.spans
@@ -206,8 +206,15 @@ def _possible(history: History, decided: LeftOut, config: FocusConfig) -> LeftOu
     needed = companions_of(history, whole | decided.shown.keys()).keys() - whole
     if history.outlines is None:
         return decided.without(whole | needed)
-    records = LeftOut(frozenset(needed), dict.fromkeys(needed, frozenset()))
-    return decided.then(records).without(whole)
+    left = decided.then(_records(needed)).without(whole)
+    if any(span.index in left.shown and has_result(span, wire_named(history.format)) for span in history.spans):
+        return left
+    # No step is there that could tell of the deeds of others, so these keep their records.
+    return left.then(_records([s.index for s in history.spans if s.index in left.gone and history.outlines.deeds(s)]))
+
+
+def _records(spans: Collection[int]) -> LeftOut:
+    return LeftOut(frozenset(spans), dict.fromkeys(spans, frozenset()))
 
 
 def _common(before: Sequence[Message], after: Sequence[Message]) -> int:
