@@ -240,11 +240,12 @@ def test_what_was_decided_is_shown_to_the_draft_as_it_is_left() -> None:
 
 
 def test_an_event_that_would_save_too_little_is_not_made_and_the_draft_is_left_alone() -> None:
-    """Nearly everything may not go: the steps wrote something, and their records are all there is."""
+    """Nearly everything may not go: each step wrote something, and the user spoke before each of them."""
     draft = Draft(cites())
     session = session_over(draft, growth=0.25)
     written: Messages = [{"role": "user", "content": "Tidy up."}, *step(1, output(1, 9))]
     for number in range(2, 200):
+        written += [{"role": "user", "content": "On."}]
         written += step(number, f"ok, saved as version {number} of it all", name="save_file")
         session.view(written)
     assert moved(session) == []
