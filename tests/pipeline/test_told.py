@@ -157,7 +157,7 @@ def test_records_stay_where_there_is_room_for_them() -> None:
 
 
 def test_more_deeds_leave_the_lines_of_earlier_ones_as_they_are() -> None:
-    first, second = (compressed(run(deeds), target=100).messages for deeds in (40, 60))
+    first, second = (compressed(run(deeds), budget=100).messages for deeds in (40, 60))
     told = [
         next(str(one["content"]) for one in some if "Done in them" in str(one["content"])) for some in (first, second)
     ]

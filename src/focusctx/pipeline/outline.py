@@ -283,9 +283,12 @@ def joint_tokens(
     spans: Sequence[Span], kept: Collection[int], shortened: Mapping[int, Parts], outlines: Outlines
 ) -> int:
     """Most tokens of the joint records."""
-    runs = _gone_runs(spans, kept, shortened, outlines.format)
-    heads = sum(outlines.count(f"\n{_joint_record(steps, place, outlines)}") + _HEAD_ERROR for _, place, steps in runs)
-    return heads + sum(outlines.deed_tokens(span) for _, _, steps in runs for span in steps)
+    tokens = 0
+    for _, place, steps in _gone_runs(spans, kept, shortened, outlines.format):
+        tokens += outlines.count(f"\n{_joint_record(steps, place, outlines)}") + _LINE_ERROR
+        if deeds := sum(map(outlines.deed_tokens, steps)):
+            tokens += deeds + _HEAD_TOKENS
+    return tokens
 
 
 def _gone_runs(
@@ -335,8 +338,10 @@ def _counted(names: Iterable[str]) -> str:
 
 
 _MOST_NAMES = 5
-_HEAD_ERROR = 12
-"""Most tokens that a joint record has beside its first line and its deeds."""
+_LINE_ERROR = 2
+"""Tokens that a line may count for beyond its own when it is put behind a text."""
+_HEAD_TOKENS = 10
+"""Most tokens of the words around deeds in a joint record."""
 NO_MEDIA = "[… image or file left out]"
 
 
