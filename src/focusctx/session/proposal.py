@@ -65,6 +65,20 @@ class LeftOut:
         shown = {index: parts for index, parts in self.shown.items() if index not in spans}
         return LeftOut(self.spans.difference(spans), shown)
 
+    def showing(self, passages: Mapping[int, Parts]) -> LeftOut:
+        """Show these passages of spans that are left out."""
+        more = {index: self.shown.get(index, frozenset()) | parts for index, parts in passages.items()}
+        return LeftOut(self.spans, {**self.shown, **{i: parts for i, parts in more.items() if i in self.spans}})
+
+    def shows_more_than(self, other: LeftOut) -> bool:
+        """True if a span or a passage is shown that the other leaves out."""
+        both = self.shown.keys() & other.shown.keys()
+        return (
+            not other.spans <= self.spans
+            or not self.gone >= other.gone
+            or any(self.shown[index] - other.shown[index] for index in both)
+        )
+
     def since(self, earlier: LeftOut) -> LeftOut:
         """The changes that lead from `earlier` to this: `earlier.then(…)` of them gives this."""
         before = {index: earlier.shown.get(index) for index in earlier.spans}
@@ -107,6 +121,8 @@ class Snapshot:
     """Everything that stored events leave out; `place.left_out` is the part that could be left out here."""
     restored: Mapping[int, str]
     """Spans that stay because they were restored, with the reason."""
+    passages_back: Mapping[int, Parts]
+    """Passages that stay because they were restored."""
     cut_at: Mapping[int, int]
     """For each span that was left out, the newest span at that time."""
     view: Sequence[Message]
@@ -159,7 +175,7 @@ class Snapshot:
 
     def change_to(self, decided: LeftOut) -> Change:
         """Return the view that leaves this out, as far as it may be left out."""
-        left_out = _possible(self.history, decided, self.config)
+        left_out = _possible(self.history, decided.showing(self.passages_back), self.config)
         view = view_of(self.history, left_out, noted=self.noted)
         same = _common(self.view, view)
         sizes = self._sizes(view)
@@ -312,6 +328,9 @@ def _chosen(focus: Focus, snapshot: Snapshot, drafted: Drafted, history: History
             break
         # The note on what was left out takes room, too.
         reserve = max(reserve + 1, coming + change.tokens - selection.tokens)
+    back = {index: change.left_out.shown[index] for index in snapshot.passages_back if index in change.left_out.shown}
+    if back:
+        selection = replace(selection, kept=selection.kept - back.keys(), shortened={**selection.shortened, **back})
     if snapshot.history.outlines is not None:  # the lines that tell of steps that are gone may have moved
         sizes = shortened_sizes(snapshot.history, snapshot.history.outlines, change.left_out)
         selection = replace(selection, sizes={**selection.sizes, **sizes})
