@@ -401,7 +401,12 @@ def test_the_passage_that_answers_a_question_of_the_user_is_worth_most():
 
 
 def test_an_id_beside_what_the_user_spoke_of_is_likelier_than_its_neighbours():
-    items = [{"name": name, "item_id": f"77310{number}4410"} for number, name in enumerate(["Lamp", "Kettle", "Rug"])]
+    about = {
+        "price": 12.5,
+        "options": {"colour": "of the usual kind", "size": "as large as they come", "made": "abroad"},
+    }
+    names = ["Lamp", "Kettle", "Rug"]
+    items = [{"name": name, "item_id": f"77310{number}4410", **about} for number, name in enumerate(names)]
     past = divided(
         ("get_order", {"order": "W1"}, json.dumps({"items": items, "note": NOISE})),
         ("get_page", {"page": 99}, NOISE),

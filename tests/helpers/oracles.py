@@ -8,6 +8,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from hypothesis import strategies as st
@@ -67,6 +68,31 @@ def check_verbatim(original: Sequence[Json], rebuilt: Sequence[Json]) -> None:
             assert is_result(before) or is_turn(before), f"not to be altered: {before}"
             assert not reasoning([before]) or before.get("role") == "user", "the model's turn beside its reasoning"
             assert not (is_turn(before) and before.get("reasoning_content")), "the model's turn beside its reasoning"
+    said = "\n".join([*strings(original), json.dumps(original, ensure_ascii=False)])
+    for text in strings(rebuilt):
+        for deeds in _DEEDS.findall(text):
+            assert all(piece.strip() in said for piece in _BETWEEN.split(deeds)), f"deeds in other words: {deeds}"
+
+
+_DEEDS = re.compile(r"Done in them:\n((?:.*\n)*?)…\]")
+_BETWEEN = re.compile(r'[()="…,:→\[\]{}\n]|×\d+|\bok\b|, after ')
+
+
+def strings(value: object) -> Iterator[str]:
+    """Every text in a value; arguments in JSON are read, too."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield str(key)
+            yield from strings(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from strings(inner)
+    elif value is not None:
+        text = value if isinstance(value, str) else json.dumps(value)
+        yield text
+        if text.startswith(("{", "[")):
+            with suppress(ValueError, RecursionError):
+                yield from strings(json.loads(text))
 
 
 def is_turn(message: Json) -> bool:
@@ -90,7 +116,7 @@ def sources(original: Sequence[Json], rebuilt: Sequence[Json]) -> list[Json]:
 _LEFT_OUT = (
     r"[\d,]+ (?:lines?|characters) left out",
     r"[\d,]+ more calls? left out: [^\]]*",
-    r"[\d,]+ (?:later|earlier) steps? left out(?:: [^\]]*)?",
+    r"[\d,]+ (?:later|earlier) steps? left out(?:: [^\]]*?)?(?:\. Done in them:\n(?:.*\n)*?…)?",
     r"image or file left out",
 )
 MARK = re.compile(rf"\n?\[…(?: (?:{'|'.join(_LEFT_OUT)}))?\] ?\n?")
@@ -132,6 +158,9 @@ def _is_response_less(before: Json, after: Json, response: Json) -> bool:
 def _is_field_less(key: str, before: object, after: object) -> bool:
     if key == "arguments" and before != after and isinstance(before, str):
         return is_less_of(json.loads(str(before)), json.loads(str(after)))
+    if key == "output" and isinstance(before, dict) and isinstance(after, dict) and "reason" in after:
+        rest = {**before, "reason": ""} == {**after, "reason": ""}
+        return rest and is_cut_of(before.get("reason", ""), after["reason"])
     if key == "output" and isinstance(before, dict) and isinstance(after, dict) and "value" in after:
         fails = str(before["type"]).startswith("error")
         return fails == str(after["type"]).startswith("error") and is_less_of(*_values(before, after))

@@ -177,3 +177,11 @@ def test_of_several_repetitions_the_latest_counts() -> None:
     look = ("get_order", {"order": "W1"}, NOISE)
     history = read(*step("one", look), *step("two", look), *step("three", look))
     assert [*repeated_lookups(history.spans, {1: 1})] == [3]
+
+
+def test_of_a_rule_that_was_read_again_the_later_reading_stays() -> None:
+    policy = f"{NOISE}Never refund twice.\n{NOISE}"
+    book = ("read_file", {"path": "policy.md"}, policy)
+    other = ("read_file", {"path": "rules.md"}, policy)
+    history = read(*step("one", book), *step("two", other), *step("three", book))
+    assert {index for index, _ in required(history)} == {2, 3}

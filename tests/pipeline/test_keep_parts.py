@@ -216,3 +216,14 @@ def test_spans_newer_than_the_sketches_stay() -> None:
     later = read_history(made, config, len)
     selection = decide(later, replace(reading, survey=survey(later, config)), {6: NEWEST}, config)
     assert selection.kept == {1, 4, 5, 6}
+
+
+def test_reasoning_that_a_filled_step_goes_on_from_leaves_again_if_it_is_above_the_target() -> None:
+    sent = messages("look", "look", "look", text="ok")
+    sent[1] |= {"reasoning_content": "hm", "tool_calls": [call(1, "look", json.dumps({"at": TEXT}))]}
+    sent.insert(5, {"role": "user", "content": "And now?"})
+    found = read_history(sent, FocusConfig(), len)
+    assert found.spans[1].needs == 1
+    chosen = selected(found, plan(), target=0.3)
+    assert chosen.excess is None
+    assert chosen.kept == {3}

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from focusctx import FocusConfig
+from focusctx import Focus, FocusConfig
+from focusctx.drafts import ScriptedDraft
 from focusctx.invariants import violations
 from focusctx.pipeline.outline import Outline, message_tokens, shortened
 from focusctx.pipeline.rebuild import rebuild
@@ -207,3 +208,20 @@ def test_what_an_earlier_event_left_is_all_that_can_be_shown() -> None:
     assert [passage.number for passage in outline.passages] == [2, 3]
     assert outline.tokens == history.outlines.tokens(history.spans[0], frozenset({2, 3})) < history.spans[0].tokens
     assert later.of(history.spans[1]) is known, "whole steps are not outlined again"
+
+
+BLOCKS = [{"type": "text", "text": LOG}, {"type": "text", "text": LOG}]
+
+
+@pytest.mark.parametrize("said", ["", "I look.", [{"type": "text", "text": "I look."}]])
+@pytest.mark.parametrize("output", [LOG, BLOCKS])
+def test_words_and_results_in_blocks_let_parallel_calls_be_left_out(said: Any, output: Any) -> None:
+    calls: list[Made] = [("get_a", {"at": 1}, output), ("get_a", {"at": 2}, output), ("send_mail", {}, "ok")]
+    messages = [TASK, *chat(*calls, thought=said), TASK, END]
+    focus = Focus(ScriptedDraft(["Step: finish | Depends on: []"]), budget=50, target=40)
+    result = focus.compress(messages)
+    assert result.failure is None
+    assert result.shortened == {1: ()}
+    assert "[… 2 more calls left out: get_a ×2]" in json.dumps(result.messages, ensure_ascii=False)
+    assert [message["role"] for message in result.messages] == ["user", "assistant", "tool", "user", "assistant"]
+    check_verbatim(messages, result.messages)  # type: ignore[arg-type]

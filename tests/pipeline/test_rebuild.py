@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from focusctx.config import FocusConfig
 from focusctx.pipeline.budget import pinned_spans
-from focusctx.pipeline.outline import Parts, joint_records, message_tokens
+from focusctx.pipeline.outline import Outlines, Parts, joint_records, message_tokens
 from focusctx.pipeline.rebuild import rebuild
 from focusctx.pipeline.split import read_history
 from focusctx.types import History, Span
@@ -73,13 +73,18 @@ def test_some_may_go_and_others_stay_in_part(kind: str, data: st.DataObject) -> 
     assert outlines is not None
     fixed = history.tokens - sum(span.tokens for span in history.spans)
     whole = sum(span.tokens for span in history.spans if span.index in present - shortened.keys())
-    lines = joint_records(history.spans, present - shortened.keys(), shortened, history.format)
+    lines = joint_records(history.spans, present - shortened.keys(), shortened, outlines)
     rest = sum(
         outlines.tokens(span, shortened[span.index], lines.get(span.index, ""))
         for span in history.spans
         if span.index in shortened
     )
     assert sum(message_tokens(message, wire, len) for message in rebuilt) == fixed + whole + rest
+
+
+def outlines_of(history: History) -> Outlines:
+    assert history.outlines is not None
+    return history.outlines
 
 
 def some_parts(history: History, span: Span, data: st.DataObject) -> Parts:
@@ -140,12 +145,13 @@ def test_gone_steps_are_told_of_beside_their_place(kept: set[int], shortened: se
     history = read(messages)
     parts = {index: frozenset[int]() for index in shortened}
     anchor, place = line
-    assert joint_records(history.spans, kept, parts, history.format) == {anchor: f"[… 1 {place} step left out: look]"}
+    found = joint_records(history.spans, kept, parts, outlines_of(history))
+    assert found == {anchor: f"[… 1 {place} step left out: look]"}
 
 
 def test_one_step_tells_of_gone_steps_before_and_after_it() -> None:
     history = read([TASK, *(one for number in range(1, 6) for one in _look(number))])
-    found = joint_records(history.spans, {1, 5}, {3: frozenset()}, history.format)
+    found = joint_records(history.spans, {1, 5}, {3: frozenset()}, outlines_of(history))
     assert found == {3: "[… 1 earlier step left out: look]\n[… 1 later step left out: look]"}
 
 

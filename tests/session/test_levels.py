@@ -156,6 +156,24 @@ def test_a_shortened_step_comes_back_whole_and_stays() -> None:
     assert len(moved(session)) > 2
 
 
+def test_a_passage_comes_back_by_itself_and_stays_also_after_a_restart(store_url: str) -> None:
+    session = session_over(Draft(passages_cited("s_2.3", "s_3.2")), store_url, growth=0.0)
+    before = lines_of(outputs(session.view(history(5)))["call_2"])
+    assert session.restore("s_2.4")
+    with_passage = lines_of(outputs(session.view(history(5)))["call_2"])
+    assert set(with_passage) > set(before)
+    assert MARK in outputs(session.view(history(5)))["call_2"], "the rest of the step is still left out"
+    assert [event.cause for event in session.events if event.happened][-1] == "restored"
+    assert not session.restore("s_2.4"), "it is there already"
+    assert not session.restore("s_2.999"), "there is no such passage"
+    assert set(lines_of(outputs(session.view(history(9)))["call_2"])) >= set(with_passage) - set(before)
+    if store_url != "memory":
+        other = session_over(Draft(cites()), store_url, growth=0.0)
+        assert set(lines_of(outputs(other.view(history(9)))["call_2"])) >= set(with_passage) - set(before)
+        other.close()
+    session.close()
+
+
 def test_a_passage_can_be_recalled_by_itself() -> None:
     session = session_over(Draft(cites()))
     session.view(history(5))
@@ -240,11 +258,12 @@ def test_what_was_decided_is_shown_to_the_draft_as_it_is_left() -> None:
 
 
 def test_an_event_that_would_save_too_little_is_not_made_and_the_draft_is_left_alone() -> None:
-    """Nearly everything may not go: the steps wrote something, and their records are all there is."""
+    """Nearly everything may not go: each step wrote something, and the user spoke before each of them."""
     draft = Draft(cites())
     session = session_over(draft, growth=0.25)
     written: Messages = [{"role": "user", "content": "Tidy up."}, *step(1, output(1, 9))]
     for number in range(2, 200):
+        written += [{"role": "user", "content": "On."}]
         written += step(number, f"ok, saved as version {number} of it all", name="save_file")
         session.view(written)
     assert moved(session) == []

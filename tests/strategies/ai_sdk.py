@@ -67,6 +67,7 @@ def _output(draw: Draw) -> Json:
         {"type": "error-json", "value": {"error": draw(texts)}},
         {"type": "execution-denied", **maybe(draw, {"reason": "not now"})},
         {"type": "content", "value": [{"type": "text", "text": draw(texts)}, media]},
+        {"type": "content", "value": [{"type": "text", "text": draw(texts)} for _ in range(2)]},
         {"type": "content", "value": []},
     )
 

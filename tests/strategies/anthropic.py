@@ -79,7 +79,7 @@ def _tool_use(draw: Draw, ids: Ids) -> Json:
 
 
 def _tool_result(draw: Draw, use: Json) -> Json:
-    content = one_of(draw, draw(texts), [_text(draw), _media(draw)], [])
+    content = one_of(draw, draw(texts), [_text(draw), _media(draw)], [_text(draw), _text(draw)], [])
     result = {"type": "tool_result", "tool_use_id": use["id"], "content": content}
     if draw(booleans):
         del result["content"]

@@ -55,7 +55,8 @@ def _chat_text(draw: Draw, ids: Ids) -> list[Json]:
 def _chat_calls(draw: Draw, ids: Ids, answered: bool = True) -> list[Json]:
     """A turn with calls in parallel and all their results, in any order; unanswered, some are missing."""
     calls = [_chat_call(draw, identity) for identity in _distinct(ids, some(draw))]
-    turn = {"role": "assistant", "content": one_of(draw, None, "", draw(texts)), "tool_calls": calls}
+    said = one_of(draw, None, "", draw(texts), [{"type": "text", "text": draw(texts)}])
+    turn = {"role": "assistant", "content": said, "tool_calls": calls}
     if draw(booleans):
         del turn["content"]
     if draw(booleans):
@@ -71,7 +72,8 @@ def _chat_call(draw: Draw, identity: str) -> Json:
 
 
 def _chat_result(draw: Draw, identity: str) -> Json:
-    content = one_of(draw, "", draw(texts), [{"type": "text", "text": draw(texts)}])
+    blocks = [{"type": "text", "text": draw(texts)} for _ in some(draw)]
+    content = one_of(draw, "", draw(texts), blocks)
     return {"role": "tool", "tool_call_id": identity, "content": content}
 
 

@@ -7,14 +7,15 @@ or the question behind a user's "yes" cost the task. Each is found by plain evid
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ..drafts.dataflow import Kind, facts_in, kind_of
 from ..types import Call, History, Span, Unit
-from ..wire import Role
+from ..wire import Role, wire_named
 from ..wire.calls import calls_of, failed_calls, is_reading, is_shell, may_be_reading
 from ..wire.part import join
-from .outline import Outline, Outlines, Passage
+from .outline import Outline, Outlines, Passage, has_result
 
 _ONCE = re.compile(
     r"\b(?:shown|displayed|visible|sent|given|valid|usable|available)\s+(?:only\s+)?once\b|\bonly\s+once\b"
@@ -39,11 +40,16 @@ _SHORT_SPEECH = 160
 """Characters up to which what was said to the user stays whole if the user answered it."""
 _MOST_NEW = 3
 """Most passages of one result that are kept for the ids in them."""
+_RULES = "it states a rule"
+_MADE = "it holds an id that was made here"
+_RECENT = 20
+"""Number of newest steps with deeds that keep their records."""
 
 
 def required_units(history: History, outlines: Outlines, reads: Collection[str] = ()) -> dict[Unit, str]:
     """Return the parts of a history that no event may leave out, each with the reason. `(7, 0)` is a record."""
     found: dict[Unit, str] = {}
+    rules: dict[str, Unit] = {}
     answered = {turn.after for turn in history.user_turns}
     seen: set[str] = set(facts_in("\n".join([history.goal, *(turn.text for turn in history.user_turns)])))
     for span in history.spans:
@@ -53,13 +59,41 @@ def required_units(history: History, outlines: Outlines, reads: Collection[str] 
             if not is_reading(call, reads) and call.id not in failed:
                 found[span.index, 0] = f"{call.name} changed something"
                 made = [passage.number for passage in _results(outline, call) if _has_new_id(passage.text, seen)]
-                found |= {(span.index, number): "it holds an id that was made here" for number in made[:_MOST_NEW]}
+                found |= {(span.index, number): _MADE for number in made[:_MOST_NEW]}
         found |= _said_once(span, outline)
-        found |= _rules(span, outline)
+        for unit, text in _rules(span, outline).items():
+            if (earlier := rules.get(text)) is not None and found.get(earlier) == _RULES:
+                del found[earlier]  # it was read again
+            found[unit] = _RULES
+            rules[text] = unit
         if span.index in answered and not span.calls:
             found |= _questions(span, outline)
         seen |= facts_in(join([span.thought, span.action, span.observation]))
     return found
+
+
+def old_deeds(
+    history: History, outlines: Outlines, required: Mapping[Unit, str], whole: Collection[int]
+) -> list[tuple[Span, int]]:
+    """Return the steps whose deeds can be told in a line, oldest first, each with the step to put that line behind.
+
+    `whole` are the steps that stay whole. A line does not move past the user's words: in each turn of the user the
+    first step that must stay keeps its record, and those after it can be told behind it. Steps with other text that
+    must stay keep theirs, too.
+    """
+    wire = wire_named(history.format)
+    leaders = {span.needs for span in history.spans}
+    fixed = {index for (index, number), why in required.items() if number and why != _MADE} | leaders | set(whole)
+    turns = sorted(turn.after for turn in history.user_turns)
+    carriers: dict[int, int] = {}
+    found = []
+    for span in history.spans:
+        if (span.index, 0) not in required or span.index in whole or not has_result(span, wire):
+            continue
+        carrier = carriers.setdefault(bisect_left(turns, span.index), span.index)
+        if outlines.deeds(span) and not span.waiting:
+            found.append((span, carrier))
+    return [(span, carrier) for span, carrier in found[:-_RECENT] if span.index not in {*fixed, carrier}]
 
 
 def repeated_lookups(spans: Sequence[Span], cut_at: Mapping[int, int], reads: Collection[str] = ()) -> dict[int, str]:
@@ -116,14 +150,17 @@ def _said_once(span: Span, outline: Outline) -> dict[Unit, str]:
 
 
 def _rules(span: Span, outline: Outline) -> dict[Unit, str]:
-    """Return what a policy or the like says that the agent opened: all of it if it is short, else its rules."""
+    """Return what a policy or the like says that the agent opened: all of it if it is short, else its rules.
+
+    Each passage comes with its words, and its call's: two policies may say the same about different things.
+    """
     found: dict[Unit, str] = {}
     for call in calls_of(span):
         if _RULE_BOOK.search(call.text):
             book = [*_results(outline, call)]
             if sum(len(passage.text) for passage in book) > _SHORT_BOOK:
                 book = [passage for passage in book if _RULE.search(passage.text)]
-            found |= {(span.index, passage.number): "it states a rule" for passage in book}
+            found |= {(span.index, passage.number): f"{call.text}\n{passage.text}" for passage in book}
     return found
 
 

@@ -42,7 +42,7 @@ def shown_of(result: Result, index: int) -> list[Block] | None:
         for one in history.spans
         if one.index in result.shortened
     }
-    lines = joint_records(history.every, result.kept, shown, history.format)
+    lines = joint_records(history.every, result.kept, shown, outlines)
     return blocks_of(span, history.format, shown[index], lines.get(index, ""))
 
 

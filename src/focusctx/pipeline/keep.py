@@ -16,8 +16,8 @@ from ..drafts.dataflow import read_flow
 from ..drafts.worth import Worth, take_best
 from ..types import History, Unit
 from .companions import companions_of
-from .deeds import required_units
-from .outline import Outlines, Parts, joint_records
+from .deeds import old_deeds, required_units
+from .outline import Outlines, Parts, joint_records, joint_tokens
 from .score import Scores
 
 _DONE = 0.03
@@ -27,8 +27,8 @@ _LEAST = 0.0001
 """Needed facts per token below which spare room is left empty: free room is no reason to keep a screenful."""
 _FLOOR = 0.25
 """Share of the rest that stays if what may never go exceeds the target by itself."""
-_LINE_ERROR = 2
-"""Tokens that a line may count for beyond its own when it is put behind a text."""
+_RECORDS = 0.5
+"""Share of the room that text which must stay may take before old deeds are told in a line each."""
 _NEARLY_WHOLE = 0.93
 """Share of its tokens from which an excerpt is shown whole: its marks would save too little."""
 
@@ -131,7 +131,7 @@ def select_parts(
         plain.rescued & stays,
         {index: why for index, why in pinned.items() if index in kept},
         shortened,
-        {**choice.notes, **over},
+        {**choice.notes, **over, **{index: why for index, why in choice.told.items() if index not in stays}},
         sizes,
         tokens,
         excess_of(tokens, config),
@@ -177,6 +177,8 @@ class _Choice:
     ) -> None:
         self.target = target_tokens(config)
         self.notes: dict[int, str] = {}
+        self.told: dict[int, str] = {}
+        """The steps whose deeds are told in a line each."""
         self._history = history
         self._every = history.every
         self._seen = seen
@@ -192,6 +194,8 @@ class _Choice:
         self._most = self._room = _room(self._fixed, self._costs, self.target, config, reserve)
         self._parts: dict[int, set[int]] = {}
         """The chosen steps, with their chosen passages."""
+        self._carriers: set[int] = set()
+        """The steps that tell of the deeds of others, which are gone."""
         self._given: dict[Unit, None] = {}
         """The chosen units that may go again, in the order they were chosen."""
 
@@ -203,13 +207,30 @@ class _Choice:
         for unit, why in units.items():
             for one in dict.fromkeys([(unit[0], 0), unit]):
                 self._add(one, why, required=True)
-        for index, why in companions_of(self._history, self._present()).items():
-            self._add((index, 0), why, required=True)
+        self._fold(units)
+        self._add_companions(required=True)
         if self._room < 0:
             rest = sum(cost for unit, cost in self._costs.items() if not self._has(unit))
             used = self._most - self._room
             self._room = max(min(_FLOOR * rest, self._budget - self._fixed - used), 0)
             self._most = used + self._room
+
+    def _fold(self, required: Mapping[Unit, str]) -> None:
+        """Tell the oldest deeds in a line each, while what must stay takes too much of the room."""
+        outlines = self._seen.outlines
+        if self.target is None or outlines.format == "spans":
+            return
+        self._room -= sum(map(outlines.deed_tokens, self._history.gone))
+        for span, carrier in old_deeds(self._history, outlines, required, self._whole):
+            if self._room >= (1 - _RECORDS) * self._most:
+                break
+            units = [(span.index, number) for number in (0, *self._parts[span.index])]
+            saved = sum(self._costs[unit] for unit in units) - outlines.deed_tokens(span)
+            if saved > 0:
+                del self._parts[span.index]
+                self._room += saved
+                self._carriers.add(carrier)
+                self.told[span.index] = f"told in a line behind {self._spans[carrier].label}"
 
     def take(self, shares: Mapping[Unit, float], threshold: float) -> None:
         """Take the units with enough votes: those with most votes first, then those worth most per token."""
@@ -263,9 +284,7 @@ class _Choice:
 
     def trim(self) -> None:
         """Give units up again, the last first, while marks between passages make the history too large."""
-        companions = companions_of(self._history, self._present())
-        for index, why in companions.items():
-            self._add((index, 0), why)
+        companions = self._add_companions(required=False)
         if self.target is None:
             return
         # Companions are earlier steps: they come up after the steps that need them, and go if those went.
@@ -301,22 +320,28 @@ class _Choice:
             span = self._spans[index]
             more = self._seen.outlines.of(span).tokens - sizes[index]
             nearly = more <= (1 - _NEARLY_WHOLE) * span.tokens and tokens - self._fixed + more <= self._most
-            if more == 0 or (nearly and not self._seen.outlines.left.get(index)):
+            whole = more == 0 or (nearly and not self._seen.outlines.left.get(index))
+            if whole and index not in self._carriers:
                 kept.add(index)
                 tokens += more
                 del sizes[index]
             else:
                 shortened[index] = self._seen.outlines.of(span).record.union(parts)
-        for index, line in joint_records(self._every, kept, shortened, self._seen.outlines.format).items():
+        for index, line in joint_records(self._every, kept, shortened, self._seen.outlines).items():
             sizes[index] = self._seen.outlines.tokens(self._spans[index], shortened[index], line)
         return frozenset(kept), shortened, sizes
 
     def _joint_tokens(self) -> int:
         """Most tokens of the lines that tell of steps that are gone."""
         shortened = {index: frozenset[int]() for index in self._parts}
-        outlines = self._seen.outlines
-        lines = joint_records(self._every, self._whole, shortened, outlines.format)
-        return sum(outlines.count(f"\n{line}") + _LINE_ERROR for line in lines.values())
+        return joint_tokens(self._every, self._whole, shortened, self._seen.outlines)
+
+    def _add_companions(self, *, required: bool) -> Collection[int]:
+        """Take the steps that must stay because of others; return their numbers."""
+        companions = companions_of(self._history, self._present())
+        for index, why in companions.items():
+            self._add((index, 0), why, required=required)
+        return companions
 
     def _units_of(self, spans: Collection[int]) -> Iterable[Unit]:
         for span in self._history.spans:

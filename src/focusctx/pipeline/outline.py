@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from ..types import Message, Span
 from ..wire import Role, Text, Wire, wire_named
 from ..wire.calls import calls_of, failed_calls, is_reading
-from ..wire.part import MEDIA_TOKENS, MODEL_ROLES, join, without_blocks
+from ..wire.part import MEDIA_TOKENS, MODEL_ROLES, block_numbers, join, without_blocks
 from .passages import SHORT, Passages, cut, is_short, uncut
+from .told import Deed, deeds_of, told
 
 if TYPE_CHECKING:
     from .split import Count
@@ -88,6 +89,7 @@ class Outlines:
         self.left = left or {}
         self._reads = reads
         self._known: dict[int, Outline] = {}
+        self._deeds: dict[int, tuple[Span, tuple[Deed, ...], int]] = {}
 
     def of(self, span: Span) -> Outline:
         known = self._known.get(span.index)
@@ -102,7 +104,24 @@ class Outlines:
         """Return the outlines of what an event left; those of whole steps are shared."""
         later = Outlines(self.format, self.count, self._reads, left)
         later._known = {index: known for index, known in self._known.items() if index not in left}
+        later._deeds = self._deeds
         return later
+
+    def deeds(self, span: Span) -> tuple[Deed, ...]:
+        """Return what a step did, as it is told when the step is gone."""
+        return self._told(span)[1]
+
+    def deed_tokens(self, span: Span) -> int:
+        """Tokens of these lines."""
+        return self._told(span)[2]
+
+    def _told(self, span: Span) -> tuple[Span, tuple[Deed, ...], int]:
+        known = self._deeds.get(span.index)
+        if known is None or known[0].messages is not span.messages:
+            deeds = deeds_of(span, self.format, self._reads)
+            tokens = sum(self.count(f"{deed.line}\n") for deed in deeds)
+            self._deeds[span.index] = known = span, deeds, tokens
+        return known
 
     def tokens(self, span: Span, parts: Parts, ending: str = "") -> int:
         """Tokens of a step with these passages, exactly; `ending` as for `Shortener`."""
@@ -211,7 +230,7 @@ class Shortener:
             own = [number for number in range(1, cut_text.count + 1) if self._before + number in self._parts]
             self._before += cut_text.count
             if text.call in self.gone and text.role is Role.RESULT:
-                gone.add(text.block or 0)
+                gone.update(block_numbers(message) or [0] if text.block is None else [text.block])
                 continue
             if len(own) < cut_text.count and (text.media or not is_short(text.text)):
                 changed[place] = cut_text.shown(own) + (NO_MEDIA if text.media else "")
@@ -247,19 +266,45 @@ class Shortener:
 
 
 def joint_records(
-    spans: Sequence[Span], kept: Collection[int], shortened: Mapping[int, Parts], format: str
+    spans: Sequence[Span], kept: Collection[int], shortened: Mapping[int, Parts], outlines: Outlines
 ) -> dict[int, str]:
-    """Return a line for each run of steps that are gone, by the shortened step it is put behind.
+    """Return a line for each run of steps that are gone, by the shortened step it is put behind, with their deeds."""
+    lines: dict[int, str] = {}
+    for anchor, place, steps in _gone_runs(spans, kept, shortened, outlines.format):
+        deeds = [deed for span in steps for deed in outlines.deeds(span)]
+        line = _joint_record(steps, place, outlines)
+        if deeds:
+            line = "\n".join([f"{line[:-1]}. Done in them:", *told(deeds), "…]"])
+        lines[anchor] = join([lines.get(anchor, ""), line])
+    return lines
+
+
+def joint_tokens(
+    spans: Sequence[Span], kept: Collection[int], shortened: Mapping[int, Parts], outlines: Outlines
+) -> int:
+    """Most tokens of the joint records."""
+    tokens = 0
+    for _, place, steps in _gone_runs(spans, kept, shortened, outlines.format):
+        tokens += outlines.count(f"\n{_joint_record(steps, place, outlines)}") + _LINE_ERROR
+        if deeds := sum(map(outlines.deed_tokens, steps)):
+            tokens += deeds + _HEAD_TOKENS
+    return tokens
+
+
+def _gone_runs(
+    spans: Sequence[Span], kept: Collection[int], shortened: Mapping[int, Parts], format: str
+) -> list[tuple[int, str, list[Span]]]:
+    """Return the runs of steps that are gone, each with the shortened step to tell of it and where it is from there.
 
     That is the step right before the run, or right after it, if it can take the line: it is shortened and has a result.
     Else it is the last one before the run that can, or the first one of all.
     """
     if not shortened or format == "spans":
-        return {}
+        return []
     wire = wire_named(format)
     present = [span for span in spans if span.index in kept or span.index in shortened]
     places = [span.index for span in present]
-    able = [span.index for span in present if span.index in shortened and _has_result(span, wire)]
+    able = [span.index for span in present if span.index in shortened and has_result(span, wire)]
     gone: dict[tuple[int, bool], list[Span]] = {}
     for span in spans if able else ():
         if span.index not in kept and span.index not in shortened:
@@ -268,19 +313,19 @@ def joint_records(
             is_right_before_next = places[place : place + 1] == [after] and places[max(place - 1, 0)] != before
             anchor = after if is_right_before_next else before
             gone.setdefault((anchor, anchor < span.index), []).append(span)
-    lines: dict[int, str] = {}
-    for (anchor, later), steps in sorted(gone.items(), key=lambda found: found[0]):
-        lines[anchor] = join([lines.get(anchor, ""), _joint_record(steps, "later" if later else "earlier")])
-    return lines
+    runs = sorted(gone.items(), key=lambda found: found[0])
+    return [(anchor, "later" if later else "earlier", steps) for (anchor, later), steps in runs]
 
 
-def _has_result(span: Span, wire: Wire) -> bool:
+def has_result(span: Span, wire: Wire) -> bool:
+    """True if a step has a result that a line can be put behind."""
     texts = (text for message in span.messages for text in wire.texts(message))
     return any(text.role is Role.RESULT and not text.media for text in texts)
 
 
-def _joint_record(steps: Sequence[Span], place: str) -> str:
-    names = _counted(call.name for span in steps for call in calls_of(span))
+def _joint_record(steps: Sequence[Span], place: str, outlines: Outlines) -> str:
+    silent = (span for span in steps if not outlines.deeds(span))
+    names = _counted(call.name for span in silent for call in calls_of(span))
     told = f": {names}" if names else ""
     return f"[… {len(steps)} {place} {'step' if len(steps) == 1 else 'steps'} left out{told}]"
 
@@ -293,6 +338,10 @@ def _counted(names: Iterable[str]) -> str:
 
 
 _MOST_NAMES = 5
+_LINE_ERROR = 2
+"""Tokens that a line may count for beyond its own when it is put behind a text."""
+_HEAD_TOKENS = 10
+"""Most tokens of the words around deeds in a joint record."""
 NO_MEDIA = "[… image or file left out]"
 
 

@@ -11,13 +11,14 @@ from collections.abc import Collection, Mapping
 from ..types import History, Message, Owner
 from ..wire import wire_named
 from ..wire.part import without_blocks
-from .outline import Parts, Shortener, joint_records
+from .outline import Outlines, Parts, Shortener, joint_records
 
 
 def rebuild(history: History, kept: Collection[int], shortened: Mapping[int, Parts] | None = None) -> list[Message]:
     """Return the messages of these whole spans and of the shortened ones, and all that belongs to no span."""
     whole = frozenset(kept) | {0}
-    endings = joint_records(history.spans, kept, shortened or {}, history.format)
+    outlines = history.outlines or Outlines(history.format, len)
+    endings = joint_records(history.spans, kept, shortened or {}, outlines)
     shorteners = {
         span.index: Shortener(span, wire_named(history.format), parts, endings.get(span.index, ""))
         for span in history.spans

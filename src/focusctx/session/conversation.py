@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..config import FocusConfig
 from ..errors import StoreError
+from ..pipeline.outline import Parts
 from ..pipeline.split import Count, Reader
 from ..types import Message, Owner
 from ..wire.marks import unmarked
@@ -146,6 +147,7 @@ class Conversation:
         self._seen: list[Message] = list(reader.messages)
         self._view: list[Message] = list(reader.messages)
         self._saved = 0
+        self._passages_back: dict[str, Parts] = {}  # chain key of a span → its restored passages
         self._cut_at: dict[str, int] = {}  # chain key of a span → the newest span when it was first left out
 
     @property
@@ -182,12 +184,31 @@ class Conversation:
         return answer(query, found, archived)
 
     def restore(self, span: int | str) -> bool:
-        """Bring span 7 or `s_7` back whole for the rest of this conversation; False if nothing of it is left out."""
+        """Bring span 7 or `s_7` back whole for the rest of this conversation, or one passage of it, `s_7.2`.
+
+        False if it is not left out.
+        """
         number = span_number(span)
         if number not in self.decided.spans:
             return False
-        self._store.restore(self.tenant, self.root, self.restore_key(self.keys[number - 1]))
+        key = self.keys[number - 1]
+        passages = named_units(str(span)).get(number, frozenset())
+        if not passages:
+            self._store.restore(self.tenant, self.root, self.restore_key(key))
+            return True
+        if not passages <= self.passages_of(key) - self.decided.shown.get(number, frozenset()):
+            return False
+        for name in (*(f"{key}.{passage}" for passage in passages), f"{key}."):
+            self._store.restore(self.tenant, self.root, self.restore_key(name))
         return True
+
+    def passages_of(self, key: str) -> frozenset[int]:
+        """Return the numbers of the passages of the span with this chain key."""
+        history = self.reader.history()
+        if history.outlines is None:
+            return frozenset()
+        span = history.spans[self.keys.index(key)]
+        return frozenset(passage.number for passage in history.outlines.of(span).passages)
 
     def restore_key(self, key: str) -> str:
         """Return the key under which a restore is stored: with an id, it holds for conversations of that id only."""
@@ -267,6 +288,7 @@ class Conversation:
             place=self.place,
             decided=self.decided,
             restored=dict.fromkeys(sorted(self.restored), "restored"),
+            passages_back=self.passages_back,
             cut_at={index: self._cut_at[key] for index, key in enumerate(self.keys, 1) if key in self._cut_at},
             view=tuple(self._view),
             tokens=self.tokens,
@@ -334,9 +356,11 @@ class Conversation:
             return
         if stored.first == 0:
             self.decided, self.last_event, self._cut_at = LeftOut(), None, {}
+            self._passages_back.clear()
         for event in sorted(stored.events, key=lambda event: event.index):
             self.add_event(event)
-        self.decided = self.decided.without(self._indices(stored.restored))
+        self._passages_back |= stored.passages
+        self.decided = self.decided.without(self._indices(stored.restored)).showing(self.passages_back)
         self.looked_up = self.settled
 
     def add_event(self, event: StoredEvent, news: LeftOut | None = None) -> None:
@@ -356,6 +380,12 @@ class Conversation:
         """The spans that were dropped and then restored: they stay."""
         dropped = self._indices(self._cut_at)
         return dropped - self.decided.spans if dropped else dropped
+
+    @property
+    def passages_back(self) -> dict[int, Parts]:
+        """The restored passages of spans: they stay, whatever else of these spans goes."""
+        back = self._passages_back
+        return {index: back[key] for index, key in enumerate(self.keys, 1) if key in back} if back else {}
 
     def _indices(self, keys: Collection[str]) -> frozenset[int]:
         wanted = frozenset(keys)

@@ -24,7 +24,7 @@ from ..pipeline.deeds import repeated_lookups
 from ..pipeline.evidence import reasons
 from ..pipeline.keep import Selection, excess_of, survey, target_tokens
 from ..pipeline.legal import refusal
-from ..pipeline.outline import Outlines, Parts, joint_records
+from ..pipeline.outline import Outlines, Parts, has_result, joint_records
 from ..pipeline.rebuild import rebuild
 from ..pipeline.split import Count, tokens_of
 from ..types import History, Message, Result
@@ -64,6 +64,20 @@ class LeftOut:
         """Bring these spans back."""
         shown = {index: parts for index, parts in self.shown.items() if index not in spans}
         return LeftOut(self.spans.difference(spans), shown)
+
+    def showing(self, passages: Mapping[int, Parts]) -> LeftOut:
+        """Show these passages of spans that are left out."""
+        more = {index: self.shown.get(index, frozenset()) | parts for index, parts in passages.items()}
+        return LeftOut(self.spans, {**self.shown, **{i: parts for i, parts in more.items() if i in self.spans}})
+
+    def shows_more_than(self, other: LeftOut) -> bool:
+        """True if a span or a passage is shown that the other leaves out."""
+        both = self.shown.keys() & other.shown.keys()
+        return (
+            not other.spans <= self.spans
+            or not self.gone >= other.gone
+            or any(self.shown[index] - other.shown[index] for index in both)
+        )
 
     def since(self, earlier: LeftOut) -> LeftOut:
         """The changes that lead from `earlier` to this: `earlier.then(…)` of them gives this."""
@@ -107,6 +121,8 @@ class Snapshot:
     """Everything that stored events leave out; `place.left_out` is the part that could be left out here."""
     restored: Mapping[int, str]
     """Spans that stay because they were restored, with the reason."""
+    passages_back: Mapping[int, Parts]
+    """Passages that stay because they were restored."""
     cut_at: Mapping[int, int]
     """For each span that was left out, the newest span at that time."""
     view: Sequence[Message]
@@ -159,7 +175,7 @@ class Snapshot:
 
     def change_to(self, decided: LeftOut) -> Change:
         """Return the view that leaves this out, as far as it may be left out."""
-        left_out = _possible(self.history, decided, self.config)
+        left_out = _possible(self.history, decided.showing(self.passages_back), self.config)
         view = view_of(self.history, left_out, noted=self.noted)
         same = _common(self.view, view)
         sizes = self._sizes(view)
@@ -176,7 +192,7 @@ class Snapshot:
 def shortened_sizes(history: History, outlines: Outlines, left_out: LeftOut) -> dict[int, int]:
     """Return the tokens of the shortened spans, with the lines behind them that tell of spans that are gone."""
     whole = {span.index for span in history.spans if span.index not in left_out.spans}
-    lines = joint_records(history.spans, whole, left_out.shown, history.format)
+    lines = joint_records(history.spans, whole, left_out.shown, outlines)
     return {
         span.index: outlines.tokens(span, parts, lines.get(span.index, ""))
         for span in history.spans
@@ -206,8 +222,15 @@ def _possible(history: History, decided: LeftOut, config: FocusConfig) -> LeftOu
     needed = companions_of(history, whole | decided.shown.keys()).keys() - whole
     if history.outlines is None:
         return decided.without(whole | needed)
-    records = LeftOut(frozenset(needed), dict.fromkeys(needed, frozenset()))
-    return decided.then(records).without(whole)
+    left = decided.then(_records(needed)).without(whole)
+    if any(span.index in left.shown and has_result(span, wire_named(history.format)) for span in history.spans):
+        return left
+    # No step is there that could tell of the deeds of others, so these keep their records.
+    return left.then(_records([s.index for s in history.spans if s.index in left.gone and history.outlines.deeds(s)]))
+
+
+def _records(spans: Collection[int]) -> LeftOut:
+    return LeftOut(frozenset(spans), dict.fromkeys(spans, frozenset()))
 
 
 def _common(before: Sequence[Message], after: Sequence[Message]) -> int:
@@ -305,6 +328,9 @@ def _chosen(focus: Focus, snapshot: Snapshot, drafted: Drafted, history: History
             break
         # The note on what was left out takes room, too.
         reserve = max(reserve + 1, coming + change.tokens - selection.tokens)
+    back = {index: change.left_out.shown[index] for index in snapshot.passages_back if index in change.left_out.shown}
+    if back:
+        selection = replace(selection, kept=selection.kept - back.keys(), shortened={**selection.shortened, **back})
     if snapshot.history.outlines is not None:  # the lines that tell of steps that are gone may have moved
         sizes = shortened_sizes(snapshot.history, snapshot.history.outlines, change.left_out)
         selection = replace(selection, sizes={**selection.sizes, **sizes})

@@ -173,9 +173,13 @@ class Session:
         return found.handle_recall(arguments, restore=restore) if found else answer(query_of(arguments), (), ())
 
     def restore(self, span: int | str, *, conversation: Conversation | None = None) -> bool:
-        """Bring a span back whole, 7 or `s_7`, for the rest of the conversation; False if nothing of it is left out."""
-        number, found = span_number(span), conversation or self._only()
-        return found is not None and found.restore(number)
+        """Bring a span back whole, 7 or `s_7`, or one passage of it, `s_7.2`, for the rest of the conversation.
+
+        False if it is not left out.
+        """
+        span_number(span)  # an id that names nothing is an error also before the first conversation
+        found = conversation or self._only()
+        return found is not None and found.restore(span)
 
     def close(self) -> None:
         """Stop sketches under way, write pending totals, and close a store that was made from a URL."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -44,6 +44,8 @@ class StoredDecisions:
     events: Sequence[StoredEvent] = ()
     restored: Collection[str] = ()
     """Keys of spans that the events dropped and that were restored."""
+    passages: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    """Passages that were restored, by the keys of their spans."""
     is_all: bool = False
     """True if the version counts only events on this chain: then there are none further on, or in forks."""
 
@@ -133,7 +135,7 @@ class Steps:
             _log.warning("the store could not be read, so the last known decisions are used: %s", error)
             in_touch = False
         if conversation.decided != conversation.left_out:
-            came_back = conversation.dropped - conversation.decided.spans
+            came_back = conversation.decided.shows_more_than(conversation.left_out)
             change = conversation.now().change_to(conversation.decided)
             self._change(conversation, change, _RESTORED if came_back else _FOLLOWED)
         if (place := conversation.early_draw.place) and not conversation.goes_on_from(place):
@@ -326,9 +328,18 @@ def stored_decisions(store: Store, conversation: Conversation) -> StoredDecision
     if not keys:
         return StoredDecisions(version)
     events = list(store.events(tenant, keys).values())
-    named = {conversation.restore_key(key): key for event in events for key in event.dropped}
-    restored = [named[key] for key in store.restored(tenant, list(named))] if named else ()
-    return StoredDecisions(version, first, events, restored, is_all=first == 0 and len(events) == version)
+    dropped = {key for event in events for key in event.dropped}
+    named = {conversation.restore_key(f"{key}{end}"): (key, end) for key in sorted(dropped) for end in ("", ".")}
+    found = [named[key] for key in store.restored(tenant, list(named))] if named else []
+    restored = [key for key, end in found if not end]
+    passages = {key: _passages_back(store, conversation, key) for key, end in found if end}
+    return StoredDecisions(version, first, events, restored, passages, is_all=first == 0 and len(events) == version)
+
+
+def _passages_back(store: Store, conversation: Conversation, key: str) -> frozenset[int]:
+    """Return the restored passages of a span."""
+    named = {conversation.restore_key(f"{key}.{number}"): number for number in conversation.passages_of(key)}
+    return frozenset(named[one] for one in store.restored(conversation.tenant, list(named)))
 
 
 def _shown(proposal: Proposal) -> dict[str, tuple[int, ...]]:

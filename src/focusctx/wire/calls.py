@@ -67,10 +67,10 @@ def is_reading(call: Call, reads: Collection[str] = ()) -> bool:
     """True if a call only looks something up: by the user's list, its own name, or the command it runs."""
     if call.name in reads:
         return True
-    arguments = _arguments(call)
+    arguments = arguments_of(call)
     if is_shell(call.name):
         return _only_shows(_command(arguments, call))
-    words = _words(call.name)
+    words = name_words(call.name)
     if isinstance(command := arguments.get("command"), str) and not {"edit", "editor"}.isdisjoint(words):
         return command == "view"
     return any(map(_READING.fullmatch, words)) and not any(map(_CHANGING.fullmatch, words))
@@ -80,7 +80,7 @@ def may_be_reading(call: Call, reads: Collection[str] = ()) -> bool:
     """True if a call only looks something up, or if nothing says that it changes something."""
     if is_reading(call, reads):
         return True
-    return not is_shell(call.name) and not any(map(_CHANGING.fullmatch, _words(call.name)))
+    return not is_shell(call.name) and not any(map(_CHANGING.fullmatch, name_words(call.name)))
 
 
 def is_shell(name: str) -> bool:
@@ -94,7 +94,8 @@ def failed_calls(span: Span, format: str) -> frozenset[str]:
     return frozenset(call for call, result in results.items() if has_failed(result))
 
 
-def _words(name: str) -> list[str]:
+def name_words(name: str) -> list[str]:
+    """Return the words that a tool's name is made of, in lower case."""
     return [word.lower() for word in _NAME_WORDS.findall(name)]
 
 
@@ -106,7 +107,8 @@ def _text_calls(action: str) -> Iterator[Call]:
         yield from (Call("", f"{name}({given})") for name, given in [*named_actions(action)] or [("the action", "")])
 
 
-def _arguments(call: Call) -> Mapping[str, object]:
+def arguments_of(call: Call) -> Mapping[str, object]:
+    """Return a call's arguments; none if they are not an object."""
     try:
         value = json.loads(call.text[len(call.name) + 1 : -1])
     except (ValueError, RecursionError):

@@ -97,10 +97,14 @@ class ChatCompletions:
 
     def without_calls(self, message: Message, calls: Collection[str], mark: str) -> Message | None:
         stays = [call for call in message.get("tool_calls") or () if call.get("id") not in calls]
-        content = message.get("content") or ""
-        if not stays or not isinstance(content, str):
+        if not stays:
             return None
-        return {**message, "content": f"{content}\n{mark}" if content else mark, "tool_calls": stays}
+        content = message.get("content") or ""
+        if isinstance(content, str):
+            told: object = f"{content}\n{mark}" if content else mark
+        else:
+            told = [*content, {"type": "text", "text": mark}]
+        return {**message, "content": told, "tool_calls": stays}
 
     def can_lose_calls(self, messages: Sequence[Message]) -> bool:
         return one_turn(messages)

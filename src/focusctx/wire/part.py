@@ -193,10 +193,14 @@ def only_blocks(message: Message, numbers: Collection[int]) -> Message:
 
 def without_blocks(message: Message, numbers: Collection[int]) -> Message | None:
     """Return a copy of the message without these content blocks; None if nothing is left, or it has no blocks."""
-    blocks = message.get(_block_field(message))
-    count = len(blocks) if isinstance(blocks, list | tuple) else 0
-    stay = [number for number in range(count) if number not in numbers]
+    stay = [number for number in block_numbers(message) if number not in numbers]
     return only_blocks(message, stay) if stay else None
+
+
+def block_numbers(message: Message) -> range:
+    """Return the numbers of the message's content blocks; none if its content is text."""
+    blocks = message.get(_block_field(message))
+    return range(len(blocks) if isinstance(blocks, list | tuple) else 0)
 
 
 def _block_field(message: Message) -> str:

@@ -53,9 +53,10 @@ def left_out_steps(live: LiveConversation) -> tuple[list[LeftOutStep], list[int]
         return [], []
     now = conversation.left_out
     archived = [one for one in conversation.archived() if one.index in now.spans]
-    wire_format, outlines = live.key.format, Outlines(live.key.format, live.session.focus.count)
+    wire_format, focus = live.key.format, live.session.focus
+    outlines = Outlines(wire_format, focus.count, focus.config.reads)
     spans = [_original(one, wire_format) for one in archived]
-    lines = joint_records(spans, (), now.shown, wire_format)
+    lines = joint_records(spans, (), now.shown, outlines)
     steps = [
         _step(span, one.reason, now.shown.get(span.index), lines.get(span.index, ""), outlines)
         for span, one in zip(spans, archived, strict=True)
