@@ -87,7 +87,7 @@ def test_deeds_that_add_up_are_all_told(name: str, arguments: Json) -> None:
 
 def test_the_same_deed_twice_is_told_once_with_its_number() -> None:
     assert lines(*[step("pay_send", to="@ada", amount="1") for _ in range(3)]) == [
-        'pay_send(to="@ada", amount="1") → ok, after pay_send ×2'
+        'pay_send(to="@ada", amount="1") → ok ×3'
     ]
 
 

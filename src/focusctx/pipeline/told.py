@@ -79,17 +79,22 @@ def deeds_of(span: Span, format: str, reads: Collection[str] = ()) -> tuple[Deed
 
 def told(deeds: Iterable[Deed]) -> Iterator[str]:
     """Yield a line for each deed, in order; one that a later one supersedes is counted with that one."""
-    standing: list[tuple[Deed, Counter[str]]] = []
+    standing: list[tuple[Deed, int, Counter[str]]] = []
     for deed in deeds:
-        before = Counter[str]()
+        times, before = 1, Counter[str]()
         for place in range(len(standing) - 1, -1, -1):
             if deed.supersedes(standing[place][0]):
-                earlier, counted = standing.pop(place)
-                before += counted + Counter({earlier.name: 1})
-        standing.append((deed, before))
-    for deed, before in standing:
-        names = (name if times == 1 else f"{name} ×{times}" for name, times in sorted(before.items()))
-        yield f"{deed.line}, after {', '.join(names)}" if before else deed.line
+                earlier, often, counted = standing.pop(place)
+                before += counted
+                if earlier.line == deed.line:
+                    times += often
+                else:
+                    before[earlier.name] += often
+        standing.append((deed, times, before))
+    for deed, times, before in standing:
+        line = deed.line if times == 1 else f"{deed.line} ×{times}"
+        names = (name if often == 1 else f"{name} ×{often}" for name, often in sorted(before.items()))
+        yield f"{line}, after {', '.join(names)}" if before else line
 
 
 def _deed(span: Span, call: Call, result: str) -> Deed:
