@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 
 from ..errors import MessageError
 from ..types import Message
-from . import react
 from .part import (
     MEDIA_TOKENS,
     Kind,
@@ -26,10 +25,12 @@ from .part import (
     long_strings,
     one_turn,
     text_of,
+    thought_and_action,
+    with_block_texts,
     with_strings,
 )
 
-_ROLES = (None, "user", "model", "function")
+ROLES = (None, "user", "model", "function")
 """A content without a role is the user's. Older agents send results with the role `function`."""
 _CALL = ("functionCall", "function_call")
 _RESULT = ("functionResponse", "function_response")
@@ -45,17 +46,8 @@ class Gemini:
     title = "Gemini contents"
     turns_run_on = True
 
-    def claims(self, message: Message) -> bool:
-        parts = message.get("parts")
-        return (
-            isinstance(parts, list | tuple)
-            and "content" not in message
-            and message.get("role") in _ROLES
-            and all(isinstance(part, Mapping) and "type" not in part for part in parts)
-        )
-
     def knows(self, message: Message) -> bool:
-        return message.get("role") in _ROLES and "parts" in message
+        return message.get("role") in ROLES and "parts" in message
 
     def read(self, message: Message, position: int) -> tuple[Part, ...]:
         role = message.get("role")
@@ -96,12 +88,7 @@ class Gemini:
         old = self.texts(message)
         if len(old) == 1 and old[0].block is None:
             return {**message, "parts": [{"text": texts[0]}]}
-        changed = list(message.get("parts") or ())
-        for number in sorted({text.block for text in old if text.block is not None}):
-            new = [texts.get(place) for place, text in enumerate(old) if text.block == number]
-            if any(text is not None for text in new):
-                changed[number] = _with_block(changed[number], new)
-        return {**message, "parts": changed}
+        return {**message, "parts": with_block_texts(message.get("parts"), old, texts, _with_block)}
 
     def without_calls(self, message: Message, calls: Collection[str], mark: str) -> Message | None:
         blocks = _loose_blocks(message)
@@ -236,9 +223,7 @@ def _turn(blocks: Sequence[Block], position: int) -> Part:
             extra += MEDIA_TOKENS
         else:  # mostly tools that the provider runs itself
             actions.append(_as_text(block))
-    thought, action = join(thoughts), join(actions)
-    if not actions:
-        thought, action = react.split_turn(thought)
+    thought, action = thought_and_action(thoughts, actions)
     return Part(
         Kind.TURN,
         thought=thought,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
 from ..errors import MessageError
 from ..types import Message
+from .react import split_turn
 
 MEDIA_TOKENS = 1000
 """Tokens counted for an image, a sound or a file: providers differ, and none bills its base64 text."""
@@ -120,9 +121,6 @@ class Wire(Protocol):
     turns_run_on: bool
     """True if consecutive model messages are one turn."""
 
-    def claims(self, message: Message) -> bool:
-        """True if only this format can have produced the message."""
-
     def knows(self, message: Message) -> bool:
         """True if the format has messages of this kind; unknown ones stay where they are."""
 
@@ -224,6 +222,11 @@ def join(pieces: Sequence[str]) -> str:
     return present[0] if len(present) == 1 else "\n".join(present)
 
 
+def thought_and_action(said: Sequence[str], actions: Sequence[str]) -> tuple[str, str]:
+    """Return what the model said and did in a turn. Without calls, it may have written its action as text."""
+    return (join(said), join(actions)) if actions else split_turn(join(said))
+
+
 def texts_of(content: str | Sequence[Mapping[str, Any]]) -> tuple[list[str], int]:
     """Return the texts of a message's content, and the number of blocks without text (images, sounds, files)."""
     if isinstance(content, str):
@@ -264,6 +267,47 @@ def with_strings(value: Any, replacements: Iterator[str | None]) -> Any:
     if isinstance(value, Mapping):
         return {key: with_strings(inner, replacements) for key, inner in value.items()}
     return [with_strings(inner, replacements) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def with_block_texts(
+    blocks: Sequence[Mapping[str, Any]] | None,
+    old: Sequence[Text],
+    new: Mapping[int, str],
+    change: Callable[[Mapping[str, Any], Sequence[str | None]], Mapping[str, Any]],
+) -> list[Mapping[str, Any]]:
+    """Return a copy of the blocks with new texts, named by their place in `old`.
+
+    `change` gets a block and the new text for each of its texts, None for those that stay.
+    """
+    changed = list(blocks or ())
+    for number in sorted({text.block for text in old if text.block is not None}):
+        texts = [new.get(place) for place, text in enumerate(old) if text.block == number]
+        if any(text is not None for text in texts):
+            changed[number] = change(changed[number], texts)
+    return changed
+
+
+def with_mark(blocks: Sequence[Any], is_call: Callable[[Any], bool], mark: str) -> list[Any] | None:
+    """Return the blocks with a text before the first call; None if there is no call."""
+    place = next((place for place, block in enumerate(blocks) if is_call(block)), None)
+    return None if place is None else [*blocks[:place], {"type": "text", "text": mark}, *blocks[place:]]
+
+
+def loose_calls(message: Message) -> list[Mapping[str, Any]]:
+    """Return a message's `tool_calls` unchecked, with empty ones in place of what is not an object."""
+    calls = message.get("tool_calls")
+    return [call if isinstance(call, Mapping) else {} for call in (calls if isinstance(calls, list | tuple) else ())]
+
+
+def function_of(call: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the function that one of the `tool_calls` names, with its arguments."""
+    function = call.get("function")
+    return function if isinstance(function, Mapping) else {}
+
+
+def has_object(call: Mapping[str, Any]) -> bool:
+    """True if the arguments of one of the `tool_calls` are an object, not JSON text."""
+    return isinstance(function_of(call).get("arguments"), Mapping)
 
 
 def parsed_arguments(arguments: object) -> Mapping[str, Any] | None:
