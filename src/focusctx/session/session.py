@@ -18,13 +18,13 @@ from ..compressor import Focus
 from ..errors import ConfigError
 from ..pipeline.split import Reader
 from ..prices import price_of
+from ..runtime import LoopRuntime, ThreadRuntime
 from ..types import Message
 from .conversation import Call, Chain, Conversation, View
 from .conversations import Conversations
 from .economics import FREE, Economics, Growth
 from .events import Ledger, Log, SessionEvent, pending_totals
 from .recall import answer, query_of, recall_tool, span_number
-from .runtime import LoopRuntime, ThreadRuntime
 from .steps import Steps
 from .store import Archived, Store, Totals
 from .stores import shared_store, store_from
