@@ -101,7 +101,7 @@ class _Dashboard:
     def for_admins(self, handler: _Handler) -> _Handler:
         async def guarded(request: web.Request) -> web.StreamResponse:
             if refusal := await self._proxy.access.refuses_admin(request):
-                return responses.refusal(*refusal)
+                return responses.refusal(refusal.status, refusal.why)
             try:
                 return await handler(request)
             except _Refused as refused:
