@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__
@@ -51,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
             _say(check)
     ok = all(check.ok is not False for check in found)
     if arguments.json:
-        content = {"version": __version__, "ok": ok, "checks": [check._asdict() for check in found]}
+        content = {"version": __version__, "ok": ok, "checks": [asdict(check) for check in found]}
         sys.stdout.write(f"{json.dumps(content, indent=2)}\n")
     else:
         wrong = sum(check.ok is False for check in found)

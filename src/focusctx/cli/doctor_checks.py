@@ -7,8 +7,8 @@ import platform
 import re
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib import metadata
-from typing import NamedTuple
 
 from .. import __version__
 from .agents import KNOWN
@@ -25,7 +25,8 @@ _REQUIREMENT = re.compile(
 )
 
 
-class Check(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Check:
     """One finding."""
 
     name: str

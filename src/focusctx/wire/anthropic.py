@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..errors import MessageError
@@ -48,7 +49,7 @@ class AnthropicMessages:
         if role == "assistant":
             return (_turn(blocks, position),)
         if role != "user":
-            return (_spoken(Kind.FRAME, blocks, None)._replace(static=role == "system"),)
+            return (replace(_spoken(Kind.FRAME, blocks, None), static=role == "system"),)
         results = tuple(number for number, block in enumerate(blocks) if block["type"] == "tool_result")
         if not results:
             return (_spoken(Kind.WORDS, blocks, None),)
@@ -57,7 +58,7 @@ class AnthropicMessages:
             return (result,)
         words = tuple(number for number in range(len(blocks)) if number not in results)
         spoken = _spoken(Kind.WORDS, [blocks[number] for number in words], words)
-        return (result._replace(blocks=results), spoken)
+        return (replace(result, blocks=results), spoken)
 
     def texts(self, message: Message) -> tuple[Text, ...]:
         content = message.get("content")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from ..errors import MessageError
@@ -64,7 +65,7 @@ class Gemini:
             return (result,)
         words = tuple(number for number in range(len(blocks)) if number not in results)
         spoken = _spoken(Kind.WORDS, [blocks[number] for number in words], words)
-        return (result._replace(blocks=results), spoken)
+        return (replace(result, blocks=results), spoken)
 
     def texts(self, message: Message) -> tuple[Text, ...]:
         blocks = _loose_blocks(message)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from ..errors import MessageError
 from ..types import Message
@@ -50,7 +51,8 @@ class Kind(Enum):
     """A tool answers."""
 
 
-class Part(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Part:
     """A message, or some of its content blocks, with one owner."""
 
     kind: Kind
@@ -99,7 +101,8 @@ class Role(Enum):
     """A long argument of a call."""
 
 
-class Text(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Text:
     """A text in a message that may be shown in part."""
 
     role: Role

@@ -8,6 +8,7 @@ content is not visible; the prefix of the id tells the kind of item.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from enum import Enum
 from itertools import count
 
@@ -277,10 +278,10 @@ def _output(item: Message, kind: str, position: int) -> Part:
     answers = (identity,) if isinstance(identity, str) else ()
     part = Part(Kind.RESULT, text=join(texts), answers=answers, counted=tuple(texts), extra_tokens=extra)
     if kind == "program_output" or (kind == "tool_search_output" and not answers):
-        return part._replace(kind=Kind.TURN, action=part.text, text="")  # the provider ran it
+        return replace(part, kind=Kind.TURN, action=part.text, text="")  # the provider ran it
     if not answers:
-        return part._replace(kind=Kind.FRAME)  # it does not say which call it answers, so it stays
-    return part._replace(goes_on=kind == "mcp_approval_response")
+        return replace(part, kind=Kind.FRAME)  # it does not say which call it answers, so it stays
+    return replace(part, goes_on=kind == "mcp_approval_response")
 
 
 def _printed(item: Message, kind: str) -> tuple[list[str], int]:
