@@ -27,10 +27,11 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
+from focusctx.replay.facts import arguments, facts_in, text_of
+
 from focusctx import Focus, FocusConfig, Result, Span
 from focusctx.drafts import OfflineDraft
 from focusctx.pipeline.split import read_history
-from focusctx.replay.facts import arguments, facts_in, text_of
 
 DATA = Path(__file__).parents[2] / "shared" / "trajectories"
 
