@@ -25,7 +25,6 @@ from ..session.conversation import Call, Conversation, View, digest
 from ..session.economics import BYTES_PER_TOKEN, Growth
 from ..session.events import SessionEvent
 from ..session.recall import answer
-from ..session.session import OnThread as SessionThread
 from ..session.session import Session
 from ..session.store import Totals
 from ..wire import wire_named
@@ -188,32 +187,33 @@ class LiveConversation:
     async def look(self, messages: list[bytes], on_thread: OnThread) -> None:
         """Send a request through the session, which may decide what to drop."""
         with self._using():
-            decoded = self._begin(messages)
-            view = await self.session._aview(
-                decoded.messages,
-                format=self.key.format,
-                id=self.key.id,
-                after=self._unseen,
-                continues=self.conversation,
-                name=self.id,
-                on_thread=_thread_for(decoded, on_thread),
-            )
-            self._end(decoded, view)
+            decoded, view = await self._view(messages, on_thread)
+            self._start_over()
+            self.messages, self.sent = decoded.raw, decoded.raw_view(view)
+            self._counted = view.conversation.size
 
     async def peek(self, messages: list[bytes], on_thread: OnThread) -> list[bytes] | None:
         """Return the messages that would go up, without any decision; None for all of them."""
         with self._using():
-            decoded = self._begin(messages)
-            view = await self.session._apeek(
-                decoded.messages,
-                format=self.key.format,
-                id=self.key.id,
-                continues=self.conversation,
-                name=self.id,
-                on_thread=_thread_for(decoded, on_thread),
-            )
-            self.conversation = view.conversation
+            decoded, view = await self._view(messages, on_thread, peek=True)
             return decoded.raw_view(view)
+
+    async def _view(self, messages: list[bytes], on_thread: OnThread, *, peek: bool = False) -> tuple[Decoded, View]:
+        """Ask the session about a request. It counts many new messages on a thread."""
+        self.was_looked_at, self._can_append = True, False
+        decoded = self._decode(messages)
+        view = await self.session._aview(
+            decoded.messages,
+            format=self.key.format,
+            id=self.key.id,
+            after=self._unseen,
+            continues=self.conversation,
+            name=self.id,
+            peek=peek,
+            on_thread=partial(on_thread, decoded.new) if decoded.new > _SLOW_TO_COUNT else None,
+        )
+        self.conversation = view.conversation
+        return decoded, view
 
     @contextmanager
     def _using(self) -> Iterator[None]:
@@ -222,16 +222,6 @@ class LiveConversation:
             yield
         finally:
             self.in_use = False
-
-    def _begin(self, messages: list[bytes]) -> Decoded:
-        self.was_looked_at, self._can_append = True, False
-        return self._decode(messages)
-
-    def _end(self, decoded: Decoded, view: View) -> None:
-        self._start_over()
-        self.messages, self.sent = decoded.raw, decoded.raw_view(view)
-        self.conversation = view.conversation
-        self._counted = view.conversation.size
 
     # ---------------------------------------------------------------------------------------- events and dropped spans
 
@@ -410,8 +400,3 @@ class LiveConversations:
 
 def _head(key: Key, request: Request) -> tuple[str, str, bytes]:
     return key.tenant, request.field, request.start[:_HEAD]
-
-
-def _thread_for(decoded: Decoded, on_thread: OnThread) -> SessionThread | None:
-    """Return a thread for the session to count many new messages on; None if there are few."""
-    return partial(on_thread, decoded.new) if decoded.new > _SLOW_TO_COUNT else None
