@@ -97,6 +97,22 @@ def stored_kind(reference: Message) -> Stored:
     return _PREFIXES.get(prefix, Stored.UNKNOWN) if separator else Stored.UNKNOWN
 
 
+def item_kind(item: Message) -> str:
+    """Return the type of an item; messages and references may omit it."""
+    return str(item.get("type") or ("message" if "role" in item else "item_reference"))
+
+
+def is_output(item: Message) -> bool:
+    """True for an item with which the agent answers a call."""
+    kind = item_kind(item)
+    return kind.endswith("_output") or kind == "mcp_approval_response"
+
+
+def made_by_model(item: Message) -> bool:
+    """True for an item that the model or the provider made."""
+    return item.get("role") == "assistant" if item_kind(item) == "message" else not is_output(item)
+
+
 class Responses:
     name = "responses"
     title = "OpenAI Responses"
@@ -122,7 +138,7 @@ class Responses:
             return (_message(message, position),)
         if kind == "reasoning":
             return (_reasoning(message),)
-        if kind.endswith("_output") or kind == "mcp_approval_response":
+        if is_output(message):
             return (_output(message, kind, position),)
         if kind.endswith("_call") or kind in _MADE_BY_PROVIDER:
             return (_call(message, kind, position),)
