@@ -40,7 +40,7 @@ The proxy listens on a free port of this machine for as long as the agent runs.
 The agent has the terminal to itself; its signals and its exit code are passed
 on. At its end some lines on standard error say what was saved.
 
-These are told the proxy's address in their own way:
+These get the proxy's address in their own way:
   {", ".join(KNOWN)}
 Any other command gets OPENAI_BASE_URL, OPENAI_API_BASE, ANTHROPIC_BASE_URL,
 ANTHROPIC_API_BASE and GOOGLE_GEMINI_BASE_URL.
@@ -91,7 +91,7 @@ def _configured(arguments: argparse.Namespace, agent: Agent) -> tuple[Focus, Set
     if agent.refuse_websockets:
         arguments.refuse_websockets = True
     focus, settings = configured(arguments, upstreams=usual_upstreams(agent, os.environ))
-    # Agents cannot be told to send a token or to trust a certificate, and nobody but this one is meant to call.
+    # Agents cannot be made to send a token or to trust a certificate, and nobody but this one is meant to call.
     return focus, replace(settings, token=None, admin_token=None, callers=(), tls_cert=None, tls_key=None, grace=_GRACE)
 
 

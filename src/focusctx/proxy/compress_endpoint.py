@@ -301,7 +301,7 @@ def _result_of(view: View, messages: list[Message], started: float) -> Result:
 def _written(result: Result, *, details: bool) -> bytes:
     names = [field.name for field in fields(result) if field.compare and (details or field.name not in _DETAILS)]
     try:
-        told = {name: encode(getattr(result, name)) for name in names}
-        return json.dumps({"messages": encode(result.messages), "result": told}, allow_nan=False).encode()
+        described = {name: encode(getattr(result, name)) for name in names}
+        return json.dumps({"messages": encode(result.messages), "result": described}, allow_nan=False).encode()
     except (ValueError, RecursionError) as error:
         raise Refused(400, "a message holds a number that JSON cannot express, or is nested too deep") from error

@@ -66,7 +66,7 @@ class Action:
     output_tokens: int
     """Tokens of the turn itself: `n_o`."""
     repeats: tuple[int, ...]
-    """Earlier spans with the very same call, all of which failed as this one will; mostly none."""
+    """Earlier spans with the very same call that failed, as this one will; mostly none."""
 
 
 class Evidence:
@@ -82,7 +82,7 @@ class Evidence:
 
     @cached_property
     def facts(self) -> frozenset[str]:
-        """Every fact that some action uses."""
+        """All facts that some action uses."""
         return frozenset[str]().union(*self._used)
 
     @cached_property
@@ -174,7 +174,7 @@ def _starts(history: History) -> list[int]:
 
 def facts_in(text: str) -> frozenset[str]:
     found = {match.removeprefix("./") for match in NEEDED.findall(text)}
-    # `250p` or `3rd` is no id, but `4OG6T3` is one.
+    # `250p` and `3rd` are not ids, but `4OG6T3` is one.
     return frozenset(
         one
         for one in found
