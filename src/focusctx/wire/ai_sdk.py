@@ -18,13 +18,13 @@ from .part import (
     Part,
     Role,
     Text,
+    Wire,
     as_json,
     blocks_of,
     has_content,
     join,
     kind_of,
     long_strings,
-    one_turn,
     result_text,
     role_of,
     text_of,
@@ -39,7 +39,7 @@ _AS_WRITTEN = frozenset({"reasoning", "reasoning-file", "tool-approval-request"}
 """Types of parts beside which a turn stays as it is: answers to requests for approval do not name the call."""
 
 
-class AiSdk:
+class AiSdk(Wire):
     name = "ai_sdk"
     title = "ModelMessages of the AI SDK"
     turns_run_on = True  # some providers join consecutive assistant messages
@@ -87,9 +87,6 @@ class AiSdk:
         stays = [part for part in content if not (isinstance(part, Mapping) and part.get("toolCallId") in calls)]
         marked = with_mark(stays, _is_call, mark)
         return None if marked is None else {**message, "content": marked}
-
-    def can_lose_calls(self, messages: Sequence[Message]) -> bool:
-        return one_turn(messages)
 
 
 def _is_call(part: object) -> bool:

@@ -14,12 +14,12 @@ from .part import (
     Part,
     Role,
     Text,
+    Wire,
     as_json,
     blocks_of,
     has_content,
     join,
     long_strings,
-    one_turn,
     result_text,
     role_of,
     text_of,
@@ -34,7 +34,7 @@ from .part import (
 THINKING = frozenset({"thinking", "redacted_thinking"})
 
 
-class AnthropicMessages:
+class AnthropicMessages(Wire):
     name = "anthropic"
     title = "Anthropic Messages"
     turns_run_on = True
@@ -81,9 +81,6 @@ class AnthropicMessages:
         stays = [block for block in content or () if isinstance(block, Mapping) and block.get("id") not in calls]
         marked = with_mark(stays, lambda block: block.get("type") == "tool_use", mark)
         return None if marked is None else {**message, "content": marked}
-
-    def can_lose_calls(self, messages: Sequence[Message]) -> bool:
-        return one_turn(messages)
 
 
 def _texts(block: Mapping[str, Any], number: int) -> Iterator[Text]:

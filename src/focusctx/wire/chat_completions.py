@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from itertools import count
 from typing import Any
 
@@ -14,6 +14,7 @@ from .part import (
     Part,
     Role,
     Text,
+    Wire,
     as_json,
     blocks_of,
     function_of,
@@ -21,7 +22,6 @@ from .part import (
     join,
     kind_of,
     long_strings,
-    one_turn,
     parsed_arguments,
     result_text,
     role_of,
@@ -39,7 +39,7 @@ _REASONING = ("thinking_blocks", "reasoning_content", "reasoning_details", AS_WR
 """Fields in which gateways put a model's thinking, for models that must see how a turn began."""
 
 
-class ChatCompletions:
+class ChatCompletions(Wire):
     name = "chat_completions"
     title = "OpenAI Chat Completions"
     turns_run_on = False
@@ -89,9 +89,6 @@ class ChatCompletions:
         if not stays or not isinstance(content, str):
             return None
         return {**message, "content": f"{content}\n{mark}" if content else mark, "tool_calls": stays}
-
-    def can_lose_calls(self, messages: Sequence[Message]) -> bool:
-        return one_turn(messages)
 
 
 def _with_arguments(call: Mapping[str, Any], new: Iterator[str | None]) -> Mapping[str, Any]:

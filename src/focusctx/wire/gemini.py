@@ -20,11 +20,11 @@ from .part import (
     Part,
     Role,
     Text,
+    Wire,
     as_json,
     join,
     kind_of,
     long_strings,
-    one_turn,
     text_of,
     thought_and_action,
     with_block_texts,
@@ -42,7 +42,7 @@ Field: TypeAlias = tuple[str, ...]
 """A field of a part, in each of its spellings."""
 
 
-class Gemini:
+class Gemini(Wire):
     name = "gemini"
     title = "Gemini contents"
     turns_run_on = True
@@ -105,7 +105,7 @@ class Gemini:
         """False if results name their calls by id in another order: then the order does not tell which is whose."""
         called = {key: body.get("id") for message in messages for key, body in _bodies(message, _CALL)}
         answered = ((key, body.get("id")) for message in messages for key, body in _bodies(message, _RESULT))
-        return one_turn(messages) and all(
+        return super().can_lose_calls(messages) and all(
             key in called and (not identity or called[key] in (None, identity)) for key, identity in answered
         )
 

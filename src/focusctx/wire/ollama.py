@@ -19,13 +19,13 @@ from .part import (
     Part,
     Role,
     Text,
+    Wire,
     as_json,
     function_of,
     has_object,
     kind_of,
     long_strings,
     loose_calls,
-    one_turn,
     role_of,
     text_of,
     thought_and_action,
@@ -36,7 +36,7 @@ _KINDS = {"tool": Kind.RESULT, "user": Kind.WORDS}
 _ROLES = ("system", "user", "assistant", "tool")
 
 
-class Ollama:
+class Ollama(Wire):
     name = "ollama"
     title = "Ollama's chat messages"
     turns_run_on = False
@@ -92,9 +92,6 @@ class Ollama:
         stays = [call for key, call in zip(_keys(made), made, strict=True) if key not in calls]
         content = text_of(message.get("content"))
         return {**message, "content": f"{content}\n{mark}" if content else mark, "tool_calls": stays} if stays else None
-
-    def can_lose_calls(self, messages: Sequence[Message]) -> bool:
-        return one_turn(messages)
 
 
 def _keys(calls: Sequence[Mapping[str, Any]]) -> list[str]:

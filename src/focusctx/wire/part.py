@@ -140,7 +140,11 @@ class Wire(Protocol):
         """Return a copy of a model's message without these calls, with a mark for them; None if it cannot lose any."""
 
     def can_lose_calls(self, messages: Sequence[Message]) -> bool:
-        """True if single calls of a step with these messages can be left out, each with its result."""
+        """True if single calls of a step with these messages can be left out, each with its result.
+
+        That takes a step with exactly one turn of the model.
+        """
+        return sum(message.get("role") in MODEL_ROLES for message in messages) == 1
 
 
 def kind_of(value: object) -> str:
@@ -207,11 +211,6 @@ def _block_field(message: Message) -> str:
 def is_by_user(message: Message) -> bool:
     """True if the message has the user's role; Gemini contents without a role are the user's, too."""
     return message.get("role") == "user" or ("parts" in message and message.get("role") is None)
-
-
-def one_turn(messages: Sequence[Message]) -> bool:
-    """True if exactly one of the messages is the model's."""
-    return sum(message.get("role") in MODEL_ROLES for message in messages) == 1
 
 
 def text_of(value: object) -> str:

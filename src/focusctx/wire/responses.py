@@ -21,6 +21,7 @@ from .part import (
     Part,
     Role,
     Text,
+    Wire,
     as_json,
     blocks_of,
     has_content,
@@ -113,7 +114,7 @@ def made_by_model(item: Message) -> bool:
     return item.get("role") == "assistant" if item_kind(item) == "message" else not is_output(item)
 
 
-class Responses:
+class Responses(Wire):
     name = "responses"
     title = "OpenAI Responses"
     turns_run_on = True
