@@ -50,6 +50,12 @@ def test_the_same_setting() -> None:
     assert figures("appworld", "focus-d", "openai:gpt-4.1-mini", "hard", **mini)["dependency"] == 5.78
 
 
+def test_limits_on_searches_are_another_setting() -> None:
+    settings = {"split": "test", "compressor": "openai:gpt-4.1", "budget": 2048}
+    for name in ("passages", "searches", "per_turn"):
+        assert not figures("qa8", "prompting", options={**OPTIONS["qa8"], name: "5"}, **settings)
+
+
 def test_totals_are_per_task() -> None:
     found = figures("officebench", "none", split="test")
     assert found["cost"] == pytest.approx(9.47 / 95)

@@ -27,7 +27,7 @@ from focusctx_bench.benchmarks.tau2.airline_db import BLOB, git_id, rebuild
 from focusctx_bench.benchmarks.tau2.checkout import DOMAINS, Checkout
 from focusctx_bench.models.scripted import FunctionModel, Say
 from focusctx_bench.protocols import Options, Task, Turn
-from focusctx_bench.record import Record
+from focusctx_bench.record import Record, read_records
 
 TAU_BENCH = os.environ.get("FOCUSCTX_TAU_BENCH", "")
 real = pytest.mark.skipif("FOCUSCTX_TAU2" not in os.environ, reason="FOCUSCTX_TAU2 names no checkout of tau2-bench")
@@ -173,14 +173,40 @@ async def test_gold_actions_score_one_on_every_task(bench: Tau2) -> None:
 
 
 @real
-@pytest.mark.parametrize("method", ["focus-d", "fifo"])
+@pytest.mark.parametrize("method", ["focus", "focus-d", "fifo"])
 async def test_gold_actions_under_a_method(bench: Tau2, method: str) -> None:
-    """The history begins with the agent's greeting, as in τ²-bench itself, and stays legal when it is compressed."""
     told = gold(bench)
-    task = max(bench.tasks(), key=lambda task: len(told[task.id]["evaluation_criteria"]["actions"] or []))
+    task = longest(bench, told)
     bench.models = tau2_gold.models(told[task.id])
+    agent = tau2_gold.agent(told[task.id], tau2_gold.LOOK_UPS.get(bench.checkout.domain, ()))
     factory = method_from(method, MethodSettings(budget=200, draft="offline"))
-    record = await Agent(tau2_gold.agent(told[task.id]), factory).run(bench, task)
+    record = await Agent(agent, factory).run(bench, task)
+    check_compressed(record)
+
+
+@real
+async def test_the_command_under_focus_with_models_on_a_server(bench: Tau2, tmp_path: Path) -> None:
+    told, domain = gold(bench), bench.checkout.domain
+    task, out = longest(bench, told).id, tmp_path / "run"
+    async with tau2_gold.serving(told[task], tau2_gold.LOOK_UPS.get(domain, ())) as url:
+        arguments = [
+            *("--benchmark", "tau2", "--task", task, "--model", f"openai:agent@{url}", "--out", str(out)),
+            *("--set", f"domain={domain}", f"user=openai:user@{url}", f"judge=openai:judge@{url}"),
+            *("--methods", "focus", "--draft", "offline", "--budget", "400"),
+        ]
+        process = await asyncio.create_subprocess_exec(sys.executable, "-m", "focusctx", "bench", "run", *arguments)
+        assert await process.wait() == 0
+    [record] = read_records(out)
+    check_compressed(record)
+    assert record.score.details["user_requests"] >= 2
+
+
+def longest(bench: Tau2, told: Mapping[str, Any]) -> Task:
+    return max(bench.tasks(), key=lambda task: len(told[task.id]["evaluation_criteria"]["actions"] or []))
+
+
+def check_compressed(record: Record) -> None:
+    """Check a run that did its task under compression, from a history that begins with the agent's greeting."""
     assert record.messages[1] == {"role": "assistant", "content": "Hi! How can I help you today?"}
     assert any(step.event and step.event.happened for step in record.steps)
     assert (record.ended, record.score.success) == ("done", 1.0)
@@ -209,7 +235,7 @@ async def test_an_agent_that_does_nothing_scores_zero(bench: Tau2) -> None:
 @real
 async def test_steps_that_run_out_score_zero(bench: Tau2) -> None:
     told = gold(bench)
-    task = max(bench.tasks(), key=lambda task: len(told[task.id]["evaluation_criteria"]["actions"] or []))
+    task = longest(bench, told)
     bench.models = tau2_gold.models(told[task.id])
     record = await Agent(tau2_gold.agent(told[task.id]), Untouched, step_limit=2).run(bench, task)
     assert (record.ended, record.score.success, record.score.details["ended"]) == ("steps", 0.0, "max_steps")

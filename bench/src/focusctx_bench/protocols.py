@@ -108,6 +108,14 @@ class Greeting(Protocol):
     """The agent's first words; empty for none."""
 
 
+@runtime_checkable
+class CallLimit(Protocol):
+    """An environment that carries out a limited number of calls per turn."""
+
+    calls_per_turn: int | None
+    """Calls of a turn that are carried out; None for all of them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
     id: str

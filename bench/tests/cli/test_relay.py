@@ -42,7 +42,11 @@ def test_take_and_reply(focusctx, relay, monkeypatch):
     model = model_from(f"openai:agent@{relay}/full/v1")
     agent = threading.Thread(target=lambda: answers.append(asyncio.run(model.answer(messages, TOOLS))))
     agent.start()
-    code, out, _ = focusctx("bench", "relay", "take", "--reader", "R1", "--port", port, "--wait", 10)
+    take = ("bench", "relay", "take", "--reader", "R1", "--port", port)
+    code, out, _ = focusctx(*take, "--arm", "other*", "--wait", 0.1)
+    assert code == 0
+    assert "NOTHING YET" in out
+    code, out, _ = focusctx(*take, "--arm", "fu*", "--wait", 10)
     assert code == 0
     assert "Look around." in out
     number = out.splitlines()[0].strip("[]")

@@ -39,8 +39,11 @@ class Client:
         self._tasks.append(task)
         return task
 
-    async def take(self, reader: str, kind: str = "agent", wait: float = 0.2, follows: bool = False) -> Any:
-        return await self._post("relay/take", {"reader": reader, "kind": kind, "wait": wait, "follows": follows})
+    async def take(
+        self, reader: str, kind: str = "agent", wait: float = 0.2, follows: bool = False, arm: str = "*"
+    ) -> Any:
+        body = {"reader": reader, "kind": kind, "wait": wait, "follows": follows, "arm": arm}
+        return await self._post("relay/take", body)
 
     async def reply(self, reader: str, id: str, text: str = LOOK) -> Any:
         return await self._post("relay/reply", {"reader": reader, "id": id, "text": text})
@@ -71,6 +74,16 @@ async def test_a_question_may_go_to_anybody_and_n_answers_are_n_questions(tmp_pa
         assert {choice["message"]["content"] for choice in answer["choices"]} == {"One.", "Two."}
         assert answer["usage"]["prompt_tokens"] > 0
         assert await client.take("R1") == {}, "nothing for an agent"
+
+
+async def test_a_reader_who_names_arms_gets_no_question_of_another(tmp_path: Path) -> None:
+    """A reader who plays the customer must not be shown a draft's question: it holds the agent's side."""
+    async with relay(tmp_path / "log") as client:
+        client.ask([{"role": "user", "content": "A plan?"}], arm="focus-draft", tools=None)
+        assert await client.take("C1", "once", arm="*-user") == {}
+        client.ask([{"role": "user", "content": "Hi! How can I help?"}], arm="focus-user", tools=None)
+        assert "How can I help?" in (await client.take("C1", "once", wait=5, arm="*-user"))["text"]
+        assert "A plan?" in (await client.take("D1", "once", wait=5, arm="focus-draft"))["text"]
 
 
 async def test_a_reader_goes_on_with_what_is_new(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ _MODULES = {
 is an agent that can do its tasks without a model; `scripted_draft() -> DraftModel` if there is a draft for it."""
 
 
-_OFFICE_SETTINGS = ("tasks",)
+_OFFICE_SETTINGS = ("tasks", "rules")
 
 
 def benchmark_names() -> list[str]:

@@ -44,6 +44,7 @@ def add_relay(parts: Any) -> None:
     for parser in (take, reply):
         parser.add_argument("--reader", required=True, help="your name: each reader has one of their own")
         parser.add_argument("--kind", choices=("agent", "once"), default="agent", help="what to read (default: agent)")
+        parser.add_argument("--arm", default="*", help="take requests of these arms only, such as '*-user'")
         parser.add_argument("--wait", type=float, default=540.0, help="seconds to wait for a request (default: 540)")
     for parser in (serve, take, reply, status):
         parser.add_argument("--port", type=int, default=9000, help="of the relay (default: 9000)")
@@ -89,7 +90,8 @@ def _status(arguments: argparse.Namespace) -> int:
 def _next(arguments: argparse.Namespace, *, follows: bool) -> int:
     from ..relay.server import call_relay
 
-    body = {"reader": arguments.reader, "kind": arguments.kind, "follows": follows, "wait": arguments.wait}
+    about = {"reader": arguments.reader, "kind": arguments.kind, "arm": arguments.arm}
+    body = {**about, "follows": follows, "wait": arguments.wait}
     found = call_relay(_url(arguments), "take", body)
     if found:
         sys.stdout.write(f"[{found['id']}]\n{found['text']}\n[answer {found['id']}]\n")

@@ -1,9 +1,9 @@
 """Decide which reader answers which request, so that nobody answers with more than the request holds.
 
-A request without tools is a single question (`once`), which any reader may answer. A request with tools is a step of a
-conversation (`agent`): as long as it only adds to the last one, the same reader goes on and is shown what is new. Once
-its beginning has changed, because the history was compressed, it goes to a reader who has never seen the task. A
-request that its reader does not take or answer in time goes to another one, too.
+A request without tools is a single question (`once`), which any reader may answer who takes questions of its arm. A
+request with tools is a step of a conversation (`agent`): as long as it only adds to the last one, the same reader goes
+on and is shown what is new. Once its beginning has changed, because the history was compressed, it goes to a reader who
+has never seen the task. A request that its reader does not take or answer in time goes to another one, too.
 
 Everything is in the log. A desk that is opened on an old log knows who has seen which task, and gives logged answers
 again when the same step of a conversation is asked again: a run that was killed catches up by itself.
@@ -18,6 +18,7 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -88,12 +89,17 @@ class Desk:
                 raise
         return request
 
-    async def take(self, reader: str, kind: Kind, *, wait: float, own_first: float = 0.0) -> Request | None:
-        """Give the reader a request. For `own_first` seconds, only one of a conversation that is theirs."""
+    async def take(
+        self, reader: str, kind: Kind, arms: str = "*", *, wait: float, own_first: float = 0.0
+    ) -> Request | None:
+        """Give the reader a request of an arm whose name matches the pattern `arms`.
+
+        For `own_first` seconds, only a request of a conversation that is theirs.
+        """
         began = time.monotonic()
         while True:
             only_own = time.monotonic() - began < own_first
-            if request := self._next(reader, kind, only_own):
+            if request := self._next(reader, kind, arms, only_own):
                 return request
             left = began + wait - time.monotonic()
             if left <= 0:
@@ -165,9 +171,13 @@ class Desk:
         self._conversations[arm, task] = Conversation(messages, moves=talk.moves + 1 if talk else 0)
         return None
 
-    def _next(self, reader: str, kind: Kind, only_own: bool) -> Request | None:
+    def _next(self, reader: str, kind: Kind, arms: str, only_own: bool) -> Request | None:
         self._release_abandoned()
-        found = [request for request in self._open.values() if request.kind == kind and not request.held]
+        found = [
+            request
+            for request in self._open.values()
+            if request.kind == kind and not request.held and fnmatchcase(request.arm, arms)
+        ]
         request = next((request for request in found if request.reader == reader), None)
         if request is None and not only_own:
             free = (request for request in found if request.reader is None)

@@ -78,7 +78,9 @@ def _app(desk: Desk) -> web.Application:
     async def take(request: web.Request) -> web.Response:
         asked = await request.json()
         own_first = OWN_FIRST if asked.get("follows") else 0.0
-        found = await desk.take(asked["reader"], asked["kind"], wait=asked.get("wait", WAIT), own_first=own_first)
+        found = await desk.take(
+            asked["reader"], asked["kind"], asked.get("arm", "*"), wait=asked.get("wait", WAIT), own_first=own_first
+        )
         return web.json_response({"id": found.id, "text": text_of(found)} if found else {})
 
     async def reply(request: web.Request) -> web.Response:

@@ -88,7 +88,12 @@ def _has_its_tasks(table: Mapping[str, Any], study: Study, line: Line, difficult
     if study.benchmark == "officebench":  # its test split is a list that the user has to give
         return "splits" in study.options
     if study.benchmark == "qa8":  # prepared groups, which their own file says to be for testing
-        return "retriever" in study.options and all(re.fullmatch(r"qa8-test-\d+", task) for task in line.tasks)
+        limited = study.options.keys() & {"passages", "searches", "per_turn"}
+        return (
+            "retriever" in study.options
+            and not limited
+            and all(re.fullmatch(r"qa8-test-\d+", task) for task in line.tasks)
+        )
     return True
 
 

@@ -16,11 +16,14 @@ from .environment import DEFAULT_TASKS, Office
 
 
 def benchmark(options: Options) -> Office:
-    """`--seed` makes another office; `tasks=N` another number of tasks."""
+    """`--seed` makes another office; `tasks=N` another number of tasks; `rules=true` adds a rule to the hard ones."""
     count = options.more.get("tasks", str(DEFAULT_TASKS))
     if not count.isdecimal() or int(count) == 0:
         raise ConfigError(f"tasks must be a whole number above 0, got {count!r}")
-    return Office(options.seed, int(count))
+    rules = options.more.get("rules", "false")
+    if rules not in ("true", "false"):
+        raise ConfigError(f"rules must be true or false, got {rules!r}")
+    return Office(options.seed, int(count), rules == "true")
 
 
 def scripted() -> FunctionModel:

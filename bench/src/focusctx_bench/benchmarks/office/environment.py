@@ -10,6 +10,7 @@ from ...protocols import Score, Task, ToolCall
 from .apps import TOOLS
 from .builder import Builder
 from .chores import CHORES, PAIRS, Chore
+from .rules import NOTES, READ_FIRST, REMINDER, Rule, plant
 from .world import World
 
 CLASSES = ("easy", "medium", "hard")
@@ -36,30 +37,36 @@ class Assignment:
     words: str
     kinds: tuple[str, ...]
     """The chores it is made of, by name."""
+    rule: Rule | None = None
+    """The rule that was added."""
 
 
 def difficulty_of(number: int) -> str:
     return CLASSES[number % len(CLASSES)]
 
 
-def make(seed: int, number: int) -> Assignment:
-    """Make a task, always the same one for the same seed and number."""
+def make(seed: int, number: int, with_rule: bool = False) -> Assignment:
+    """Make a task, always the same one for the same seed and number. Only hard tasks can have a rule."""
     chance = random.Random(f"office {seed} {number}")
     count, pairs, least, most = _SIZES[difficulty_of(number)]
     builder = Builder(chance)
     singles = chance.sample(CHORES, count)
     doubles = chance.sample(PAIRS, pairs)
     chores = [kind(builder, chance.randint(least, most)) for kind in singles] + [kind(builder) for kind in doubles]
-    return Assignment(builder.world, _words(chores), tuple(kind.__name__ for kind in (*singles, *doubles)))
+    rule = plant(builder, seed, number) if with_rule else None
+    kinds = tuple(kind.__name__ for kind in (*singles, *doubles))
+    return Assignment(builder.world, _words(chores, rule), kinds, rule)
 
 
-def _words(chores: list[Chore]) -> str:
+def _words(chores: list[Chore], rule: Rule | None = None) -> str:
     """Pairs begin before all the others and end after them."""
     pairs = [chore for chore in chores if chore.last]
     single = [chore.first for chore in chores if not chore.last]
     lines = [*(chore.first for chore in pairs), *single, *(chore.last for chore in pairs)]
+    if rule is not None and rule.place == "policy":
+        lines.insert(0, READ_FIRST)
     numbered = [f"{number}. {line}" for number, line in enumerate(lines, 1)]
-    return "\n".join([_OPENING, *numbered, _CLOSING])
+    return "\n".join([_OPENING, *numbered, _CLOSING if rule is None else f"{_CLOSING} {REMINDER}"])
 
 
 SYSTEM = (
@@ -79,6 +86,7 @@ class OfficeTask:
     def __init__(self, assignment: Assignment) -> None:
         self.world = assignment.world
         self.task = assignment.words
+        self._rule = assignment.rule
         self.tools = [tool.definition() for tool in TOOLS.values()]
 
     async def act(self, call: ToolCall) -> str:
@@ -92,29 +100,43 @@ class OfficeTask:
 
     async def score(self) -> Score:
         complaints = self.world.complaints()
-        return Score(float(not complaints), {"complaints": complaints})
+        details: dict[str, object] = {"complaints": complaints}
+        if self._rule is not None:
+            rule = self._rule
+            details["rule"] = {
+                "kind": rule.kind,
+                "place": rule.place,
+                "note": NOTES[rule.place],
+                "text": rule.text,
+                "value": rule.value,
+                "outcome": rule.outcome(self.world),
+            }
+        return Score(float(not complaints), details)
 
     async def close(self) -> None:
         pass
 
 
 class Office:
-    """`tasks` tasks by seed, a third of each class. No download, no key."""
+    """`tasks` tasks by seed, a third of each class; with `rules` only the hard ones. No download, no key."""
 
     name = "office"
 
-    def __init__(self, seed: int = 42, tasks: int = DEFAULT_TASKS) -> None:
+    def __init__(self, seed: int = 42, tasks: int = DEFAULT_TASKS, rules: bool = False) -> None:
         self._seed = seed
         self._count = tasks
+        self._rules = rules
 
     def tasks(self) -> Sequence[Task]:
-        return [self.task(number) for number in range(self._count)]
+        numbers = range(self._count)
+        return [self.task(number) for number in numbers if not self._rules or difficulty_of(number) == "hard"]
 
     def task(self, number: int) -> Task:
         difficulty = difficulty_of(number)
         kinds = make(self._seed, number).kinds
         data = {"seed": self._seed, "number": number, "kinds": list(kinds)}
-        return Task(f"office-{self._seed}-{number:04d}", difficulty, data, STEP_LIMITS[difficulty])
+        kind = "office-rules" if self._rules else "office"
+        return Task(f"{kind}-{self._seed}-{number:04d}", difficulty, data, STEP_LIMITS[difficulty])
 
     async def start(self, task: Task) -> OfficeTask:
-        return OfficeTask(make(task.data["seed"], task.data["number"]))
+        return OfficeTask(make(task.data["seed"], task.data["number"], self._rules))

@@ -6,14 +6,17 @@ passages are a stand-in, and are to be reported as that; prepared groups and a s
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from focusctx.errors import BenchError
 
 from ...models.scripted import FunctionModel
 from ...protocols import Options
-from .data import Question, groups_from, passages_from, questions_from
-from .environment import EightQuestions
+from .data import Passage, Question, groups_from, passages_from, questions_from
+from .environment import RENAMED_SYSTEM, EightQuestions, Searching
 from .reader import decide
-from .search import Bm25, Search, SearchServer
+from .renamed import renamed
+from .search import FOUND, Bm25, Search, SearchServer
 
 _HOW = (
     "qa8 needs questions and passages. Give --data: a JSONL file (or .jsonl.gz) whose lines have question, answers and "
@@ -23,29 +26,59 @@ _HOW = (
 
 
 def benchmark(options: Options) -> EightQuestions:
-    """`groups=100` groups by seed; `retriever=URL` asks a search server instead of the passages."""
-    options.check("qa8", ("groups", "retriever"))
+    """Return `groups=100` groups by seed. `retriever=URL` asks a search server instead of the passages.
+
+    `renamed=true` replaces answers by made-up ones. `passages` is the number of passages per search; `searches` and
+    `per_turn` limit the searches in all and in one turn.
+    """
+    options.check("qa8", ("groups", "retriever", "renamed", "passages", "searches", "per_turn"))
     if options.data is None or not options.data.exists():
         missing = "" if options.data is None else f"There is no {options.data}. "
         raise BenchError(f"{missing}{_HOW}")
-    count = options.more.get("groups", "100")
-    if not count.isdecimal() or int(count) == 0:
-        raise BenchError(f"groups must be a whole number above 0, got {count!r}")
+    count = _number(options, "groups") or 100
+    most, per_turn = _number(options, "searches"), _number(options, "per_turn")
+    searching = Searching(_number(options, "passages") or FOUND, most, per_turn)
     split = options.split or "test"
     questions = questions_from(options.data)
-    groups = groups_from(questions, int(count), options.seed, split)
     drawn = f"{options.seed}-" if isinstance(questions[0], Question) else ""
-    return EightQuestions(groups, _search(options), f"qa8-{drawn}{split}")
+    if not _is_renamed(options):
+        groups = groups_from(questions, count, options.seed, split)
+        return EightQuestions(groups, _search(options), f"qa8-{drawn}{split}", searching=searching)
+    new_questions, search = renamed(questions, _passages(options.data), options.seed)
+    groups = groups_from(new_questions, count, options.seed, split)
+    return EightQuestions(groups, search, f"qa8-renamed-{drawn}{split}", RENAMED_SYSTEM, searching)
+
+
+def _number(options: Options, name: str) -> int | None:
+    given = options.more.get(name)
+    if given is None:
+        return None
+    if not given.isdecimal() or int(given) == 0:
+        raise BenchError(f"{name} must be a whole number above 0, got {given!r}")
+    return int(given)
+
+
+def _is_renamed(options: Options) -> bool:
+    given = options.more.get("renamed", "false")
+    if given not in ("true", "false"):
+        raise BenchError(f"renamed must be true or false, got {given!r}")
+    if given == "true" and "retriever" in options.more:
+        raise BenchError("renamed=true changes passages, and a search server has its own: leave retriever out")
+    return given == "true"
 
 
 def _search(options: Options) -> Search:
     if url := options.more.get("retriever"):
         return SearchServer(url)
     assert options.data is not None
-    passages = passages_from(options.data)
+    return Bm25(_passages(options.data))
+
+
+def _passages(data: Path) -> list[Passage]:
+    passages = passages_from(data)
     if not passages:
-        raise BenchError(f"no passages in {options.data}. {_HOW}")
-    return Bm25(passages)
+        raise BenchError(f"no passages in {data}. {_HOW}")
+    return passages
 
 
 def scripted() -> FunctionModel:

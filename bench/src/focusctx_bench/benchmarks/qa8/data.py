@@ -24,6 +24,8 @@ class Question:
     """Each of them is right."""
     split: str = ""
     """The split that the file names; "" if it names none."""
+    pages: tuple[str, ...] = ()
+    """Titles of the question's own passages (`ctxs`) that hold an answer."""
 
     @property
     def part(self) -> str:
@@ -132,7 +134,10 @@ def _question(text: Any, row: dict[str, Any]) -> Question:
     given = [answers] if isinstance(answers, str) else answers
     if not isinstance(text, str) or not isinstance(given, list) or not given:
         raise BenchError(f"a question needs a text and answers, got {text!r} and {answers!r}")
-    return Question(text, tuple(map(str, given)), _split(row))
+    right = tuple(map(str, given))
+    own = [passage_of(entry) for entry in row.get("ctxs", ())]
+    pages = dict.fromkeys(passage.title for passage in own if any(answer in passage.text for answer in right))
+    return Question(text, right, _split(row), tuple(pages))
 
 
 def _group(row: dict[str, Any]) -> Group:

@@ -6,11 +6,12 @@ import re
 import string
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import fmean
 
 from ...protocols import Score, Task, ToolCall, tool_definition
 from .data import Group
-from .search import Search
+from .search import FOUND, Search
 
 _NUMBERED = re.compile(r"^[\s>#*_-]*(?:answer\s*|question\s*|q)?(\d{1,2})\s*[.:)\]]+[\s*_]*(.*)$", re.IGNORECASE)
 _TAGGED = re.compile(r"<answer>(.*?)</answer>", re.IGNORECASE | re.DOTALL)
@@ -65,18 +66,41 @@ SYSTEM = (
     "have searched for all of them, reply with one line for each question, its number, a colon and the answer, and "
     "nothing else."
 )
+RENAMED_SYSTEM = (
+    f"{SYSTEM} Names, dates and numbers in these passages were changed, so what you remember is wrong: answer only "
+    "with what the passages say, in their words. Write no text while you search, only calls of the tool."
+)
 _REMINDER = "Please give the final answer: one line for each question, such as '1: Paris'."
-_FOUND = 3
-"""Passages per search."""
 
 SEARCH_TOOL = tool_definition("search", "Find passages. Returns the best few.", {"query": {"type": "string"}})
 
 
+@dataclass(frozen=True, slots=True)
+class Searching:
+    """Rules for the search tool."""
+
+    passages: int = FOUND
+    """Passages per search."""
+    most: int | None = None
+    """Searches in all; None for no limit."""
+    per_turn: int | None = None
+    """Searches in one turn; None for no limit."""
+
+    @property
+    def words(self) -> str:
+        """Sentences that tell the agent about the limits; empty if there are none."""
+        said = f" A turn has at most {self.per_turn} searches." if self.per_turn else ""
+        return said + (f" You have {self.most} searches in all." if self.most else "")
+
+
 class EightQuestionsTask:
-    system = SYSTEM
     tools = (SEARCH_TOOL,)
 
-    def __init__(self, group: Group, search: Search) -> None:
+    def __init__(self, group: Group, search: Search, system: str = SYSTEM, searching: Searching | None = None) -> None:
+        self._searching = searching or Searching()
+        self.system = system + self._searching.words
+        self.calls_per_turn = self._searching.per_turn
+        self._searches = 0
         lines = [f"{number}: {question.text}" for number, question in enumerate(group, 1)]
         self.task = "\n".join(["Answer these questions.", *lines])
         self._group = group
@@ -88,7 +112,10 @@ class EightQuestionsTask:
         query = call.arguments.get("query")
         if not isinstance(query, str) or not query.strip():
             return "Error: search takes a query."
-        found = await self._search.find(query, _FOUND)
+        if self._searches == self._searching.most:
+            return "Error: no searches are left. Give the final answer from what you have."
+        self._searches += 1
+        found = await self._search.find(query, self._searching.passages)
         lines = [f"[{number}] {passage.title}: {passage.text}" for number, passage in enumerate(found, 1)]
         return "\n".join([f"Results for: {query}", *lines]) if lines else f"No results for: {query}"
 
@@ -117,14 +144,23 @@ class EightQuestionsTask:
 class EightQuestions:
     name = "qa8"
 
-    def __init__(self, groups: Sequence[Group], search: Search, prefix: str) -> None:
+    def __init__(
+        self,
+        groups: Sequence[Group],
+        search: Search,
+        prefix: str,
+        system: str = SYSTEM,
+        searching: Searching | None = None,
+    ) -> None:
         """`prefix` begins the ids of the tasks: it says how the groups were made."""
         self.groups = groups
         self.search = search
         self._prefix = prefix
+        self._system = system
+        self._searching = searching
 
     def tasks(self) -> Sequence[Task]:
         return [Task(f"{self._prefix}-{number:03d}", data={"group": number}) for number in range(len(self.groups))]
 
     async def start(self, task: Task) -> EightQuestionsTask:
-        return EightQuestionsTask(self.groups[task.data["group"]], self.search)
+        return EightQuestionsTask(self.groups[task.data["group"]], self.search, self._system, self._searching)

@@ -17,6 +17,8 @@ from .data import Passage, passage_of
 
 K1, B = 1.2, 0.75
 """Lucene's own."""
+FOUND = 3
+"""Passages per search of an agent."""
 
 _WORD = re.compile(r"\w+")
 
@@ -43,6 +45,9 @@ class Bm25:
                 weights.append(times / (times + norm))
 
     async def find(self, query: str, count: int) -> list[Passage]:
+        return self.best(query, count)
+
+    def best(self, query: str, count: int) -> list[Passage]:
         scores: dict[int, float] = defaultdict(float)
         for word in terms(query):
             if word not in self._holders:

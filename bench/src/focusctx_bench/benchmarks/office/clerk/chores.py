@@ -110,7 +110,8 @@ def write_approval(mind: Mind, topic: str) -> None:
     if mind.known.has("wrote", path):
         return
     ask_approval(mind, topic)
-    text = f"Approved: {mind.known.get('code', topic)}"
+    line = mind.known.get("rule", "approvals")
+    text = f"Approved: {mind.known.get('code', topic)}" + (f"\n{line}" if line else "")
     raise mind.do(f"writing the approval code for {topic}", "files_write", {"path": path, "text": text})
 
 
@@ -126,8 +127,18 @@ def pay_invoice(mind: Mind, firm: str) -> None:
     if invoice is None:
         raise mind.do(f"reading the invoice of {firm}", "files_read", {"path": f"/invoices/{firm}.txt"})
     number, amount = invoice
-    if not mind.was_paid(f"{firm} Works", number):
-        raise mind.pay(f"{firm} Works", amount, number)
+    begin = mind.known.get("rule", "firms")
+    if not mind.was_paid(f"{firm} Works", begin or number):
+        raise mind.pay(f"{firm} Works", amount, f"{begin} {number}" if begin else number)
+    entry = mind.known.get("rule", "invoices")
+    if entry and not mind.known.has("meeting", number):
+        meeting = {"day": entry[0], "time": entry[1], "title": number}
+        raise mind.do(f"putting the invoice of {firm} into the calendar", "calendar_add", meeting)
+
+
+def read_note(mind: Mind, title: str) -> None:
+    if not mind.known.has("note", title):
+        raise mind.do(f"reading the note {title}", "notes_read", {"title": title})
 
 
 _BY_WORDS: dict[str, Chore] = {
@@ -141,6 +152,7 @@ _BY_WORDS: dict[str, Chore] = {
     r"Ask the desk for the approval code for '(\w+)'": ask_approval,
     r"Write the approval code for '(\w+)'": write_approval,
     r"Read the invoice of '(\w+)'": read_invoice,
+    r"Read the note '(\w+)' before anything else": read_note,
     r"Pay the invoice of '(\w+)'": pay_invoice,
 }
 

@@ -82,6 +82,13 @@ _PLAIN: list[tuple[str, Callable[[re.Match[str]], Fact]]] = [
         r"Rule for meetings: nothing on (\w+), take (\w+) instead",
         lambda m: Fact(("rule", "meetings"), (m[1], m[2])),
     ),
+    (r"^Note '(\w+)'\.$", lambda m: Fact(("note", m[1]), True)),
+    (r"The note of a payment to a firm begins with (\S+) and a blank", lambda m: Fact(("rule", "firms"), m[1])),
+    (r"A file with an approval code ends with a second line: '([^']+)'", lambda m: Fact(("rule", "approvals"), m[1])),
+    (
+        r"A paid invoice is put into the calendar on (\w+) at (\S+),",
+        lambda m: Fact(("rule", "invoices"), (m[1], m[2])),
+    ),
     (r"(Members|Guests|Team|Readers) of (\w+): ([^.\n]+)\.", lambda m: Fact((m[1], m[2]), tuple(m[3].split(", ")))),
     (r"Mails about '(\w+)', page (\d+) of (\d+)\.", lambda m: Fact(("page", m[1], m[2]), int(m[3]))),
     (rf"- (m-\d+) about '(\w+)' from {_NAME},", lambda m: Fact(("listed", m[2], m[1]), m[3])),
