@@ -29,7 +29,7 @@ import multiprocessing
 import random
 import sys
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, replace
@@ -40,7 +40,7 @@ from typing import Any, NamedTuple
 from focusctx import Focus
 from focusctx.drafts.offline import OfflineDraft
 from focusctx.prices import Price, price_of
-from focusctx.replay.money import Call, Draw, calls_of, event_costs, message_size
+from focusctx.replay.money import Call, calls_of
 from focusctx.tokens import Counter
 from focusctx.types import Message, Prompt, Reply, Usage
 
@@ -57,6 +57,48 @@ DISAGREEMENT = 0.02
 """How far the session's own ledger may be from the accounting here, as a share of what the run costs."""
 
 Messages = Sequence[Message]
+
+
+# Money.
+
+
+def message_size(message: Message, count: Callable[[str], int]) -> int:
+    """Return the tokens of a chat message's texts and tool calls."""
+    calls = [call["function"] for call in message.get("tool_calls") or ()]
+    texts = [message.get("content") or "", message.get("reasoning_content") or ""]
+    texts += [f"{call['name']}({call['arguments']})" for call in calls]
+    return sum(count(text) for text in texts if text)
+
+
+def reread(call: Call, price: Price) -> float:
+    """USD that a call cost more because its prefix had moved."""
+    return price.cost((price.cache_write - price.cache_read) * call.again)
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """One request to the draft."""
+
+    call: int
+    """The number of the agent's call at which it was made."""
+    input_tokens: int
+    output_tokens: int
+
+    def cost(self, price: Price) -> float:
+        return price.cost(self.input_tokens, self.output_tokens)
+
+
+def event_costs(calls: Sequence[Call], draws: Sequence[Draw], agent: Price, draft: Price) -> list[float]:
+    """USD for each event: a moved prefix with the last draw before it; a draw that moved nothing is one by itself."""
+    waiting = list(draws)
+    costs = []
+    for number, call in enumerate(calls):
+        if call.again:
+            earlier = [draw for draw in waiting if draw.call <= number]
+            if earlier:
+                waiting.remove(earlier[-1])
+            costs.append(reread(call, agent) + sum(draw.cost(draft) for draw in earlier[-1:]))
+    return costs + [draw.cost(draft) for draw in waiting]
 
 
 # The replay.
@@ -220,7 +262,7 @@ def outcomes(case: Case) -> list[Outcome]:
                     full=full,
                     focus=focus,
                     drafts=drafts,
-                    rereads=sum(call.reread(price) for call in run.calls),
+                    rereads=sum(reread(call, price) for call in run.calls),
                     worst_event=max(event_costs(run.calls, run.draws, price, draft), default=0.0),
                     events=sum(call.again > 0 for call in run.calls),
                     draws=len(run.draws),

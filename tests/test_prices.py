@@ -7,7 +7,7 @@ import pytest
 
 from focusctx import prices
 from focusctx.errors import ConfigError
-from focusctx.prices import Price, cost_of, price_of
+from focusctx.prices import Price, price_of
 
 
 @pytest.fixture(autouse=True)
@@ -107,19 +107,19 @@ def test_vendors_and_release_dates_are_stripped(spelled, plain):
 )
 def test_a_look_alike_has_no_price(model):
     assert price_of(model) is None
-    assert cost_of(model, 1000, 1000) is None
 
 
 def test_cost_by_hand():
-    assert cost_of("openai:gpt-4.1", 1_000_000, 0) == pytest.approx(2.0)
-    assert cost_of("openai:gpt-4.1-mini", 30_000, 1_500) == pytest.approx(0.012 + 0.0024)
-    assert cost_of("gpt-4.1", 0, 0) == 0.0
+    large, mini = price_of("openai:gpt-4.1"), price_of("openai:gpt-4.1-mini")
+    assert large.cost(1_000_000) == pytest.approx(2.0)
+    assert mini.cost(30_000, 1_500) == pytest.approx(0.012 + 0.0024)
+    assert large.cost(0, 0) == 0.0
 
 
 def test_own_entries_replace_and_add(own_file):
     own_file('[models]\n"GPT-4.1" = { input = 1, output = 2 }\n"together_ai/My-Model" = { input = 0, output = 0 }\n')
     assert price_of("gpt-4.1") == Price(input=1, output=2)  # whole: no cache rules left over
-    assert cost_of("together_ai/my-model", 10, 10) == 0.0
+    assert price_of("together_ai/my-model") == Price(input=0, output=0)
     assert price_of("gpt-4.1-mini") is not None
 
 

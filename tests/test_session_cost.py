@@ -1,4 +1,4 @@
-"""The replay behind docs/results/session-cost.md; its accounting is tested in bench/replay/test_money.py."""
+"""The replay behind docs/results/session-cost.md; calls are priced in tests/replay/test_money.py."""
 
 import asyncio
 import importlib.util
@@ -7,6 +7,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from focusctx.prices import Price
+from focusctx.replay.money import Call
 
 BENCHMARK = Path(__file__).parents[1] / "benchmarks" / "session_cost.py"
 CALLS = 20
@@ -75,3 +78,22 @@ def test_missing_runs_are_said_in_words(
     monkeypatch.setattr(sys, "argv", ["session_cost.py", "--quick"])
     assert cost.main() == 2
     assert "missing" in capsys.readouterr().err
+
+
+def test_an_event_costs_its_draw_and_its_reread(cost: ModuleType) -> None:
+    agent, draft = Price(input=2.0, output=8.0, cache_read=0.25, cache_write=1.25), Price(input=0.4, output=1.6)
+    early, used, late = cost.Draw(2, 1000, 750), cost.Draw(9, 2000, 750), cost.Draw(15, 500, 750)
+    quiet, moved = Call(cached=200, again=0, new=SPAN), Call(cached=200, again=4 * SPAN, new=SPAN)
+    calls = [quiet] * 10 + [moved] + [quiet] * 9
+    reread = (1.25 - 0.25) * 4 * SPAN * 2 / 1e6
+    costs = cost.event_costs(calls, [early, used, late], agent, draft)
+    assert costs == pytest.approx([reread + used.cost(draft), early.cost(draft), late.cost(draft)])
+    assert used.cost(draft) == pytest.approx((2000 * 0.4 + 750 * 1.6) / 1e6)
+    assert cost.event_costs([quiet] * 20, [], agent, draft) == []
+
+
+def test_a_message_is_its_texts_and_calls(cost: ModuleType) -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "look", "arguments": '{"at": 1}'}}
+    turn = {"role": "assistant", "content": "hm", "reasoning_content": "so", "tool_calls": [call]}
+    assert cost.message_size(turn, len) == len("hm" + "so" + 'look({"at": 1})')
+    assert cost.message_size({"role": "assistant", "content": None}, len) == 0

@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
-from .blocking import run
 from .breaker import Breaker
 from .checks import check_types
 from .config import FocusConfig, SessionOptions, Settings
@@ -28,6 +27,7 @@ from .pipeline.legal import objection, refusal
 from .pipeline.rebuild import rebuild
 from .pipeline.recent import RecentHistories
 from .pipeline.split import measure
+from .runtime import run
 from .tokens import Counter
 from .types import DraftModel, History, Message, Prompt, Reply, Result, Sketch, Usage
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from .types import Decision, Result, Span
 
@@ -48,7 +48,8 @@ def summary(result: Result) -> str:
     )
 
 
-class Levels(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Levels:
     """The number of steps on each level, counted by their fates: the same in words, reports and the dashboard."""
 
     whole: int

@@ -45,12 +45,6 @@ def price_of(model: str) -> Price | None:
     return next((prices[name] for name in _spellings(model) if name in prices), None)
 
 
-def cost_of(model: str, input_tokens: int, output_tokens: int) -> float | None:
-    """Return the USD for uncached input and output; None if the model has no known price."""
-    price = price_of(model)
-    return None if price is None else price.cost(input_tokens, output_tokens)
-
-
 _VENDOR = re.compile(
     r"(openai|openai_compatible|azure|anthropic|google|gemini|google_genai|vertex_ai|deepseek|dashscope(?=.qwen)|qwen"
     r"|moonshot|moonshotai|zai|z-ai|xai|x-ai|mistral|mistralai|litellm|openrouter)[:/]"

@@ -5,8 +5,7 @@ import time
 
 import pytest
 
-from focusctx.proxy import request as request_module
-from focusctx.proxy import serve
+from focusctx.proxy import body, serve
 from helpers.raw_http import Line, connect, exchange, proxy, raw_upstream, request
 
 CHAT = "/v1/chat/completions"
@@ -16,8 +15,8 @@ CHAT = "/v1/chat/completions"
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A proxy that waits for fractions of the usual time."""
     monkeypatch.setattr(serve, "HEAD", 0.5)
-    monkeypatch.setattr(request_module, "SILENCE", 0.5)
-    monkeypatch.setattr(request_module, "GRACE", 1.0)
+    monkeypatch.setattr(body, "SILENCE", 0.5)
+    monkeypatch.setattr(body, "GRACE", 1.0)
 
 
 async def trickle(line: Line, text: bytes, pause: float) -> None:

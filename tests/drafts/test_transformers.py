@@ -233,13 +233,13 @@ async def test_a_model_that_breaks_is_a_failed_draft(folder, prompt, collect):
     "work",
     [
         pytest.param("asyncio.run(leave())", id="in the loop of the program"),
-        pytest.param("blocking.Background(first()); wait(); raise SystemExit(0)", id="on a daemon thread"),
+        pytest.param("runtime.Background(first()); wait(); raise SystemExit(0)", id="on a daemon thread"),
     ],
 )
 def test_a_program_may_end_in_the_middle_of_a_sketch(folder, work):
     program = f"""
 import asyncio, time
-from focusctx import blocking
+from focusctx import runtime
 from focusctx.drafts import TransformersDraft
 from focusctx.types import History, Prompt
 draft = TransformersDraft({str(folder(end=None, room=65536))!r}, device="cpu")

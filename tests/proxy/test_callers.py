@@ -8,8 +8,8 @@ import pytest
 
 from focusctx import Focus
 from focusctx.errors import ConfigError
+from focusctx.proxy.access import Caller
 from focusctx.proxy.budgets import ModelBudget
-from focusctx.proxy.callers import Caller
 from focusctx.proxy.settings import File, Settings
 from focusctx.proxy.upstream import Upstream
 from helpers.histories import run

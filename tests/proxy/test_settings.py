@@ -11,8 +11,8 @@ import pytest
 from focusctx.cli.options import DEFAULTS
 from focusctx.egress import is_loopback
 from focusctx.errors import ConfigError
+from focusctx.proxy.access import Caller
 from focusctx.proxy.budgets import ModelBudget
-from focusctx.proxy.callers import Caller
 from focusctx.proxy.settings import File, Settings, address, machine
 from focusctx.proxy.upstream import Upstream, Upstreams, base_urls
 

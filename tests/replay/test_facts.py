@@ -6,7 +6,7 @@ import pytest
 
 from focusctx.config import FocusConfig
 from focusctx.pipeline.split import read_history
-from focusctx.replay.facts import arguments, facts_in
+from focusctx.replay.evidence import arguments, facts_in
 from focusctx.types import Span
 
 

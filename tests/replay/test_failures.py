@@ -2,7 +2,7 @@
 
 import pytest
 
-from focusctx.replay.failures import has_failed, repeated_failures
+from focusctx.replay.evidence import has_failed, repeated_failures
 from focusctx.types import Span
 
 

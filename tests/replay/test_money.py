@@ -5,14 +5,13 @@ from typing import Any
 import pytest
 
 from focusctx.prices import Price
-from focusctx.replay.money import Call, Draw, calls_of, common_prefix, event_costs, message_size
+from focusctx.replay.money import Call, calls_of, common_prefix
 from focusctx.types import Message
 
 CALLS = 20
 SYSTEM, TASK, TURN, RESULT = 50, 150, 10, 90
 SPAN = TURN + RESULT
 AGENT = Price(input=2.0, output=8.0, cache_read=0.25, cache_write=1.25)
-DRAFT = Price(input=0.4, output=1.6)
 
 
 def message(role: str, number: int, tokens: int) -> dict[str, Any]:
@@ -60,16 +59,6 @@ def test_a_moved_prefix_is_written_again_once() -> None:
     # Ten calls are without 500 tokens each, at the read price; 400 tokens cost the difference once.
     saved = sum(call.cost(AGENT) for call in full) - sum(call.cost(AGENT) for call in calls)
     assert saved == pytest.approx((10 * 0.25 * 5 * SPAN - (1.25 - 0.25) * 4 * SPAN) * 2 / 1e6)
-    assert sum(call.reread(AGENT) for call in calls) == pytest.approx((1.25 - 0.25) * 4 * SPAN * 2 / 1e6)
-
-
-def test_an_event_costs_its_draw_and_its_reread() -> None:
-    early, used, late = Draw(2, 1000, 750), Draw(9, 2000, 750), Draw(15, 500, 750)
-    reread = (1.25 - 0.25) * 4 * SPAN * 2 / 1e6
-    costs = event_costs(compressed(), [early, used, late], AGENT, DRAFT)
-    assert costs == pytest.approx([reread + used.cost(DRAFT), early.cost(DRAFT), late.cost(DRAFT)])
-    assert used.cost(DRAFT) == pytest.approx((2000 * 0.4 + 750 * 1.6) / 1e6)
-    assert event_costs(whole(), [], AGENT, DRAFT) == []
 
 
 def test_equal_messages_are_the_same_to_a_cache() -> None:
@@ -77,10 +66,3 @@ def test_equal_messages_are_the_same_to_a_cache() -> None:
     assert common_prefix(RUN, copies) == len(RUN)
     assert common_prefix(RUN, [*copies[:3], message("user", 1, 1)]) == 3
     assert common_prefix([], RUN) == 0
-
-
-def test_a_message_is_its_texts_and_calls() -> None:
-    call = {"id": "1", "type": "function", "function": {"name": "look", "arguments": '{"at": 1}'}}
-    turn = {"role": "assistant", "content": "hm", "reasoning_content": "so", "tool_calls": [call]}
-    assert message_size(turn, len) == len("hm" + "so" + 'look({"at": 1})')
-    assert message_size({"role": "assistant", "content": None}, len) == 0

@@ -8,7 +8,8 @@ from concurrent.futures import wait
 
 import pytest
 
-from focusctx.session import conversations, runtime
+from focusctx import runtime
+from focusctx.session import conversations
 from focusctx.session.stores.memory import MemoryStore
 from focusctx.types import Usage
 from helpers.session_parts import NOTHING, Draft, cites, everything, growing, moved, session_of, sized, wait_until

@@ -9,7 +9,8 @@ import argparse
 import shlex
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from .parsers import parser_for
 
@@ -25,7 +26,8 @@ Print a script that completes commands, options and their values.
 """
 
 
-class _Command(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Command:
     path: tuple[str, ...]
     """The words that lead to it: `("replay", "run")`."""
     commands: tuple[str, ...]

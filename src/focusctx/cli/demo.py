@@ -24,9 +24,9 @@ and with a language model as the draft, which plans better than the default (dat
 
 
 def add_to(commands: Commands) -> None:
-    told = "compress a bundled history, with no key and no network"
+    summary = "compress a bundled history, with no key and no network"
     about = "Compress a bundled history, an office assistant part-way through its task."
-    parser = parser_for(commands, "demo", told, about, DRAFTS)
+    parser = parser_for(commands, "demo", summary, about, DRAFTS)
     parser.add_argument("--out", metavar="FILE.html", help="also write the page that `focusctx explain` makes")
     add_settings(parser, draft=None)
     parser.set_defaults(run=run)

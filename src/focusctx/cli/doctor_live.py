@@ -16,7 +16,7 @@ from ..errors import ConfigError, DraftError, DraftRefused, FocusError
 from ..session.economics import FREE, Economics
 from ..session.stores import store_from
 from ..types import History, Prompt
-from .doctor_checks import Check
+from .doctor import Check
 
 if TYPE_CHECKING:
     from ..compressor import Focus

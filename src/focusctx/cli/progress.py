@@ -42,7 +42,7 @@ class _Lines:
             return
         self._last = now
         self._stream.write(
-            f"{sum(tally.planned.values()) - tally.left:,}/{sum(tally.planned.values()):,} {told(tally)}\n"
+            f"{sum(tally.planned.values()) - tally.left:,}/{sum(tally.planned.values()):,} {status_of(tally)}\n"
         )
         self._stream.flush()
 
@@ -54,21 +54,21 @@ def _bars(console: Console) -> Iterator[Callable[[Tally], None]]:
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     bars: dict[str, TaskID] = {}
-    with Progress(*columns, TextColumn("{task.fields[told]}"), console=console) as shown:
+    with Progress(*columns, TextColumn("{task.fields[status]}"), console=console) as shown:
 
         def watch(tally: Tally) -> None:
             for name, planned in tally.planned.items():
                 if name not in bars:
-                    bars[name] = shown.add_task(name, total=planned, told="")
+                    bars[name] = shown.add_task(name, total=planned, status="")
                 done = tally.before[name] + tally.done[name]
                 last = name == list(tally.planned)[-1]
-                shown.update(bars[name], completed=done, told=told(tally) if last else "")
+                shown.update(bars[name], completed=done, status=status_of(tally) if last else "")
 
         yield watch
 
 
-def told(tally: Tally) -> str:
-    """Rate, cost, time left, failures: `tasks, 12.3/s, $0.42, 2 min left, 1 failed`."""
+def status_of(tally: Tally) -> str:
+    """Return rate, cost, time left and failures: `tasks, 12.3/s, $0.42, 2 min left, 1 failed`."""
     parts = ["tasks", _rate(tally.rate)]
     if tally.spending.total or tally.spending.limit is not None:
         limit = "" if tally.spending.limit is None else f" of ${tally.spending.limit:,.2f}"

@@ -162,7 +162,7 @@ def _settings(arguments: argparse.Namespace, file: File, upstreams: Sequence[str
     from ..proxy.settings import Settings, address
     from ..proxy.upstream import Upstream
 
-    told = dict(file.serve)
+    given = dict(file.serve)
     for name in (
         "store",
         "recall",
@@ -176,17 +176,17 @@ def _settings(arguments: argparse.Namespace, file: File, upstreams: Sequence[str
         "tls_key",
     ):
         if (value := getattr(arguments, name)) is not None:
-            told[name] = value
+            given[name] = value
     if arguments.listen:
-        told["host"], told["port"] = address(arguments.listen)
-    if named := arguments.upstream or ("upstreams" not in told and upstreams):
-        told["upstreams"] = tuple(map(Upstream.named, named))
+        given["host"], given["port"] = address(arguments.listen)
+    if named := arguments.upstream or ("upstreams" not in given and upstreams):
+        given["upstreams"] = tuple(map(Upstream.named, named))
     for name in ("token", "admin_token"):
         if token := os.environ.get(f"FOCUSCTX_{name.upper()}"):
-            told[name] = token
-    if not told.get("upstreams"):
+            given[name] = token
+    if not given.get("upstreams"):
         raise Problem("no upstream: add --upstream openai, --upstream anthropic or --upstream NAME=URL")
-    return Settings(**told)
+    return Settings(**given)
 
 
 def _how_to_compress(arguments: argparse.Namespace, file: File) -> argparse.Namespace:

@@ -62,9 +62,7 @@ def _list(arguments: argparse.Namespace) -> int:
     store = _open(arguments.store)
     found = store.conversations(arguments.tenant)
     if arguments.json:
-        return _answer(
-            file=str(store.path), file_size=store.file_size, conversations=[each._asdict() for each in found]
-        )
+        return _answer(file=str(store.path), file_size=store.file_size, conversations=[asdict(each) for each in found])
     from ..session.stores.retention import spelled_size
 
     if found:
@@ -86,8 +84,7 @@ def _export(arguments: argparse.Namespace) -> int:
     return _answer(
         file=str(store.path),
         conversations=[
-            {**each._asdict(), "events": events[each.tenant, each.root]}
-            for each in store.conversations(arguments.tenant)
+            {**asdict(each), "events": events[each.tenant, each.root]} for each in store.conversations(arguments.tenant)
         ],
         totals={
             tenant: {**asdict(totals), "net": totals.net}
@@ -108,7 +105,7 @@ def _purge(arguments: argparse.Namespace) -> int:
         _confirm(f"{_sum(going)} would be removed from {store.path}")
     gone = store.purge(tenant=arguments.tenant, before=before) if going else []
     if arguments.json:
-        return _answer(file=str(store.path), removed=[each._asdict() for each in gone])
+        return _answer(file=str(store.path), removed=[asdict(each) for each in gone])
     hint = "; `focusctx store vacuum` gives the space back to the disk" if gone else ""
     _say(f"removed {_sum(gone)}{hint}")
     return 0

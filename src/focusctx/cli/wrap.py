@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import math
 import os
 import shutil
 import signal
@@ -15,17 +16,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import MissingExtraError
+from ..prices import price_of
 from .agents import KNOWN, Agent, agent_for, bases_of, environment_for, usual_upstreams
 from .options import DRAFTS
 from .parsers import parser_for
 from .problem import Problem
 from .serve import add_options, configured
-from .wrap_summary import summary
 
 if TYPE_CHECKING:
     import asyncio
 
     from ..compressor import Focus
+    from ..proxy.app import Proxy
     from ..proxy.settings import Settings
 
 _DESCRIPTION = f"""\
@@ -38,7 +40,7 @@ The proxy listens on a free port of this machine for as long as the agent runs.
 The agent has the terminal to itself; its signals and its exit code are passed
 on. At its end some lines on standard error say what was saved.
 
-These are told the proxy's address in their own way:
+These get the proxy's address in their own way:
   {", ".join(KNOWN)}
 Any other command gets OPENAI_BASE_URL, OPENAI_API_BASE, ANTHROPIC_BASE_URL,
 ANTHROPIC_API_BASE and GOOGLE_GEMINI_BASE_URL.
@@ -89,7 +91,7 @@ def _configured(arguments: argparse.Namespace, agent: Agent) -> tuple[Focus, Set
     if agent.refuse_websockets:
         arguments.refuse_websockets = True
     focus, settings = configured(arguments, upstreams=usual_upstreams(agent, os.environ))
-    # Agents cannot be told to send a token or to trust a certificate, and nobody but this one is meant to call.
+    # Agents cannot be made to send a token or to trust a certificate, and nobody but this one is meant to call.
     return focus, replace(settings, token=None, admin_token=None, callers=(), tls_cert=None, tls_key=None, grace=_GRACE)
 
 
@@ -107,7 +109,7 @@ async def _wrap(focus: Focus, settings: Settings, agent: Agent, command: list[st
         )
         with _passing_signals_on(process):
             code = await process.wait()
-        lines = summary(proxy, address, warnings)
+        lines = _summary(proxy, address, warnings)
     sys.stderr.write("".join(f"focusctx: {line}\n" for line in lines))
     return code if code >= 0 else 128 - code  # as a shell reports an end by a signal
 
@@ -182,3 +184,53 @@ class _Collector(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self._warnings.append(record.getMessage())
+
+
+def _summary(proxy: Proxy, address: str, warnings: Sequence[str]) -> list[str]:
+    """Say in a few lines what was saved while the proxy ran, or why nothing was."""
+    lines = [_saved(proxy), *_money(proxy)]
+    if warnings:
+        many = f"{len(warnings):,} warnings, the last" if len(warnings) > 1 else "a warning"
+        lines.append(f"{many}: {warnings[-1]} (--log FILE keeps the whole log)")
+    return [*lines, f"the dashboard was at {address}/ui; `focusctx serve` keeps one open"]
+
+
+def _saved(proxy: Proxy) -> str:
+    sums = proxy.metrics.sums
+    requests = f"{proxy.metrics.requests:,} request{'' if proxy.metrics.requests == 1 else 's'}"
+    if not proxy.metrics.requests:
+        return "nothing saved: no request came through the proxy. Does the agent's own configuration set a base URL?"
+    if not sums.requests:
+        return f"{requests}, nothing saved: none of them had a history that focusctx reads"
+    if not sums.saved:
+        return f"{requests}, nothing saved: {_reason(proxy)}"
+    share = sums.saved / sums.received
+    events = f"{sums.events:,} event{'' if sums.events == 1 else 's'}"
+    went = "would have gone up" if proxy.settings.dry_run else "went up"
+    return (
+        f"{requests}, {events}: {sums.sent:,} of {sums.received:,} tokens of history {went} "
+        f"({sums.saved:,} {'fewer' if proxy.settings.dry_run else 'saved'}, {share:.0%})"
+    )
+
+
+def _reason(proxy: Proxy) -> str:
+    """Say why no history was compressed."""
+    budget = proxy.focus.config.budget
+    events = [live.events[-1] for live in proxy.conversations if live.events]
+    return events[0].why if events else f"no history was larger than the budget of {budget:,} tokens"
+
+
+def _money(proxy: Proxy) -> Iterator[str]:
+    """Say what it was worth. A model or a draft without a known price makes that unknown."""
+    sums = proxy.metrics.sums
+    if not sums.saved and not sums.events:
+        return
+    unpriced = sorted({live.key.model for live in proxy.conversations if price_of(live.key.model) is None})
+    if unpriced:
+        yield f"worth in USD unknown: no price for {', '.join(unpriced)} (FOCUSCTX_PRICES names a file with your own)"
+    elif math.isnan(sums.net):
+        yield f"worth in USD unknown: the draft {proxy.focus.draft.name} has no known price"
+    else:
+        drafts = sum(live.savings.drafts for live in proxy.conversations)
+        would = "it would have been worth" if proxy.settings.dry_run else "worth"
+        yield f"{would} {sums.net:.2f} USD, the draft's {drafts:.2f} USD already taken off"

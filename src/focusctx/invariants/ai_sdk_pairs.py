@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..types import Message
-from .blocks import blocks_in
+from ..wire.part import typed_blocks
 from .rule import Violation
 
 
@@ -35,6 +35,6 @@ def ai_sdk_calls_and_results_pair(messages: Sequence[Message]) -> Iterator[Viola
 
 def _ids(message: Message, kind: str) -> Iterator[str]:
     """Yield the calls that the message's parts of this type belong to, apart from calls that the provider answers."""
-    for part in blocks_in(message):
-        if part["type"] == kind and not part.get("providerExecuted"):
+    for found, part in typed_blocks(message):
+        if found == kind and not part.get("providerExecuted"):
             yield str(part.get("toolCallId"))

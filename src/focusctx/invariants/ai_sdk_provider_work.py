@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..types import Message
-from .blocks import blocks_in
+from ..wire.part import typed_blocks
 from .rule import Violation
 
 
@@ -17,13 +17,13 @@ def ai_sdk_provider_work_has_its_beginning(messages: Sequence[Message]) -> Itera
     asked: set[str] = set()
     for position, message in enumerate(messages):
         by_model = message.get("role") == "assistant"
-        for part in blocks_in(message):
+        for kind, part in typed_blocks(message):
             call, approval = str(part.get("toolCallId")), str(part.get("approvalId"))
-            if part["type"] == "tool-call":
+            if kind == "tool-call":
                 called.add(call)
-            elif part["type"] == "tool-approval-request":
+            elif kind == "tool-approval-request":
                 asked.add(approval)
-            elif part["type"] == "tool-result" and by_model and call not in called:
+            elif kind == "tool-result" and by_model and call not in called:
                 yield Violation(position, f"result for {call!r}, which no call before asked for")
-            elif part["type"] == "tool-approval-response" and approval not in asked:
+            elif kind == "tool-approval-response" and approval not in asked:
                 yield Violation(position, f"answer to {approval!r}, which no request for approval before has")

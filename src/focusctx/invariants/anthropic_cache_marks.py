@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..types import Message
-from .blocks import blocks_in
+from ..wire.part import typed_blocks
 from .rule import Violation
 
 MOST = 4
@@ -24,7 +24,7 @@ def anthropic_cache_marks_are_few_and_ordered(messages: Sequence[Message]) -> It
 
 
 def _marks(message: Message) -> Iterator[Mapping[str, str]]:
-    for block in blocks_in(message):
-        for part in (block, *blocks_in(block)):
+    for _, block in typed_blocks(message):
+        for part in (block, *(inner for _, inner in typed_blocks(block))):
             if isinstance(mark := part.get("cache_control"), Mapping):
                 yield mark

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..types import Message
-from .blocks import blocks_in
+from ..wire.part import typed_blocks
 from .rule import Violation
 
 
@@ -20,11 +20,11 @@ def anthropic_calls_and_results_pair(messages: Sequence[Message]) -> Iterator[Vi
             if answering or not waiting:
                 yield from _unanswered(waiting, position)
                 waiting, answering = {}, False
-            waiting |= {str(block.get("id")): position for block in blocks_in(message) if block["type"] == "tool_use"}
+            waiting |= {str(block.get("id")): position for kind, block in typed_blocks(message) if kind == "tool_use"}
             continue
         answering = True
-        for block in blocks_in(message):
-            if block["type"] == "tool_result" and waiting.pop(str(block.get("tool_use_id")), None) is None:
+        for kind, block in typed_blocks(message):
+            if kind == "tool_result" and waiting.pop(str(block.get("tool_use_id")), None) is None:
                 yield Violation(
                     position,
                     f"tool_result for {block.get('tool_use_id')!r}, which the turn before did not call",

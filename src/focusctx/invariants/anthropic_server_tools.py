@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..types import Message
-from .blocks import blocks_in
+from ..wire.part import typed_blocks
 from .rule import Violation
 
 
@@ -21,16 +21,12 @@ def anthropic_server_uses_and_results_pair(messages: Sequence[Message]) -> Itera
             waiting = {}
         if message.get("role") != "assistant":
             continue
-        for block in blocks_in(message):
-            if block["type"] in ("server_tool_use", "mcp_tool_use"):
+        for kind, block in typed_blocks(message):
+            if kind in ("server_tool_use", "mcp_tool_use"):
                 waiting[str(block.get("id"))] = position
-            elif block["type"].endswith("tool_result") and waiting.pop(str(block.get("tool_use_id")), None) is None:
-                yield Violation(
-                    position, f"{block['type']} for {block.get('tool_use_id')!r}, which this turn did not use"
-                )
+            elif kind.endswith("tool_result") and waiting.pop(str(block.get("tool_use_id")), None) is None:
+                yield Violation(position, f"{kind} for {block.get('tool_use_id')!r}, which this turn did not use")
 
 
 def _has_words(message: Message) -> bool:
-    return isinstance(message.get("content"), str) or any(
-        block["type"] != "tool_result" for block in blocks_in(message)
-    )
+    return isinstance(message.get("content"), str) or any(kind != "tool_result" for kind, _ in typed_blocks(message))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..types import Message
-from .blocks import blocks_in
+from ..wire.part import typed_blocks
 from .rule import Violation
 
 
@@ -22,5 +22,5 @@ def anthropic_system_messages_stand_between_turns(messages: Sequence[Message]) -
 
 
 def _ends_in_server_tool_use(message: Message) -> bool:
-    last = list(blocks_in(message))[-1:]
-    return message.get("role") == "assistant" and bool(last) and last[0].get("type") == "server_tool_use"
+    kinds = [kind for kind, _ in typed_blocks(message)]
+    return message.get("role") == "assistant" and kinds[-1:] == ["server_tool_use"]

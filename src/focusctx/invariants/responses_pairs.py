@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..types import Message
-from ..wire.references import Stored, is_reference, stored_kind
-from .blocks import is_output, item_kind
+from ..wire.responses import Stored, is_output, is_reference, item_kind, stored_kind
 from .rule import Violation
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..types import Message
-from .blocks import made_by_model
+from ..wire.responses import made_by_model
 from .rule import Violation
 
 

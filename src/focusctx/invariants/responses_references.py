@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..types import Message
-from ..wire.references import Stored, is_reference, stored_kind
-from .blocks import item_kind, made_by_model
+from ..wire.responses import Stored, is_reference, item_kind, made_by_model, stored_kind
 from .rule import Violation
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
 from ..types import Message
 
 
-class Violation(NamedTuple):
+@dataclass(frozen=True, slots=True, order=True)
+class Violation:
     """One place where a message list breaks a provider's rule."""
 
     position: int

@@ -14,17 +14,19 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 from aiohttp import web
 
 from ..egress import is_loopback
-from .callers import Caller
+from ..errors import ConfigError
 from .upstream import Upstream
 
 HEADER = "x-focusctx-token"
 COOKIE = "focusctx_login"
+SHORTEST_TOKEN = 16
+"""Characters that a token must have: shorter ones could be guessed."""
+_CALLER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 _FOREIGN = "requests from web pages are not accepted"
 _NO_ADMIN_TOKEN = (
@@ -47,9 +49,31 @@ _WAITING_HERE, _WAITING = 8, 200
 """Most delayed answers at the same time: to one address, and to all."""
 
 
-class Refusal(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Refusal:
     status: int
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A caller with a token and a name of its own, which shares nothing with others.
+
+    The name is shown on the dashboard and in the metrics, the token nowhere.
+    """
+
+    name: str
+    token: str = field(repr=False)
+    budget: int | None = None
+    """Budget of this caller's conversations; None for the usual one."""
+
+    def __post_init__(self) -> None:
+        if not _CALLER.fullmatch(self.name):
+            raise ConfigError(f"invalid name of a caller {self.name!r}: use up to 64 letters, digits, '.', '_' and '-'")
+        if len(self.token) < SHORTEST_TOKEN:
+            raise ConfigError(f"the token of {self.name} is shorter than {SHORTEST_TOKEN} characters: use a longer one")
+        if self.budget is not None and self.budget < 0:
+            raise ConfigError(f"the budget of {self.name} must be 0 or more, got {self.budget}")
 
 
 class Access:

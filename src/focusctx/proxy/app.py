@@ -17,6 +17,7 @@ from ..session.session import Session
 from ..session.stores import store_from
 from .access import Access, Refusal
 from .answer import NoAnswer, pass_down, refusal
+from .body import TooSlow, read_pieces, read_up_to
 from .budgets import Budgets
 from .client import Body, Client, Outgoing, Upload
 from .compress_endpoint import PATH, CompressEndpoint
@@ -28,7 +29,6 @@ from .headers import headers_up, is_websocket, path_up
 from .metrics import Metrics, Outcome
 from .recall.rounds import RecallRounds
 from .recall.tool import RECALLED
-from .request import TooSlow, read_pieces, read_up_to
 from .settings import Settings
 from .tls import tls_context
 from .upstream import Upstream, Upstreams
@@ -135,7 +135,7 @@ class Proxy:
         upstream, path = chosen
         caller = await self.access.admit(request, upstream)
         if isinstance(caller, Refusal):
-            return refusal(*caller)
+            return refusal(caller.status, caller.why)
         if request.method == "OPTIONS" and "access-control-request-method" in request.headers:
             return refusal(403, "requests from web pages are not accepted")
         outcome = self.metrics.begin(caller)
@@ -213,7 +213,7 @@ class Proxy:
 
     async def _metrics(self, request: web.Request) -> web.Response:
         if refused := await self.access.refuses_admin(request):
-            return refusal(*refused)
+            return refusal(refused.status, refused.why)
         return web.Response(body=self.metrics.text(), headers={"content-type": self.metrics.content_type})
 
 

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from ..compressor import Focus
 from ..errors import ConfigError
-from .callers import Caller
+from .access import Caller
 from .conversations import Key
 from .upstream import Upstream
 

@@ -15,8 +15,9 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass
 from io import BytesIO
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import aiohttp
 from aiohttp import ClientHandlerType, ClientRequest, ClientResponse, ClientWebSocketResponse, web
@@ -25,8 +26,8 @@ from yarl import URL
 
 from ..egress import proxy_for
 from .answer import Answer, NoAnswer
+from .body import TooSlow
 from .headers import caller_of
-from .request import TooSlow
 from .upstream import Upstream
 
 _log = logging.getLogger("focusctx.proxy")
@@ -48,7 +49,8 @@ _LOG_INTERVAL = 60.0
 _HANDSHAKE = re.compile(r"sec-websocket-(key|version|extensions|protocol|accept)", re.IGNORECASE)
 
 
-class Outgoing(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Outgoing:
     """A request on its way to a provider, without its body and the headers that describe the body's length."""
 
     upstream: Upstream
@@ -57,7 +59,8 @@ class Outgoing(NamedTuple):
     headers: CIMultiDict[str]
 
 
-class Upload(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Upload:
     """A body that is forwarded as it arrives."""
 
     pieces: AsyncIterator[bytes]

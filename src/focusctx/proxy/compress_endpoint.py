@@ -14,9 +14,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from aiohttp import web
@@ -33,14 +33,14 @@ from ..types import Message, Result
 from ..wire import wire_named
 from .access import Access, Refusal
 from .answer import refusal
+from .body import TooSlow, read_up_to, unpack, unpacked_limit
 from .budgets import Budgets
 from .compression import WorkerThreads
 from .conversations import Key
-from .encoding import unpack, unpacked_limit
 from .guarded_store import GuardedStore
 from .headers import tenant_of
 from .metrics import Metrics
-from .request import LARGE, MESSAGES, TooSlow, decode, has_too_many_values, read_up_to
+from .request import LARGE, MESSAGES, decode, has_too_many_values
 from .settings import Settings
 from .upstream import Upstream
 
@@ -90,7 +90,8 @@ class Refused(Exception):
         self.status = status
 
 
-class _Scope(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Scope:
     """Whose decisions, and under which settings."""
 
     tenant: str
@@ -124,7 +125,7 @@ class CompressEndpoint:
     async def answer(self, request: web.Request) -> web.Response:
         caller = await self._access.admit(request, _AS_UPSTREAM)
         if isinstance(caller, Refusal):
-            return refusal(*caller)
+            return refusal(caller.status, caller.why)
         if request.method != "POST":
             return refusal(405, f"send messages to {PATH} with POST", [("allow", "POST")])
         outcome = self._metrics.begin(caller)
@@ -300,7 +301,7 @@ def _result_of(view: View, messages: list[Message], started: float) -> Result:
 def _written(result: Result, *, details: bool) -> bytes:
     names = [field.name for field in fields(result) if field.compare and (details or field.name not in _DETAILS)]
     try:
-        told = {name: encode(getattr(result, name)) for name in names}
-        return json.dumps({"messages": encode(result.messages), "result": told}, allow_nan=False).encode()
+        described = {name: encode(getattr(result, name)) for name in names}
+        return json.dumps({"messages": encode(result.messages), "result": described}, allow_nan=False).encode()
     except (ValueError, RecursionError) as error:
         raise Refused(400, "a message holds a number that JSON cannot express, or is nested too deep") from error

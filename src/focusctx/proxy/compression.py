@@ -8,21 +8,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from functools import partial
-from types import MappingProxyType
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from ..errors import FocusError, MessageError
 from ..once import Once
 from ..session.events import SessionEvent
 from ..wire.held import HELD_BY
+from .body import unpack, unpacked_limit
 from .conversations import Key, LiveConversation, LiveConversations, Step
-from .encoding import unpack, unpacked_limit
 from .headers import asks_for_bypass, run_of, tenant_of
 from .recall.tool import RECALLED, offer
-from .report import report_headers
 from .request import LARGE, Fields, Request, decode, encode, read_request, root_of, write_fields, write_list
 from .upstream import GEMINI_PATH
 
@@ -35,10 +34,20 @@ _HUGE = 8 * LARGE
 _WAIT = 30.0
 """Seconds that a request waits for a thread. After that it is forwarded unread."""
 
+# Response headers that tell a caller what compression did to its request.
+_RECEIVED = "x-focusctx-tokens-received"
+_SENT = "x-focusctx-tokens-sent"
+_WOULD_SEND = "x-focusctx-tokens-would-send"
+_ESTIMATED = "x-focusctx-tokens-estimated"
+_EVENT = "x-focusctx-event"
+_LEFT_OUT = "x-focusctx-steps-left-out"
+_SHORTENED = "x-focusctx-steps-shortened"
+
 T = TypeVar("T")
 
 
-class Route(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Route:
     """The format of a request, and the field that holds its history."""
 
     format: str
@@ -67,14 +76,15 @@ def route_of(method: str, path: str) -> Route | None:
     return next((route for end, route in _ROUTES.items() if path.endswith(end)), None)
 
 
-class Compressed(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Compressed:
     """A request as it goes up."""
 
     body: bytes | None = None
     """None to send the original."""
     offered: tuple[LiveConversation, Fields] | None = None
     """If the model was offered the recall tool: the conversation whose spans it recalls, and the request's fields."""
-    report: Mapping[str, str] = MappingProxyType({})
+    report: Mapping[str, str] = field(default_factory=dict)
     """Headers for the answer; empty if the history was not looked at."""
 
 
@@ -139,7 +149,7 @@ class Compression:
                 return await self._for_count(key, root, request, request.messages)
             live = self._conversations.open(key, root, request)
             report = await self._step(live, request.messages, started)
-            return self._rebuilt(live, request, request.messages)._replace(report=report)
+            return replace(self._rebuilt(live, request, request.messages), report=report)
         except MessageError as error:
             self._once.warning(f"request forwarded unchanged: {error}")
         except FocusError as error:
@@ -175,7 +185,7 @@ class Compression:
         live.steps.append(step)
         events = live.new_events()
         self._watch(live, step, events)
-        return report_headers(live, step, events, dry_run=self._dry_run)
+        return _report_headers(live, step, events, dry_run=self._dry_run)
 
     def _rebuilt(self, live: LiveConversation, request: Request, messages: list[bytes]) -> Compressed:
         kept = None if self._dry_run else live.sent
@@ -204,6 +214,25 @@ class Compression:
             return UNCHANGED
         kept = await live.peek(messages, self._threads.on_thread)
         return UNCHANGED if kept is None else Compressed(request.with_messages(kept))
+
+
+def _report_headers(
+    live: LiveConversation, step: Step, events: Sequence[SessionEvent], *, dry_run: bool
+) -> dict[str, str]:
+    """Describe one request: its tokens, the event that was made for it, and the steps that its history lacks.
+
+    In a dry run everything went up, so the tokens that would have gone up have a name of their own.
+    """
+    made = next((event.cause for event in reversed(events) if event.happened), "none")
+    left_out = live.conversation.left_out if live.conversation else None
+    headers = {
+        _RECEIVED: str(step.full),
+        _WOULD_SEND if dry_run else _SENT: str(step.sent),
+        _EVENT: made,
+        _LEFT_OUT: str(len(left_out.spans) - len(left_out.shown) if left_out else 0),
+        _SHORTENED: str(len(left_out.shown) if left_out else 0),
+    }
+    return headers if step.exact else {**headers, _ESTIMATED: "1"}
 
 
 def _is_held_by_provider(fields: Fields) -> bool:

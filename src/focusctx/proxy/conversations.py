@@ -15,21 +15,20 @@ import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import astuple, dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from ..pipeline.split import check_list, tokens_of
 from ..session.conversation import Call, Conversation, View, digest
 from ..session.economics import BYTES_PER_TOKEN, Growth
 from ..session.events import SessionEvent
 from ..session.recall import answer
-from ..session.session import OnThread as SessionThread
 from ..session.session import Session
 from ..session.store import Totals
-from ..wire import Kind, wire_named
-from ..wire.marks import unmarked
-from .request import LARGE, Decoded, Request, decode, decode_messages, memory_of, most_tokens, usual_tokens
+from ..wire import wire_named
+from .request import LARGE, Decoded, Request, continues, decode_messages, memory_of, most_tokens, resumes, usual_tokens
 
 _MOST = 1000
 """Conversations held in memory. A dropped one continues from the store when its next request comes."""
@@ -43,13 +42,13 @@ _CANDIDATES = 64
 """Most earlier requests that are compared with a new one to read it by."""
 _SLOW_TO_COUNT = 128 * 1024
 """Bytes whose tokens take so long to count that other requests would notice."""
-_MARK = b"cache_control"
 
 OnThread: TypeAlias = Callable[[int, Callable[[], Conversation]], Awaitable[Conversation]]
 """Calls a function on a thread, given the bytes it has to process."""
 
 
-class Key(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Key:
     """The caller, the provider and the model of a conversation, and the caller's name for the run."""
 
     tenant: str
@@ -61,7 +60,8 @@ class Key(NamedTuple):
     """Name of the caller, if it has a token of its own."""
 
 
-class Step(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Step:
     """One request of the agent."""
 
     time: float
@@ -102,7 +102,7 @@ class LiveConversation:
         self.steps: deque[Step] = deque(maxlen=_STEPS)
         self.restored: dict[int, float] = {}
         """Time at which each span was restored from the dashboard."""
-        self._messages: list[bytes] = []
+        self.messages: list[bytes] = []
         """Messages of the last request that went through."""
         self._decoded = Decoded([], [])
         self._can_append = True
@@ -118,50 +118,6 @@ class LiveConversation:
         self._last_event: SessionEvent | None = None
         self._net: float | None = 0.0
 
-    # ------------------------------------------------------------------------------------ does a request continue it?
-
-    @property
-    def length(self) -> int:
-        """Number of messages in the last request."""
-        return len(self._messages)
-
-    def is_continued_by(self, messages: Sequence[bytes]) -> bool:
-        """True if a request begins with all messages of the last one."""
-        known = self._messages
-        if len(messages) < len(known) or (known and messages[len(known) - 1] != known[-1]):
-            return False  # most that differ do so at the end
-        return messages[: len(known)] == known
-
-    def is_resumed_by(self, messages: Sequence[bytes]) -> bool:
-        """True if a request has all steps of the last one: cache marks may have moved, later words may be gone."""
-        known = self._messages
-        pairs = enumerate(zip(known, messages, strict=False))
-        place = next((place for place, (old, new) in pairs if not _is_same(old, new)), min(len(known), len(messages)))
-        if place == len(known):
-            return True
-        return all(self._kinds(place) == {Kind.WORDS} for place in range(place, len(known))) and self._ends_a_step(
-            place
-        )
-
-    def _ends_a_step(self, place: int) -> bool:
-        """True if a step has its result before that place: words right after the model's turn may be one."""
-        words = 0
-        while place:
-            place -= 1
-            kinds = self._kinds(place)
-            if Kind.RESULT in kinds:
-                return True
-            if Kind.TURN in kinds:
-                return words > 0
-            words += 1
-        return False
-
-    def _kinds(self, place: int) -> set[Kind]:
-        message = decode(self._messages[place])
-        if not isinstance(message, dict):
-            return set()
-        return {part.kind for part in wire_named(self.key.format).read(message, place)}
-
     # ---------------------------------------------------------------------------------------- requests that add little
 
     @property
@@ -173,17 +129,17 @@ class LiveConversation:
 
     def append(self, messages: list[bytes]) -> bool:
         """Record a request that only adds messages, too few for a decision; False if the session must look at it."""
-        if not (self._can_append and self.is_continued_by(messages)):
+        if not (self._can_append and continues(messages, self.messages)):
             if self.was_looked_at:
                 return False
             self._start_over()  # words after its last step are gone, and the session knows of none
-        new = messages[len(self._messages) :]
+        new = messages[len(self.messages) :]
         grown = self._grown(messages, new)
         if grown is None or (self.was_looked_at and not self._session_agrees(len(messages))):
             return False
         if not self.was_looked_at:
             self._unseen = Call(len(messages), self.session._clock())
-        self._messages = messages
+        self.messages = messages
         self._growth, self._uncounted = grown
         if self.sent is not None:
             self.sent = self.sent + new
@@ -219,7 +175,7 @@ class LiveConversation:
         return self.conversation is not None and self.session._record_append(self.conversation, messages)
 
     def _start_over(self) -> None:
-        self._messages, self._growth, self._uncounted, self._unseen = [], Growth(), [], None
+        self.messages, self._growth, self._uncounted, self._unseen = [], Growth(), [], None
         self._can_append = True
 
     def _decode(self, messages: list[bytes]) -> Decoded:
@@ -231,32 +187,33 @@ class LiveConversation:
     async def look(self, messages: list[bytes], on_thread: OnThread) -> None:
         """Send a request through the session, which may decide what to drop."""
         with self._using():
-            decoded = self._begin(messages)
-            view = await self.session._aview(
-                decoded.messages,
-                format=self.key.format,
-                id=self.key.id,
-                after=self._unseen,
-                continues=self.conversation,
-                name=self.id,
-                on_thread=_thread_for(decoded, on_thread),
-            )
-            self._end(decoded, view)
+            decoded, view = await self._view(messages, on_thread)
+            self._start_over()
+            self.messages, self.sent = decoded.raw, decoded.raw_view(view)
+            self._counted = view.conversation.size
 
     async def peek(self, messages: list[bytes], on_thread: OnThread) -> list[bytes] | None:
         """Return the messages that would go up, without any decision; None for all of them."""
         with self._using():
-            decoded = self._begin(messages)
-            view = await self.session._apeek(
-                decoded.messages,
-                format=self.key.format,
-                id=self.key.id,
-                continues=self.conversation,
-                name=self.id,
-                on_thread=_thread_for(decoded, on_thread),
-            )
-            self.conversation = view.conversation
+            decoded, view = await self._view(messages, on_thread, peek=True)
             return decoded.raw_view(view)
+
+    async def _view(self, messages: list[bytes], on_thread: OnThread, *, peek: bool = False) -> tuple[Decoded, View]:
+        """Ask the session about a request. It counts many new messages on a thread."""
+        self.was_looked_at, self._can_append = True, False
+        decoded = self._decode(messages)
+        view = await self.session._aview(
+            decoded.messages,
+            format=self.key.format,
+            id=self.key.id,
+            after=self._unseen,
+            continues=self.conversation,
+            name=self.id,
+            peek=peek,
+            on_thread=partial(on_thread, decoded.new) if decoded.new > _SLOW_TO_COUNT else None,
+        )
+        self.conversation = view.conversation
+        return decoded, view
 
     @contextmanager
     def _using(self) -> Iterator[None]:
@@ -265,16 +222,6 @@ class LiveConversation:
             yield
         finally:
             self.in_use = False
-
-    def _begin(self, messages: list[bytes]) -> Decoded:
-        self.was_looked_at, self._can_append = True, False
-        return self._decode(messages)
-
-    def _end(self, decoded: Decoded, view: View) -> None:
-        self._start_over()
-        self._messages, self.sent = decoded.raw, decoded.raw_view(view)
-        self.conversation = view.conversation
-        self._counted = view.conversation.size
 
     # ---------------------------------------------------------------------------------------- events and dropped spans
 
@@ -369,10 +316,9 @@ class LiveConversations:
         """Return the conversation that these messages continue, unless another request is using it."""
         alike = self._by_root.get((key, root), ())
         idle = [live for live in alike if not live.in_use]
-        continued = [live for live in idle if live.is_continued_by(messages)]
-        return max(continued, key=lambda live: live.length, default=None) or max(
-            (live for live in idle if live.is_resumed_by(messages)), key=lambda live: live.length, default=None
-        )
+        found = [live for live in idle if continues(messages, live.messages)]
+        found = found or [live for live in idle if resumes(messages, live.messages, key.format)]
+        return max(found, key=lambda live: len(live.messages), default=None)
 
     def renew(self) -> None:
         """Give every conversation a new session. It continues from the store when its next request comes."""
@@ -396,12 +342,12 @@ class LiveConversations:
         await asyncio.gather(*self._closing, return_exceptions=True)
 
     def _new(self, key: Key, root: str) -> LiveConversation:
-        of_caller = self._generation, key._replace(id=None)
+        of_caller = self._generation, replace(key, id=None)
         session = self._sessions.get(of_caller)
         if session is None:
             session = self._sessions[of_caller] = self._make(of_caller[1])
         self._users[of_caller] += 1
-        first = name = digest(*(part or "" for part in key), root, size=6)
+        first = name = digest(*(part or "" for part in astuple(key)), root, size=6)
         number = 1
         while name in self._live:
             number += 1
@@ -443,7 +389,7 @@ class LiveConversations:
             del self._by_root[live.key, live.root]
         if live.conversation is not None:
             live.session._forget(live.conversation)
-        of_caller = live.generation, live.key._replace(id=None)
+        of_caller = live.generation, replace(live.key, id=None)
         self._users[of_caller] -= 1
         if not self._users[of_caller]:
             del self._users[of_caller], self._sessions[of_caller]
@@ -452,20 +398,5 @@ class LiveConversations:
             task.add_done_callback(self._closing.discard)
 
 
-def _is_same(old: bytes, new: bytes) -> bool:
-    """True for equal messages, cache marks aside."""
-    if old == new:
-        return True
-    if _MARK not in old and _MARK not in new:
-        return False
-    before, after = decode(old), decode(new)
-    return isinstance(before, dict) and isinstance(after, dict) and unmarked(before) == unmarked(after)
-
-
 def _head(key: Key, request: Request) -> tuple[str, str, bytes]:
     return key.tenant, request.field, request.start[:_HEAD]
-
-
-def _thread_for(decoded: Decoded, on_thread: OnThread) -> SessionThread | None:
-    """Return a thread for the session to count many new messages on; None if there are few."""
-    return partial(on_thread, decoded.new) if decoded.new > _SLOW_TO_COUNT else None

@@ -1,4 +1,4 @@
-"""An agent's request: its body as it arrives, as JSON, and rebuilt from the exact bytes that the agent sent.
+"""An agent's request: its body as JSON, rebuilt from the exact bytes that the agent sent, and what it continues.
 
 A body is parsed only as far as needed. An agent's next request usually begins with the bytes of its last one, up to
 the end of the last message. A parser would be in the same state there, so only the rest is parsed: new messages, the
@@ -11,28 +11,25 @@ searches that run at the speed of memory, before any object is built.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
 from operator import is_
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
-import aiohttp
 import msgspec
 
 from ..errors import MessageError
 from ..session.conversation import canonical
 from ..session.store import Spelled
 from ..types import Message
+from ..wire import Kind, wire_named
+from ..wire.marks import unmarked
 from ..wire.part import is_by_user
 
-SILENCE = 120.0
-"""Seconds within which the next piece of a body must arrive."""
-GRACE, RATE = 60.0, 1024
-"""A body that is held in memory must arrive at RATE bytes per second on average, after GRACE seconds."""
 MESSAGES = 10_000
 """Most messages in one request."""
 VALUES = 200_000
@@ -48,6 +45,7 @@ _LONG = 64 * 1024
 _BYTES_PER_TOKEN = 4
 """Usual bytes of JSON for a token."""
 _SPACE = b" \t\r\n"
+_MARK = b"cache_control"
 
 Fields: TypeAlias = dict[str, bytes]
 """The values of a JSON object by name, each as the JSON bytes that were sent."""
@@ -56,44 +54,6 @@ _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _array = msgspec.json.Decoder(list[msgspec.Raw])
 _anything = msgspec.json.Decoder()
 _colon = re.compile(rb"\s*:\s*")
-
-
-# ------------------------------------------------------------------------------------------- bytes from the connection
-
-
-class TooSlow(Exception):
-    """The client sends its request too slowly."""
-
-
-async def read_up_to(content: aiohttp.StreamReader, limit: int) -> tuple[bytes, bool]:
-    """Read a body up to slightly more than `limit`. Returns the bytes, and True if they are the whole body."""
-    clock = asyncio.get_running_loop().time
-    began, pieces, size = clock(), list[bytes](), 0
-    while size <= limit:
-        piece = await _next(content, min(clock() + SILENCE, began + GRACE + size / RATE))
-        if not piece:
-            return b"".join(pieces), True
-        pieces.append(piece)
-        size += len(piece)
-    return b"".join(pieces), False
-
-
-async def read_pieces(content: aiohttp.StreamReader, begun: bytes = b"") -> AsyncIterator[bytes]:
-    """Yield a body as it arrives, after the part that was read before."""
-    clock = asyncio.get_running_loop().time
-    piece = begun or await _next(content, clock() + SILENCE)
-    while piece:
-        yield piece
-        piece = await _next(content, clock() + SILENCE)
-
-
-async def _next(content: aiohttp.StreamReader, until: float) -> bytes:
-    """Return the next bytes of a body; empty at its end. Raises `TooSlow` if none arrive by `until`."""
-    try:
-        async with asyncio.timeout_at(until):
-            return await content.readany()
-    except TimeoutError:
-        raise TooSlow("the client sends its request too slowly") from None
 
 
 # ------------------------------------------------------------------------------------------------------- JSON values
@@ -170,7 +130,8 @@ def _lenient(text: bytes) -> Any:
 # ------------------------------------------------------------------------------------------------- the whole request
 
 
-class Request(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Request:
     """A body that was read: a JSON object, mostly with a history in it."""
 
     field: str
@@ -233,7 +194,7 @@ def _longer(earlier: Request, body: bytes) -> Request | None:
     new = _elements(between[1:]) if between.startswith(b",") else None
     if not new:
         return None
-    return earlier._replace(messages=[*(earlier.messages or ()), *new], start=body[:ends].rstrip(_SPACE))
+    return replace(earlier, messages=[*(earlier.messages or ()), *new], start=body[:ends].rstrip(_SPACE))
 
 
 def _ended_otherwise(earlier: Request, body: bytes) -> Request | None:
@@ -295,7 +256,8 @@ def _elements(text: bytes) -> list[bytes] | None:
 # ----------------------------------------------------------------------------------------------------- its messages
 
 
-class Decoded(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Decoded:
     """The messages of a request, decoded, with their bytes."""
 
     messages: list[Message]
@@ -351,6 +313,49 @@ def _beginning(raw: bytes) -> tuple[bytes, bool]:
 
 
 _cached_beginning = lru_cache(maxsize=256)(_beginning)
+
+
+def continues(messages: Sequence[bytes], known: Sequence[bytes]) -> bool:
+    """True if a request begins with all messages of an earlier one, `known`."""
+    if len(messages) < len(known) or (known and messages[len(known) - 1] != known[-1]):
+        return False  # most that differ do so at the end
+    return messages[: len(known)] == known
+
+
+def resumes(messages: Sequence[bytes], known: Sequence[bytes], format: str) -> bool:
+    """True if a request has all steps of an earlier one: cache marks may have moved, later words may be gone."""
+    pairs = enumerate(zip(known, messages, strict=False))
+    same = next((place for place, (old, new) in pairs if not _is_same(old, new)), min(len(known), len(messages)))
+    if same == len(known):
+        return True
+    only_words = all(_kinds(known, place, format) == {Kind.WORDS} for place in range(same, len(known)))
+    return only_words and _ends_a_step(known, same, format)
+
+
+def _is_same(old: bytes, new: bytes) -> bool:
+    """True for equal messages, cache marks aside."""
+    if old == new:
+        return True
+    if _MARK not in old and _MARK not in new:
+        return False
+    before, after = decode(old), decode(new)
+    return isinstance(before, dict) and isinstance(after, dict) and unmarked(before) == unmarked(after)
+
+
+def _ends_a_step(messages: Sequence[bytes], end: int, format: str) -> bool:
+    """True if the last step before `end` has its result: words right after the model's turn may be one."""
+    for place in range(end - 1, -1, -1):
+        kinds = _kinds(messages, place, format)
+        if Kind.RESULT in kinds:
+            return True
+        if Kind.TURN in kinds:
+            return place < end - 1
+    return False
+
+
+def _kinds(messages: Sequence[bytes], place: int, format: str) -> set[Kind]:
+    message = decode(messages[place])
+    return {part.kind for part in wire_named(format).read(message, place)} if isinstance(message, dict) else set()
 
 
 _WITHOUT_MEDIA = {

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 from ..checks import check_types
 from ..egress import is_loopback
 from ..errors import ConfigError
+from .access import SHORTEST_TOKEN, Caller
 from .budgets import ModelBudget
-from .callers import Caller
 from .upstream import Upstream
 
 PORT = 8400
@@ -72,8 +72,8 @@ class Settings:
                 "or listen on 127.0.0.1"
             )
         for name, token in (("access", self.token), ("admin", self.admin_token)):
-            if token is not None and len(token) < 16:
-                raise ConfigError(f"the {name} token is shorter than 16 characters: use a longer one")
+            if token is not None and len(token) < SHORTEST_TOKEN:
+                raise ConfigError(f"the {name} token is shorter than {SHORTEST_TOKEN} characters: use a longer one")
         self._check_tokens_differ()
         if not 0 <= self.port < 65536:
             raise ConfigError(f"port must be between 0 and 65535, got {self.port}")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from aiohttp import ClientWebSocketResponse, WSMsgType, web
 
@@ -17,7 +18,8 @@ _NORMAL_CLOSE = 1000
 Socket: TypeAlias = "web.WebSocketResponse[bool] | ClientWebSocketResponse[bool]"
 
 
-class Close(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Close:
     """The code and reason with which one side closed the WebSocket."""
 
     code: int

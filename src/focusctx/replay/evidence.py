@@ -1,20 +1,55 @@
-"""Evidence: the facts that the actions of a recorded run needed of its past.
+"""Evidence: the facts that the actions of a recorded run needed of its past, and the failures that they repeated.
 
-A *fact* that an action uses (see `facts.py`) is *evidence* when an earlier span gave it (its thought, action or
-observation holds it) and nothing that always stays does: no system prompt, no word the user had said by then.
+A *fact* is a string that an agent has to get right to the letter. One that an action uses is *evidence* when an earlier
+span gave it (its thought, action or observation holds it) and nothing that always stays does: no system prompt, no word
+the user had said by then.
+
+The pattern for failures covers the common ways in which tools report them. It differs from the offline draft's pattern
+on purpose: a measure must not be built from what it measures.
 """
 
 from __future__ import annotations
 
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
+from typing import Any
 
-from ..types import History, Span
+from ..types import History, Message, Span
 from ..wire import Kind, Part, wire_named
-from .facts import arguments, facts_in, text_of
-from .failures import repeated_failures
+from ..wire.gemini import calls_in
 from .runs import Run, part_tokens
+
+NEEDED = re.compile(
+    r"""
+      [\w.+-]+@[\w-]+(?:\.[\w-]+)+                     # e-mail addresses
+    | (?:~|\.{1,2})?(?:/?[\w.-]+/)+[\w.-]*\w           # paths
+    | \#?(?=[\w-]*\d)(?=[\w-]{4,})\w+(?:-\w+)*         # ids, dates, hex, numbers of four digits or more
+    | [A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+                  # dotted names and file names
+    | \w*[A-Za-z0-9]_\w+                               # snake_case
+    | [A-Za-z]*[a-z][A-Z]\w*                           # CamelCase
+    """,
+    re.VERBOSE,
+)
+_SHELL = re.compile(r"```(?:bash|sh)\n(.*?)```", re.DOTALL)
+"""The block that a text agent runs; other blocks in its turn are quotations."""
+_ESCAPE = re.compile(r"\\[nrt]")
+"""In `print("\\nTotal")` there is no name `nTotal`."""
+_GIVEN = ("arguments", "input", "action", "code", "query")
+"""Fields in which items of the Responses format hold a call's arguments."""
+_FAILED = re.compile(
+    r"<returncode>\s*[^0\s<]"  # an exit status that is not 0
+    r"|\bexit (?:code|status)\W{1,3}[1-9]"
+    r"|^Traceback \(most recent call last\)"
+    r"|\A\s*(?:Error|ERROR|Exception|Failed|Invalid)\b"
+    r'|\A\s*\{\s*"error"\s*:\s*+(?!null|false|"")'
+    r'|"(?:success|ok)"\s*:\s*false',
+    re.MULTILINE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +66,7 @@ class Action:
     output_tokens: int
     """Tokens of the turn itself: `n_o`."""
     repeats: tuple[int, ...]
-    """Earlier spans with the very same call, all of which failed as this one will; mostly none."""
+    """Earlier spans with the very same call that failed, as this one will; mostly none."""
 
 
 class Evidence:
@@ -47,7 +82,7 @@ class Evidence:
 
     @cached_property
     def facts(self) -> frozenset[str]:
-        """Every fact that some action uses."""
+        """All facts that some action uses."""
         return frozenset[str]().union(*self._used)
 
     @cached_property
@@ -68,7 +103,7 @@ class Evidence:
         return tuple(found)
 
     def needed_after(self, messages: int) -> frozenset[str]:
-        """The facts that actions after the first so many messages use and that only spans among those gave."""
+        """Return the facts that later actions use and that only spans among the first `messages` messages gave."""
         past = sum(start < messages for start in self._starts)
         given = "\n".join(self._texts[:past])
         stays = self.always_there(messages)
@@ -76,11 +111,11 @@ class Evidence:
         return frozenset(fact for fact in later if fact in given and fact not in stays)
 
     def tokens_before(self, messages: int) -> int:
-        """The size of the history in the first so many messages, system prompt excluded."""
+        """Return the tokens of the first `messages` messages, system prompt excluded."""
         return self._sizes[messages]
 
     def span_tokens_before(self, span: int) -> int:
-        """Tokens of the spans before this one."""
+        """Return the tokens of the spans before this one."""
         return sum(one.tokens for one in self.history.spans[: span - 1])
 
     def results_of(self, span: int) -> frozenset[str]:
@@ -89,7 +124,7 @@ class Evidence:
         return frozenset(part.text for part in parts if part.kind is not Kind.TURN and part.text)
 
     def words(self, messages: int) -> list[str]:
-        """System prompts and the user's words among the first so many messages."""
+        """Return system prompts and the user's words among the first `messages` messages."""
         return [fixed.text for fixed in self._fixed[:messages] if fixed.text]
 
     def always_there(self, messages: int) -> str:
@@ -108,7 +143,7 @@ class Evidence:
 
     @cached_property
     def _fixed(self) -> list[_Fixed]:
-        """For each message, the words in it that belong to no span."""
+        """Words of each message that belong to no span."""
         wire = wire_named(self.history.format)
         found = []
         for position, (message, owner) in enumerate(zip(self.history.messages, self.history.owners, strict=True)):
@@ -129,9 +164,82 @@ class _Fixed:
 
 
 def _starts(history: History) -> list[int]:
-    """For each span, the place of its first message."""
+    """Return the place of the first message of each span."""
     places: dict[int, int] = {}
     for place, owner in enumerate(history.owners):
         for index in (owner,) if isinstance(owner, int) else owner:
             places.setdefault(index, place)
     return [places[span.index] for span in history.spans]
+
+
+def facts_in(text: str) -> frozenset[str]:
+    found = {match.removeprefix("./") for match in NEEDED.findall(text)}
+    # `250p` and `3rd` are not ids, but `4OG6T3` is one.
+    return frozenset(
+        one
+        for one in found
+        if len(one) >= 4 and (len(one) >= 6 or not one[0].isdigit() or one.replace("-", "").isdigit())
+    )
+
+
+def arguments(span: Span) -> str:
+    """Return the arguments of an action. Tool and field names are left out: the agent has them from its tools."""
+    given = [leaf for message in span.messages for value in _given(message) for leaf in _leaves(value)]
+    return _ESCAPE.sub(" ", "\n".join(given or _SHELL.findall(span.action) or [span.action]))
+
+
+def text_of(span: Span) -> str:
+    return "\n".join((span.thought, span.action, span.observation))
+
+
+def _given(message: Message) -> Iterator[Any]:
+    """Yield the arguments of each tool call in a message of any format."""
+    for call in message.get("tool_calls") or ():
+        body = call.get("function") or call.get("custom") or {}
+        yield _parsed(body.get("arguments", body.get("input")))
+    if isinstance(legacy := message.get("function_call"), Mapping):
+        yield _parsed(legacy.get("arguments"))
+    if str(message.get("type")).endswith("_call"):
+        yield from (_parsed(message[name]) for name in _GIVEN if message.get(name))
+    content = message.get("content")
+    for block in content if isinstance(content, list | tuple) else ():
+        if isinstance(block, Mapping) and str(block.get("type")).endswith(("tool_use", "tool-call")):
+            yield block.get("input")
+    yield from (call.get("args") for call in calls_in(message))
+
+
+def _parsed(value: Any) -> Any:
+    """Parse arguments given as JSON text; anything else is returned as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            yield from _leaves(item)
+    elif value is not None:
+        yield str(value)
+
+
+def has_failed(span: Span) -> bool:
+    return bool(span.action) and _FAILED.search(span.observation) is not None
+
+
+def repeated_failures(spans: Sequence[Span]) -> dict[int, tuple[int, ...]]:
+    """Return, for each repeated failing call, the earlier spans with the same call that failed."""
+    failed: defaultdict[str, list[int]] = defaultdict(list)
+    found: dict[int, tuple[int, ...]] = {}
+    for span in spans:
+        if has_failed(span):
+            before = failed[" ".join(span.action.split())]
+            if before:
+                found[span.index] = tuple(before)
+            before.append(span.index)
+    return found

@@ -72,7 +72,7 @@ class CompareItem(Generic[R]):
 
 @dataclass(slots=True)
 class ReplayTally(Tally):
-    """How far a replay is: runs by file, and how many events of this sitting failed."""
+    """Progress of a replay: runs by file, and the events of this sitting that failed."""
 
     events: int = 0
     """Failed ones included."""

@@ -16,10 +16,28 @@ from typing import Any, Generic, TypeVar
 
 from .intervals import Interval, bootstrap_groups
 from .methods import FOCUS
-from .names import method_name, order_of
 from .record import ReplayRecord, settings_text
 
 R = TypeVar("R", bound=ReplayRecord)
+NAMES = {
+    "none": "No compression",
+    "again": "No compression, asked again",
+    "fifo": "Last five turns",
+    "retrieval": "Retrieval, top five",
+    "llmlingua": "LLMLingua",
+    "prompting": "Prompting",
+    "masking-10": "Masking, M = 10",
+    "masking-5": "Masking, M = 5",
+    "masking-3": "Masking, M = 3",
+    "acon-ut": "ACON UT",
+    "acon-utco": "ACON UTCO",
+    "focus-o": "FOCUS-O",
+    "focus-d": "FOCUS-D",
+    "focus": "FOCUS",
+    "oracle": "Oracle",
+}
+_COMPARATORS = {"fifo": "Newest spans", "retrieval": "Retrieval", "masking": "Masking"}
+_ORDER = [*NAMES]
 
 
 @dataclass(frozen=True)
@@ -131,3 +149,19 @@ def _details(firsts: Sequence[ReplayRecord], budgets: bool) -> list[str]:
 def _settings(record: ReplayRecord, budgets: bool) -> dict[str, str]:
     own = {"draft": record.draft, "budget": f"δ = {record.budget:,}" if budgets else ""}
     return own | {name: f"{name} = {value}" for name, value in record.settings.items()}
+
+
+def method_name(method: str) -> str:
+    """Return the display name; `fifo@focus` is "Newest spans @ FOCUS"."""
+    name, _, matched = method.partition("@")
+    if matched:
+        return f"{_COMPARATORS.get(name, name)} @ {method_name(matched)}"
+    return NAMES.get(method, method)
+
+
+def order_of(method: str) -> tuple[int, int]:
+    """Sort rules first, then each FOCUS with the comparators that got its share of tokens behind it."""
+    name, _, matched = method.partition("@")
+    lead = matched or name
+    place = _ORDER.index(lead) if lead in _ORDER else len(_ORDER)
+    return place, 1 + [*_COMPARATORS].index(name) if matched and name in _COMPARATORS else 0

@@ -36,10 +36,6 @@ class Call:
         units = price.cache_read * self.cached + price.cache_write * (self.again + self.new)
         return units * price.input / 1_000_000
 
-    def reread(self, price: Price) -> float:
-        """USD that it cost more because its prefix had moved."""
-        return (price.cache_write - price.cache_read) * self.again * price.input / 1_000_000
-
 
 def calls_of(views: Sequence[Sequence[Message]], fresh: Sequence[int], size: Callable[[Message], int]) -> list[Call]:
     """Return the calls that these views make; the last `fresh[i]` messages of view i were never sent before."""
@@ -60,37 +56,3 @@ def common_prefix(first: Sequence[Message], second: Sequence[Message]) -> int:
         if one is not other and one != other:
             return place
     return min(len(first), len(second))
-
-
-def message_size(message: Message, count: Callable[[str], int]) -> int:
-    """Return the tokens of a chat message's texts and tool calls."""
-    calls = [call["function"] for call in message.get("tool_calls") or ()]
-    texts = [message.get("content") or "", message.get("reasoning_content") or ""]
-    texts += [f"{call['name']}({call['arguments']})" for call in calls]
-    return sum(count(text) for text in texts if text)
-
-
-@dataclass(frozen=True, slots=True)
-class Draw:
-    """One request to the draft."""
-
-    call: int
-    """The number of the agent's call at which it was made."""
-    input_tokens: int
-    output_tokens: int
-
-    def cost(self, price: Price) -> float:
-        return price.cost(self.input_tokens, self.output_tokens)
-
-
-def event_costs(calls: Sequence[Call], draws: Sequence[Draw], agent: Price, draft: Price) -> list[float]:
-    """USD for each event: a moved prefix with the last draw before it; a draw that moved nothing is one by itself."""
-    waiting = list(draws)
-    costs = []
-    for number, call in enumerate(calls):
-        if call.again:
-            earlier = [draw for draw in waiting if draw.call <= number]
-            if earlier:
-                waiting.remove(earlier[-1])
-            costs.append(call.reread(agent) + sum(draw.cost(draft) for draw in earlier[-1:]))
-    return costs + [draw.cost(draft) for draw in waiting]

@@ -161,7 +161,7 @@ class RunRecord:
 
     @property
     def forgotten(self) -> int:
-        """Repeated failing calls of which no failure was left in the view."""
+        """Repeated failing calls whose earlier failures are not in the view."""
         return sum(step.forgotten for step in self.due)
 
     @property

@@ -36,7 +36,7 @@ class Run:
     """One recorded run of an agent."""
 
     file: str
-    """The name of the file it stands in."""
+    """The name of its file."""
     id: str
     """Its own, or `line 7`; no two runs of a file share one."""
     messages: tuple[Message, ...]

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..baselines.method import Compressed, Method
 from ..prices import Price
-from ..types import Message, Usage
+from ..types import History, Message, Usage
+from ..wire import wire_named
 from .evidence import Action, Evidence
 from .money import calls_of
 from .record import RunRecord, StepRecord
-from .view import Seen, Views
+from .runs import part_tokens
 
 
 class Walker:
@@ -81,11 +83,11 @@ class Walker:
         )
 
     def _lost(self, action: Action, seen: Seen) -> frozenset[str]:
-        """The user's words and system prompts that are not in the view."""
+        """Return the user's words and system prompts that are not in the view."""
         return frozenset(Counter(self._evidence.words(action.messages)) - seen.texts)
 
     def _costs(self, views: Sequence[Sequence[Message]]) -> tuple[float | None, float | None]:
-        """USD without a provider's cache, and with one."""
+        """Return the cost in USD without a provider's cache, and with one."""
         price = self._price
         if price is None:
             return None, None
@@ -101,3 +103,66 @@ class Walker:
 
 def _dependency(step: StepRecord, action: Action) -> float:
     return (step.sent_tokens + 2 * action.output_tokens) * action.output_tokens / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Tokens, texts and facts of one view."""
+
+    tokens: int
+    """Tokens as the budget counts them: without system prompts."""
+    static: int
+    """Tokens of system prompts."""
+    texts: Counter[str]
+    """Every thought, action, observation and word in it."""
+    facts: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    tokens: int
+    static: int
+    texts: tuple[str, ...]
+    facts: frozenset[str]
+
+
+class Views:
+    """Reads views of one history. Messages of the history are read once; others, made by a method, as they come."""
+
+    def __init__(self, history: History, facts: Collection[str]) -> None:
+        self._wire = wire_named(history.format)
+        self._facts = facts
+        self._held: dict[str, frozenset[str]] = {}
+        self._messages = history.messages  # held, so that their ids stay theirs
+        self._known = {id(message): self._read(message) for message in history.messages}
+
+    def look(self, view: Sequence[Message]) -> Seen:
+        read = [self._known.get(id(message)) or self._read(message) for message in view]
+        return Seen(
+            tokens=sum(one.tokens for one in read),
+            static=sum(one.static for one in read),
+            texts=Counter(text for one in read for text in one.texts),
+            facts=frozenset[str]().union(*(one.facts for one in read)),
+        )
+
+    def held(self, text: str) -> frozenset[str]:
+        """Return the facts that a text holds."""
+        if text not in self._held:
+            self._held[text] = frozenset(fact for fact in self._facts if fact in text)
+        return self._held[text]
+
+    def size(self, message: Message) -> int:
+        """Return all tokens of a message, system prompts included."""
+        read = self._known.get(id(message)) or self._read(message)
+        return read.tokens + read.static
+
+    def _read(self, message: Message) -> _Read:
+        parts = self._wire.read(message, 0)
+        sizes = [(part.static, part_tokens(part)) for part in parts]
+        texts = tuple(text for part in parts for text in (part.thought, part.action, part.text) if text)
+        return _Read(
+            tokens=sum(size for static, size in sizes if not static),
+            static=sum(size for static, size in sizes if static),
+            texts=texts,
+            facts=frozenset[str]().union(*map(self.held, texts)),
+        )

@@ -305,7 +305,7 @@ class Conversation:
         self._seen = list(self.reader.messages)
         if same_objects:
             self._view += self._seen[known:]
-        else:  # return the caller's own objects: whoever got the last view may have edited others
+        else:  # return the caller's own objects: other objects, in the last view, may have been edited since
             self._view = view_of(self.reader.history(), self.left_out, noted=self._noted)
 
     def shorten(self) -> None:

@@ -52,7 +52,7 @@ class LeftOut:
 
     @property
     def gone(self) -> frozenset[int]:
-        """The spans of which nothing is shown."""
+        """The spans that are not shown at all."""
         return self.spans - self.shown.keys()
 
     def then(self, later: LeftOut) -> LeftOut:

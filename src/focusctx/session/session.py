@@ -18,13 +18,13 @@ from ..compressor import Focus
 from ..errors import ConfigError
 from ..pipeline.split import Reader
 from ..prices import price_of
+from ..runtime import LoopRuntime, ThreadRuntime
 from ..types import Message
 from .conversation import Call, Chain, Conversation, View
 from .conversations import Conversations
 from .economics import FREE, Economics, Growth
 from .events import Ledger, Log, SessionEvent, pending_totals
 from .recall import answer, query_of, recall_tool, span_number
-from .runtime import LoopRuntime, ThreadRuntime
 from .steps import Steps
 from .store import Archived, Store, Totals
 from .stores import shared_store, store_from
@@ -206,36 +206,23 @@ class Session:
         after: Call | None = None,
         continues: Conversation | None = None,
         name: str | None = None,
+        peek: bool = False,
         on_thread: OnThread | None = None,
     ) -> View:
         """`aview` of the conversation with the key `name`, which `continues` an earlier object if there is one.
 
-        `after` is the previous call, if it was made without this session. `on_thread` reads and counts the messages on
-        a thread, for when very many are new; it must not return before the thread is done.
+        `after` is the previous call, if it was made without this session. With `peek`, no event is made and no call is
+        counted. `on_thread` reads and counts the messages on a thread, for when very many are new; it must not return
+        before the thread is done.
         """
         runtime = LoopRuntime(self._on_a_thread)
         with ExitStack() as stack:
             found = self._conversations.using(messages, format, id, continues=continues, name=name)
             conversation = await _entered(stack, found, on_thread)
+            if peek:
+                return await runtime.drive(self._steps.peek(conversation, runtime))
             conversation.last_call = conversation.last_call or after
             return await runtime.drive(self._steps.view(conversation, runtime))
-
-    async def _apeek(
-        self,
-        messages: Sequence[Message],
-        *,
-        format: str | None = None,
-        id: str | None = None,
-        continues: Conversation | None = None,
-        name: str | None = None,
-        on_thread: OnThread | None = None,
-    ) -> View:
-        """Return the view that `_aview` would return without an event, and count no call."""
-        runtime = LoopRuntime(self._on_a_thread)
-        with ExitStack() as stack:
-            found = self._conversations.using(messages, format, id, continues=continues, name=name)
-            conversation = await _entered(stack, found, on_thread)
-            return await runtime.drive(self._steps.peek(conversation, runtime))
 
     def _is_quiet(self, more: Growth, conversation: Conversation | None) -> bool:
         """True if nothing can be due, now or soon, for a history that grew by `more` since it was read."""

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from ..pipeline.decide import Drafted
+from ..runtime import Runtime, Work
 from .proposal import Place, Proposal
-from .runtime import Runtime, Work
 from .store import Store
 from .stores.fork import ForkSafe
 

@@ -17,12 +17,12 @@ from typing import Any
 from ..compressor import Focus
 from ..errors import StoreError
 from ..pipeline.decide import Drafted
+from ..runtime import Runtime, W
 from ..types import Result
 from .conversation import Conversation, View
 from .economics import Economics, Judgement
 from .events import Log, PendingTotals
 from .proposal import Change, Proposal, foresee, propose, up_to_date
-from .runtime import Runtime, W
 from .sketches import Draw, draws_over
 from .store import Store, StoredEvent
 

@@ -12,42 +12,37 @@ from typing import Any
 
 from ..errors import MessageError
 from ..types import Message
-from . import react
 from .part import (
     MEDIA_TOKENS,
     Kind,
     Part,
     Role,
     Text,
+    Wire,
     as_json,
     blocks_of,
     has_content,
     join,
     kind_of,
     long_strings,
-    one_turn,
     result_text,
     role_of,
     text_of,
     texts_of,
-    typed_blocks,
+    thought_and_action,
+    with_block_texts,
+    with_mark,
     with_strings,
 )
 
-RESULT_PARTS = frozenset({"tool-result", "tool-approval-response"})
-"""Types of parts that only messages of the role `tool` have, apart from results of tools that the provider runs."""
-_ONLY_HERE = RESULT_PARTS | {"tool-call", "tool-approval-request", "reasoning-file"}
 _AS_WRITTEN = frozenset({"reasoning", "reasoning-file", "tool-approval-request"})
 """Types of parts beside which a turn stays as it is: answers to requests for approval do not name the call."""
 
 
-class AiSdk:
+class AiSdk(Wire):
     name = "ai_sdk"
     title = "ModelMessages of the AI SDK"
     turns_run_on = True  # some providers join consecutive assistant messages
-
-    def claims(self, message: Message) -> bool:
-        return "providerOptions" in message or any(_is_claimed(kind, part) for kind, part in typed_blocks(message))
 
     def knows(self, message: Message) -> bool:
         return has_content(message, ("system", "user", "assistant", "tool"))
@@ -83,36 +78,15 @@ class AiSdk:
                 return message
             listed = isinstance(content, list | tuple)
             return {**message, "content": [{"type": "text", "text": texts[0]}] if listed else texts[0]}
-        changed = list(content or ())
-        for number in sorted({text.block for text in old if text.block is not None}):
-            new = [texts.get(place) for place, text in enumerate(old) if text.block == number]
-            changed[number] = _with_part(changed[number], new)
-        return {**message, "content": changed}
+        return {**message, "content": with_block_texts(content, old, texts, _with_part)}
 
     def without_calls(self, message: Message, calls: Collection[str], mark: str) -> Message | None:
         content = message.get("content")
         if not isinstance(content, list | tuple):
             return None
         stays = [part for part in content if not (isinstance(part, Mapping) and part.get("toolCallId") in calls)]
-        places = [place for place, part in enumerate(stays) if _is_call(part)]
-        if not places:
-            return None
-        first = places[0]
-        return {**message, "content": [*stays[:first], {"type": "text", "text": mark}, *stays[first:]]}
-
-    def can_lose_calls(self, messages: Sequence[Message]) -> bool:
-        return one_turn(messages)
-
-
-def _is_claimed(kind: str, part: Mapping[str, Any]) -> bool:
-    """True if only the AI SDK has such a part; other formats have files, images and reasoning of other shapes."""
-    return (
-        kind in _ONLY_HERE
-        or "providerOptions" in part
-        or (kind == "file" and "mediaType" in part)
-        or (kind == "image" and "image" in part)
-        or (kind == "reasoning" and isinstance(part.get("text"), str))
-    )
+        marked = with_mark(stays, _is_call, mark)
+        return None if marked is None else {**message, "content": marked}
 
 
 def _is_call(part: object) -> bool:
@@ -137,8 +111,6 @@ def _texts(part: object, number: int, speaks: bool) -> Iterator[Text]:
 
 def _with_part(part: Mapping[str, Any], new: Sequence[str | None]) -> Mapping[str, Any]:
     """Return the part with new texts."""
-    if all(text is None for text in new):
-        return part
     if part.get("type") == "tool-call":
         return {**part, "input": with_strings(part.get("input"), iter(new))}
     if part.get("type") == "text":
@@ -203,9 +175,7 @@ def _turn(parts: Sequence[Mapping[str, Any]], position: int) -> Part:
             extra += media * MEDIA_TOKENS
         elif kind != "tool-approval-request":
             extra += MEDIA_TOKENS
-    thought, action = join(thoughts), join(actions)
-    if not actions:
-        thought, action = react.split_turn(thought)
+    thought, action = thought_and_action(thoughts, actions)
     return Part(
         Kind.TURN,
         thought=thought,

@@ -3,53 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..errors import MessageError
 from ..types import Message
-from . import react
 from .part import (
     MEDIA_TOKENS,
     Kind,
     Part,
     Role,
     Text,
+    Wire,
     as_json,
     blocks_of,
     has_content,
     join,
     long_strings,
-    one_turn,
     result_text,
     role_of,
     text_of,
     texts_of,
+    thought_and_action,
     typed_blocks,
+    with_block_texts,
+    with_mark,
     with_strings,
 )
 
 THINKING = frozenset({"thinking", "redacted_thinking"})
-_ONLY_HERE = THINKING | {
-    "tool_use",
-    "tool_result",
-    "server_tool_use",
-    "document",
-    "mcp_tool_use",
-    "search_result",
-}
-_ONLY_IN_DUMPS = frozenset({"stop_reason", "stop_sequence"})
-"""Fields of an answer that was put into the history as dumped by the SDK, with `"type": "message"`."""
 
 
-class AnthropicMessages:
+class AnthropicMessages(Wire):
     name = "anthropic"
     title = "Anthropic Messages"
     turns_run_on = True
-
-    def claims(self, message: Message) -> bool:
-        return not _ONLY_IN_DUMPS.isdisjoint(message) or any(
-            kind in _ONLY_HERE or (kind == "image" and "source" in block) for kind, block in typed_blocks(message)
-        )
 
     def knows(self, message: Message) -> bool:
         return has_content(message, ("system", "user", "assistant"))
@@ -61,7 +49,7 @@ class AnthropicMessages:
         if role == "assistant":
             return (_turn(blocks, position),)
         if role != "user":
-            return (_spoken(Kind.FRAME, blocks, None)._replace(static=role == "system"),)
+            return (replace(_spoken(Kind.FRAME, blocks, None), static=role == "system"),)
         results = tuple(number for number, block in enumerate(blocks) if block["type"] == "tool_result")
         if not results:
             return (_spoken(Kind.WORDS, blocks, None),)
@@ -70,7 +58,7 @@ class AnthropicMessages:
             return (result,)
         words = tuple(number for number in range(len(blocks)) if number not in results)
         spoken = _spoken(Kind.WORDS, [blocks[number] for number in words], words)
-        return (result._replace(blocks=results), spoken)
+        return (replace(result, blocks=results), spoken)
 
     def texts(self, message: Message) -> tuple[Text, ...]:
         content = message.get("content")
@@ -86,22 +74,13 @@ class AnthropicMessages:
         old = self.texts(message)
         if len(old) == 1 and old[0].block is None:
             return {**message, "content": texts.get(0, content)}
-        changed = list(content or ())
-        for number in sorted({text.block for text in old if text.block is not None}):
-            new = [texts.get(place) for place, text in enumerate(old) if text.block == number]
-            changed[number] = _with_block(changed[number], new)
-        return {**message, "content": changed}
+        return {**message, "content": with_block_texts(content, old, texts, _with_block)}
 
     def without_calls(self, message: Message, calls: Collection[str], mark: str) -> Message | None:
         content = message.get("content")
         stays = [block for block in content or () if isinstance(block, Mapping) and block.get("id") not in calls]
-        uses = [place for place, block in enumerate(stays) if block.get("type") == "tool_use"]
-        if not uses:
-            return None
-        return {**message, "content": [*stays[: uses[0]], {"type": "text", "text": mark}, *stays[uses[0] :]]}
-
-    def can_lose_calls(self, messages: Sequence[Message]) -> bool:
-        return one_turn(messages)
+        marked = with_mark(stays, lambda block: block.get("type") == "tool_use", mark)
+        return None if marked is None else {**message, "content": marked}
 
 
 def _texts(block: Mapping[str, Any], number: int) -> Iterator[Text]:
@@ -119,8 +98,6 @@ def _texts(block: Mapping[str, Any], number: int) -> Iterator[Text]:
 
 def _with_block(block: Mapping[str, Any], new: Sequence[str | None]) -> Mapping[str, Any]:
     """Return the block with new texts. `is_error` and cache marks stay: that a call failed must not be lost."""
-    if all(text is None for text in new):
-        return block
     if block.get("type") == "tool_use":
         return {**block, "input": with_strings(block.get("input"), iter(new))}
     return {**block, "text" if block.get("type") == "text" else "content": new[0]}
@@ -150,9 +127,7 @@ def _turn(blocks: Sequence[Mapping[str, Any]], position: int) -> Part:
             actions.append(as_json(block.get("content")))
         else:
             extra += MEDIA_TOKENS
-    thought, action = join(thoughts), join(actions)
-    if not actions:
-        thought, action = react.split_turn(thought)
+    thought, action = thought_and_action(thoughts, actions)
     return Part(
         Kind.TURN,
         thought=thought,

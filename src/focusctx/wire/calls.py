@@ -89,7 +89,7 @@ def is_shell(name: str) -> bool:
 
 
 def failed_calls(span: Span, format: str) -> frozenset[str]:
-    """Return the ids of the calls whose results report a failure; "" stands for a text agent's action."""
+    """Return the ids of the calls whose results report a failure; "" is a text agent's action."""
     results = results_by_call(span.messages, format) if span.calls else {"": span.observation}
     return frozenset(call for call, result in results.items() if has_failed(result))
 

@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from itertools import count
 from typing import Any
 
 from ..errors import MessageError
 from ..types import Message
-from . import react
-from .ai_sdk import RESULT_PARTS
-from .ollama import has_object
 from .part import (
     MEDIA_TOKENS,
     Kind,
     Part,
     Role,
     Text,
+    Wire,
     as_json,
     blocks_of,
+    function_of,
     has_content,
     join,
     kind_of,
     long_strings,
-    one_turn,
     parsed_arguments,
     result_text,
     role_of,
     text_of,
     texts_of,
-    typed_blocks,
+    thought_and_action,
     with_strings,
 )
 
@@ -41,20 +39,10 @@ _REASONING = ("thinking_blocks", "reasoning_content", "reasoning_details", AS_WR
 """Fields in which gateways put a model's thinking, for models that must see how a turn began."""
 
 
-class ChatCompletions:
+class ChatCompletions(Wire):
     name = "chat_completions"
     title = "OpenAI Chat Completions"
     turns_run_on = False
-
-    def claims(self, message: Message) -> bool:
-        if "parts" in message or _is_ollamas(message):
-            return False
-        blocks = list(typed_blocks(message))
-        if message.get("role") == "tool" and any(kind in RESULT_PARTS for kind, _ in blocks):
-            return False
-        if message.get("role") in ("tool", "function") or "tool_calls" in message or "function_call" in message:
-            return True
-        return any(kind == "image_url" or (kind == "file" and "file" in block) for kind, block in blocks)
 
     def knows(self, message: Message) -> bool:
         return has_content(message, _ROLES)
@@ -78,7 +66,7 @@ class ChatCompletions:
         return *speech, *(
             Text(Role.ARGUMENT, text, text_of(call.get("id")))
             for call in message.get("tool_calls") or ()
-            if (arguments := parsed_arguments(_function(call).get("arguments"))) is not None
+            if (arguments := parsed_arguments(function_of(call).get("arguments"))) is not None
             for text in long_strings(arguments)
         )
 
@@ -106,28 +94,9 @@ class ChatCompletions:
             told = [*content, {"type": "text", "text": mark}]
         return {**message, "content": told, "tool_calls": stays}
 
-    def can_lose_calls(self, messages: Sequence[Message]) -> bool:
-        return one_turn(messages)
-
-
-def _is_ollamas(message: Message) -> bool:
-    """True for a message that only Ollama's own API takes: with arguments as objects, or a result that names its tool.
-
-    Gateways that send objects to this API are not told apart: the caller then names the format.
-    """
-    calls = message.get("tool_calls")
-    made = calls if isinstance(calls, list | tuple) else ()
-    names = isinstance(message.get("tool_name"), str) or isinstance(message.get("images"), list | tuple)
-    return names or any(isinstance(call, Mapping) and has_object(call) for call in made)
-
-
-def _function(call: Mapping[str, Any]) -> Mapping[str, Any]:
-    function = call.get("function")
-    return function if isinstance(function, Mapping) else {}
-
 
 def _with_arguments(call: Mapping[str, Any], new: Iterator[str | None]) -> Mapping[str, Any]:
-    arguments = parsed_arguments(_function(call).get("arguments"))
+    arguments = parsed_arguments(function_of(call).get("arguments"))
     if arguments is None:
         return call
     changed = with_strings(arguments, new)
@@ -140,9 +109,7 @@ def _turn(message: Message, position: int, texts: list[str], media: int) -> Part
     calls, actions = _calls(message, position)
     hidden = text_of(message.get("reasoning_content") or message.get("reasoning"))
     refusal = text_of(message.get("refusal"))
-    thought, action = join([hidden, *texts, refusal]), join(actions)
-    if not calls:
-        thought, action = react.split_turn(thought)
+    thought, action = thought_and_action([hidden, *texts, refusal], actions)
     return Part(
         Kind.TURN,
         thought=thought,

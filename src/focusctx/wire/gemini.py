@@ -9,27 +9,29 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from ..errors import MessageError
 from ..types import Message
-from . import react
 from .part import (
     MEDIA_TOKENS,
     Kind,
     Part,
     Role,
     Text,
+    Wire,
     as_json,
     join,
     kind_of,
     long_strings,
-    one_turn,
     text_of,
+    thought_and_action,
+    with_block_texts,
     with_strings,
 )
 
-_ROLES = (None, "user", "model", "function")
+ROLES = (None, "user", "model", "function")
 """A content without a role is the user's. Older agents send results with the role `function`."""
 _CALL = ("functionCall", "function_call")
 _RESULT = ("functionResponse", "function_response")
@@ -40,22 +42,13 @@ Field: TypeAlias = tuple[str, ...]
 """A field of a part, in each of its spellings."""
 
 
-class Gemini:
+class Gemini(Wire):
     name = "gemini"
     title = "Gemini contents"
     turns_run_on = True
 
-    def claims(self, message: Message) -> bool:
-        parts = message.get("parts")
-        return (
-            isinstance(parts, list | tuple)
-            and "content" not in message
-            and message.get("role") in _ROLES
-            and all(isinstance(part, Mapping) and "type" not in part for part in parts)
-        )
-
     def knows(self, message: Message) -> bool:
-        return message.get("role") in _ROLES and "parts" in message
+        return message.get("role") in ROLES and "parts" in message
 
     def read(self, message: Message, position: int) -> tuple[Part, ...]:
         role = message.get("role")
@@ -72,7 +65,7 @@ class Gemini:
             return (result,)
         words = tuple(number for number in range(len(blocks)) if number not in results)
         spoken = _spoken(Kind.WORDS, [blocks[number] for number in words], words)
-        return (result._replace(blocks=results), spoken)
+        return (replace(result, blocks=results), spoken)
 
     def texts(self, message: Message) -> tuple[Text, ...]:
         blocks = _loose_blocks(message)
@@ -96,12 +89,7 @@ class Gemini:
         old = self.texts(message)
         if len(old) == 1 and old[0].block is None:
             return {**message, "parts": [{"text": texts[0]}]}
-        changed = list(message.get("parts") or ())
-        for number in sorted({text.block for text in old if text.block is not None}):
-            new = [texts.get(place) for place, text in enumerate(old) if text.block == number]
-            if any(text is not None for text in new):
-                changed[number] = _with_block(changed[number], new)
-        return {**message, "parts": changed}
+        return {**message, "parts": with_block_texts(message.get("parts"), old, texts, _with_block)}
 
     def without_calls(self, message: Message, calls: Collection[str], mark: str) -> Message | None:
         blocks = _loose_blocks(message)
@@ -117,7 +105,7 @@ class Gemini:
         """False if results name their calls by id in another order: then the order does not tell which is whose."""
         called = {key: body.get("id") for message in messages for key, body in _bodies(message, _CALL)}
         answered = ((key, body.get("id")) for message in messages for key, body in _bodies(message, _RESULT))
-        return one_turn(messages) and all(
+        return super().can_lose_calls(messages) and all(
             key in called and (not identity or called[key] in (None, identity)) for key, identity in answered
         )
 
@@ -236,9 +224,7 @@ def _turn(blocks: Sequence[Block], position: int) -> Part:
             extra += MEDIA_TOKENS
         else:  # mostly tools that the provider runs itself
             actions.append(_as_text(block))
-    thought, action = join(thoughts), join(actions)
-    if not actions:
-        thought, action = react.split_turn(thought)
+    thought, action = thought_and_action(thoughts, actions)
     return Part(
         Kind.TURN,
         thought=thought,

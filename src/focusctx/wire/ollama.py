@@ -13,20 +13,22 @@ from typing import Any
 
 from ..errors import MessageError
 from ..types import Message
-from . import react
 from .part import (
     MEDIA_TOKENS,
     Kind,
     Part,
     Role,
     Text,
+    Wire,
     as_json,
-    join,
+    function_of,
+    has_object,
     kind_of,
     long_strings,
-    one_turn,
+    loose_calls,
     role_of,
     text_of,
+    thought_and_action,
     with_strings,
 )
 
@@ -34,18 +36,10 @@ _KINDS = {"tool": Kind.RESULT, "user": Kind.WORDS}
 _ROLES = ("system", "user", "assistant", "tool")
 
 
-class Ollama:
+class Ollama(Wire):
     name = "ollama"
     title = "Ollama's chat messages"
     turns_run_on = False
-
-    def claims(self, message: Message) -> bool:
-        if isinstance(message.get("content"), list | tuple) or "parts" in message or "type" in message:
-            return False
-        if any("id" not in call and has_object(call) for call in _loose_calls(message)):
-            return True
-        answers = message.get("role") == "tool" and "tool_name" in message
-        return answers or isinstance(message.get("thinking"), str) or isinstance(message.get("images"), list | tuple)
 
     def knows(self, message: Message) -> bool:
         return message.get("role") in _ROLES and not {"content", "tool_calls", "images"}.isdisjoint(message)
@@ -72,11 +66,11 @@ class Ollama:
         if message.get("role") != "assistant":
             return (Text(Role.RESULT, content, _answered(message), media=_images(message)),)
         speech = (Text(Role.SPEECH, content),) if content else ()
-        calls = _loose_calls(message)
+        calls = loose_calls(message)
         arguments = (
             Text(Role.ARGUMENT, text, key)
             for key, call in zip(_keys(calls), calls, strict=True)
-            for text in long_strings(_function(call).get("arguments"))
+            for text in long_strings(function_of(call).get("arguments"))
         )
         return *speech, *arguments
 
@@ -94,34 +88,15 @@ class Ollama:
         return changed
 
     def without_calls(self, message: Message, calls: Collection[str], mark: str) -> Message | None:
-        made = _loose_calls(message)
+        made = loose_calls(message)
         stays = [call for key, call in zip(_keys(made), made, strict=True) if key not in calls]
         content = text_of(message.get("content"))
         return {**message, "content": f"{content}\n{mark}" if content else mark, "tool_calls": stays} if stays else None
 
-    def can_lose_calls(self, messages: Sequence[Message]) -> bool:
-        return one_turn(messages)
-
-
-def has_object(call: Mapping[str, Any]) -> bool:
-    """True if the arguments of a call are an object, not JSON text."""
-    return isinstance(_function(call).get("arguments"), Mapping)
-
-
-def _loose_calls(message: Message) -> list[Mapping[str, Any]]:
-    """Return the calls unchecked, with empty ones in place of what is not an object."""
-    calls = message.get("tool_calls")
-    return [call if isinstance(call, Mapping) else {} for call in (calls if isinstance(calls, list | tuple) else ())]
-
-
-def _function(call: Mapping[str, Any]) -> Mapping[str, Any]:
-    function = call.get("function")
-    return function if isinstance(function, Mapping) else {}
-
 
 def _keys(calls: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the name that pairs each call with its result; "" where the name does not tell."""
-    names = [text_of(_function(call).get("name")) for call in calls]
+    names = [text_of(function_of(call).get("name")) for call in calls]
     times = Counter(names)
     return [name if times[name] == 1 and not call.get("id") else "" for name, call in zip(names, calls, strict=True)]
 
@@ -149,14 +124,12 @@ def _turn(message: Message, position: int) -> Part:
     if not isinstance(calls, list | tuple):
         raise MessageError(f"'tool_calls' must be a list, got {kind_of(calls)}", position)
     for number, call in enumerate(calls):
-        if not (isinstance(call, Mapping) and text_of(_function(call).get("name"))):
+        if not (isinstance(call, Mapping) and text_of(function_of(call).get("name"))):
             raise MessageError(f"tool call {number} must be a dict that names its function", position)
-    bodies = [(body["name"], body.get("arguments")) for body in map(_function, calls)]
+    bodies = [(body["name"], body.get("arguments")) for body in map(function_of, calls)]
     actions = [f"{name}({given if isinstance(given, str) else as_json(given or {})})" for name, given in bodies]
     spoken = [text_of(message.get("thinking")), text_of(message.get("content"))]
-    thought, action = join(spoken), join(actions)
-    if not calls:
-        thought, action = react.split_turn(thought)
+    thought, action = thought_and_action(spoken, actions)
     keys = _keys(calls)
     return Part(
         Kind.TURN,

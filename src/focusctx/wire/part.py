@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from ..errors import MessageError
 from ..types import Message
+from .react import split_turn
 
 MEDIA_TOKENS = 1000
 """Tokens counted for an image, a sound or a file: providers differ, and none bills its base64 text."""
@@ -49,7 +51,8 @@ class Kind(Enum):
     """A tool answers."""
 
 
-class Part(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Part:
     """A message, or some of its content blocks, with one owner."""
 
     kind: Kind
@@ -98,7 +101,8 @@ class Role(Enum):
     """A long argument of a call."""
 
 
-class Text(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Text:
     """A text in a message that may be shown in part."""
 
     role: Role
@@ -120,9 +124,6 @@ class Wire(Protocol):
     turns_run_on: bool
     """True if consecutive model messages are one turn."""
 
-    def claims(self, message: Message) -> bool:
-        """True if only this format can have produced the message."""
-
     def knows(self, message: Message) -> bool:
         """True if the format has messages of this kind; unknown ones stay where they are."""
 
@@ -139,7 +140,11 @@ class Wire(Protocol):
         """Return a copy of a model's message without these calls, with a mark for them; None if it cannot lose any."""
 
     def can_lose_calls(self, messages: Sequence[Message]) -> bool:
-        """True if single calls of a step with these messages can be left out, each with its result."""
+        """True if single calls of a step with these messages can be left out, each with its result.
+
+        That takes a step with exactly one turn of the model.
+        """
+        return sum(message.get("role") in MODEL_ROLES for message in messages) == 1
 
 
 def kind_of(value: object) -> str:
@@ -212,11 +217,6 @@ def is_by_user(message: Message) -> bool:
     return message.get("role") == "user" or ("parts" in message and message.get("role") is None)
 
 
-def one_turn(messages: Sequence[Message]) -> bool:
-    """True if exactly one of the messages is the model's."""
-    return sum(message.get("role") in MODEL_ROLES for message in messages) == 1
-
-
 def text_of(value: object) -> str:
     """Return a text field, or "" if a server left it out or set it to null."""
     return value if isinstance(value, str) else ""
@@ -226,6 +226,11 @@ def join(pieces: Sequence[str]) -> str:
     """Join the pieces into one text; a single piece stays the same object, so that its cached count is found."""
     present = list(filter(None, pieces))
     return present[0] if len(present) == 1 else "\n".join(present)
+
+
+def thought_and_action(said: Sequence[str], actions: Sequence[str]) -> tuple[str, str]:
+    """Return what the model said and did in a turn. Without calls, it may have written its action as text."""
+    return (join(said), join(actions)) if actions else split_turn(join(said))
 
 
 def texts_of(content: str | Sequence[Mapping[str, Any]]) -> tuple[list[str], int]:
@@ -268,6 +273,47 @@ def with_strings(value: Any, replacements: Iterator[str | None]) -> Any:
     if isinstance(value, Mapping):
         return {key: with_strings(inner, replacements) for key, inner in value.items()}
     return [with_strings(inner, replacements) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def with_block_texts(
+    blocks: Sequence[Mapping[str, Any]] | None,
+    old: Sequence[Text],
+    new: Mapping[int, str],
+    change: Callable[[Mapping[str, Any], Sequence[str | None]], Mapping[str, Any]],
+) -> list[Mapping[str, Any]]:
+    """Return a copy of the blocks with new texts, named by their place in `old`.
+
+    `change` gets a block and the new text for each of its texts, None for those that stay.
+    """
+    changed = list(blocks or ())
+    for number in sorted({text.block for text in old if text.block is not None}):
+        texts = [new.get(place) for place, text in enumerate(old) if text.block == number]
+        if any(text is not None for text in texts):
+            changed[number] = change(changed[number], texts)
+    return changed
+
+
+def with_mark(blocks: Sequence[Any], is_call: Callable[[Any], bool], mark: str) -> list[Any] | None:
+    """Return the blocks with a text before the first call; None if there is no call."""
+    place = next((place for place, block in enumerate(blocks) if is_call(block)), None)
+    return None if place is None else [*blocks[:place], {"type": "text", "text": mark}, *blocks[place:]]
+
+
+def loose_calls(message: Message) -> list[Mapping[str, Any]]:
+    """Return a message's `tool_calls` unchecked, with empty ones in place of what is not an object."""
+    calls = message.get("tool_calls")
+    return [call if isinstance(call, Mapping) else {} for call in (calls if isinstance(calls, list | tuple) else ())]
+
+
+def function_of(call: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the function that one of the `tool_calls` names, with its arguments."""
+    function = call.get("function")
+    return function if isinstance(function, Mapping) else {}
+
+
+def has_object(call: Mapping[str, Any]) -> bool:
+    """True if the arguments of one of the `tool_calls` are an object, not JSON text."""
+    return isinstance(function_of(call).get("arguments"), Mapping)
 
 
 def parsed_arguments(arguments: object) -> Mapping[str, Any] | None:

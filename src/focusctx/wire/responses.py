@@ -1,13 +1,19 @@
-"""OpenAI Responses input items: flat, paired by `call_id`, with reasoning bound to the item after it."""
+"""OpenAI Responses input items: flat, paired by `call_id`, with reasoning bound to the item after it.
+
+Items that the provider stores may be sent by id alone. Agents that leave storage on (by default the AI SDK's OpenAI
+provider) send such references, `{"type": "item_reference", "id": "rs_…"}`, for items the model made earlier. Their
+content is not visible; the prefix of the id tells the kind of item.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from enum import Enum
 from itertools import count
 
 from ..errors import MessageError
 from ..types import Message
-from . import react
 from .part import (
     LONG_ARGUMENT,
     MEDIA_TOKENS,
@@ -15,6 +21,7 @@ from .part import (
     Part,
     Role,
     Text,
+    Wire,
     as_json,
     blocks_of,
     has_content,
@@ -26,10 +33,9 @@ from .part import (
     role_of,
     text_of,
     texts_of,
-    typed_blocks,
+    thought_and_action,
     with_strings,
 )
-from .references import Stored, is_reference, stored_kind
 
 _PIXEL = (
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAA"
@@ -38,7 +44,6 @@ _PIXEL = (
 """One transparent pixel: a computer call's output must be a screenshot, so its placeholder is the smallest one."""
 
 
-_ONLY_HERE = frozenset({"input_text", "output_text", "input_image", "input_file"})
 _MADE_BY_PROVIDER = ("mcp_approval_request", "mcp_list_tools", "program")
 _OTHER_ITEMS = frozenset(
     {*_MADE_BY_PROVIDER, "mcp_approval_response", "reasoning", "compaction", "compaction_trigger", "additional_tools"}
@@ -48,17 +53,71 @@ _BODIES = ("arguments", "input", "action", "actions", "operation", "queries", "q
 """Fields in which the different kinds of calls keep their arguments."""
 
 
-class Responses:
+class Stored(Enum):
+    """The kind of item behind a reference."""
+
+    REASONING = "reasoning"
+    MESSAGE = "message"
+    HOSTED = "hosted call"
+    """A call that the provider ran, and whose result it stores."""
+    APPROVAL = "approval request"
+    """A request that is answered under its own id."""
+    CALL = "call"
+    """A call answered by an output whose `call_id` the reference does not show."""
+    COMPACTION = "compaction"
+    UNKNOWN = "unknown"
+    """A call, an output or something new: no assumption is made that could separate it from its step."""
+
+
+_PREFIXES = {
+    "rs": Stored.REASONING,
+    "msg": Stored.MESSAGE,
+    "ws": Stored.HOSTED,
+    "fs": Stored.HOSTED,
+    "ci": Stored.HOSTED,
+    "ig": Stored.HOSTED,
+    "mcp": Stored.HOSTED,
+    "mcpl": Stored.HOSTED,
+    "mcpr": Stored.APPROVAL,
+    "fc": Stored.CALL,
+    "ctc": Stored.CALL,
+    "cmp": Stored.COMPACTION,
+}
+
+
+def is_reference(item: Message) -> bool:
+    """True for a reference, with its type or, as the API allows, with its id alone."""
+    if item.get("type") is None:
+        return isinstance(item.get("id"), str) and item.keys() <= {"id", "type"}
+    return bool(item["type"] == "item_reference")
+
+
+def stored_kind(reference: Message) -> Stored:
+    """Return the kind of item that a reference points to, as far as its id tells."""
+    prefix, separator, _ = str(reference.get("id")).partition("_")
+    return _PREFIXES.get(prefix, Stored.UNKNOWN) if separator else Stored.UNKNOWN
+
+
+def item_kind(item: Message) -> str:
+    """Return the type of an item; messages and references may omit it."""
+    return str(item.get("type") or ("message" if "role" in item else "item_reference"))
+
+
+def is_output(item: Message) -> bool:
+    """True for an item with which the agent answers a call."""
+    kind = item_kind(item)
+    return kind.endswith("_output") or kind == "mcp_approval_response"
+
+
+def made_by_model(item: Message) -> bool:
+    """True for an item that the model or the provider made."""
+    return item.get("role") == "assistant" if item_kind(item) == "message" else not is_output(item)
+
+
+class Responses(Wire):
     name = "responses"
     title = "OpenAI Responses"
     turns_run_on = True
-
-    def claims(self, message: Message) -> bool:
-        if is_reference(message):
-            return True
-        if isinstance(kind := message.get("type"), str) and kind != "message":
-            return True  # Anthropic's dumps have type "message" too
-        return any(kind in _ONLY_HERE for kind, _ in typed_blocks(message))
 
     def knows(self, message: Message) -> bool:
         kind = message.get("type")
@@ -80,7 +139,7 @@ class Responses:
             return (_message(message, position),)
         if kind == "reasoning":
             return (_reasoning(message),)
-        if kind.endswith("_output") or kind == "mcp_approval_response":
+        if is_output(message):
             return (_output(message, kind, position),)
         if kind.endswith("_call") or kind in _MADE_BY_PROVIDER:
             return (_call(message, kind, position),)
@@ -172,7 +231,7 @@ def _message(message: Message, position: int) -> Part:
     texts, media = texts_of(blocks_of(message, position))
     counted, extra = tuple(texts), media * MEDIA_TOKENS
     if role == "assistant":
-        thought, action = react.split_turn(join(texts))
+        thought, action = thought_and_action(texts, ())
         return Part(Kind.TURN, thought=thought, action=action, counted=counted, extra_tokens=extra)
     kind = Kind.WORDS if role == "user" else Kind.FRAME
     static = role in ("system", "developer")
@@ -236,10 +295,10 @@ def _output(item: Message, kind: str, position: int) -> Part:
     answers = (identity,) if isinstance(identity, str) else ()
     part = Part(Kind.RESULT, text=join(texts), answers=answers, counted=tuple(texts), extra_tokens=extra)
     if kind == "program_output" or (kind == "tool_search_output" and not answers):
-        return part._replace(kind=Kind.TURN, action=part.text, text="")  # the provider ran it
+        return replace(part, kind=Kind.TURN, action=part.text, text="")  # the provider ran it
     if not answers:
-        return part._replace(kind=Kind.FRAME)  # it does not say which call it answers, so it stays
-    return part._replace(goes_on=kind == "mcp_approval_response")
+        return replace(part, kind=Kind.FRAME)  # it does not say which call it answers, so it stays
+    return replace(part, goes_on=kind == "mcp_approval_response")
 
 
 def _printed(item: Message, kind: str) -> tuple[list[str], int]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from focusctx.proxy.callers import Caller
+from focusctx.proxy.access import Caller
 
 expect = pytest.importorskip("playwright.async_api", reason="playwright is not installed").expect
 axe = pytest.importorskip("axe_playwright_python.async_playwright", reason="axe-playwright-python is not installed")

@@ -55,8 +55,8 @@ def add_to(parts: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from focusctx.cli.progress import progress
+    from focusctx.cli.replay import finish
     from focusctx.cli.replay_options import budgets_of, folder_of, runs_of, settings_fields
-    from focusctx.cli.replay_run import finish
     from focusctx.cli.terminal import console_on
     from focusctx.replay.job import Plan
 

@@ -14,9 +14,8 @@ from typing import TypeAlias
 from focusctx.baselines.turnwise import Choice, Turnwise
 from focusctx.errors import BenchError
 from focusctx.pipeline.budget import pinned_spans
-from focusctx.replay.evidence import Evidence
-from focusctx.replay.facts import text_of
-from focusctx.replay.view import Seen, Views
+from focusctx.replay.evidence import Evidence, text_of
+from focusctx.replay.walk import Seen, Views
 from focusctx.types import History, Message
 
 Place: TypeAlias = tuple[str, str, int]

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from focusctx.replay.names import NAMES
+from focusctx.replay.lines import NAMES
 
 from ..baselines.registry import ALL
 from ..folder import runs_below

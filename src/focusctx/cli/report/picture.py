@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 from ...types import Result
 from .markup import Markup, tag
@@ -20,7 +20,8 @@ _LABELLED = 0.035
 """Smallest share of the bar at which a segment has room for its name."""
 
 
-class _Segment(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Segment:
     name: str
     word: str
     tokens: int
@@ -37,7 +38,7 @@ def picture(result: Result, key: str) -> Markup | None:
         for decision in result.decisions
     ]
     left = {f"s_{decision.index}": decision.left for decision in result.decisions}
-    after = [segment._replace(tokens=left.get(segment.name, segment.tokens)) for segment in before]
+    after = [replace(segment, tokens=left.get(segment.name, segment.tokens)) for segment in before]
     return tag(
         "figure",
         tag("figcaption", "The steps in order, each as wide as its tokens"),

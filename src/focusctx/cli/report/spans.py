@@ -1,18 +1,27 @@
-"""The list of spans in order: the outcome, the evidence for it, and the full text."""
+"""The list of spans in order: the outcome, the evidence for it, the full text and the images.
+
+Only images that the trace itself holds are shown: the page never fetches anything.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ...explain import what_brings_back
 from ...pipeline.excerpt import Block, shown_of
-from ...types import Decision, Message, Result, Sketch, Span, Unit, UserTurn
+from ...types import Decision, History, Message, Result, Sketch, Span, Unit, UserTurn
 from ..table import numbers, what
-from .images import images, unowned
 from .markup import Markup, tag, together
 from .picture import FATES
+
+_Said: TypeAlias = dict[str, set[tuple[int, Unit]]]
+"""Lines about a span, each with the sketches that wrote it and what they cite; part 0 is the whole span."""
+_DATA_URL = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}")
+_LONGEST = 20_000_000
+"""Characters of an image beyond which it is only named: a browser would choke on the page."""
 
 
 def spans(result: Result, key: str) -> Markup | None:
@@ -21,7 +30,7 @@ def spans(result: Result, key: str) -> Markup | None:
     if history is None:
         return None
     decided = {decision.index: decision for decision in result.decisions}
-    own = unowned(history)
+    own = _unowned(history)
     items = [*_turns(history.user_turns, 0, own[0])]
     for span in history.spans:
         items.append(_span(span, decided.get(span.index), result, key))
@@ -60,7 +69,7 @@ def _turns(turns: Sequence[UserTurn], after: int, messages: Sequence[Message]) -
     for turn in turns:
         if turn.after == after and turn.text:
             yield tag("li", head, _text(turn.text, heading), class_="turn")
-    if shown := images(messages, heading.lower()):
+    if shown := _images(messages, heading.lower()):
         yield tag("li", head, shown, class_="turn")
 
 
@@ -81,7 +90,7 @@ def _span(span: Span, decision: Decision | None, result: Result, key: str) -> Ma
         ),
         _why(decision, result.sketches) if decision else None,
         _texts(span, decision, result),
-        images(span.messages, span.label),
+        _images(span.messages, span.label),
         class_=f"span {word}",
         id=anchor,
         data_fate=word,
@@ -120,10 +129,6 @@ def _why(decision: Decision, sketches: Sequence[Sketch]) -> Markup:
     if back := what_brings_back(decision):
         reasons.append(tag("li", tag("b", "would have kept it whole"), f": {back}."))
     return tag("ul", *reasons, class_="why")
-
-
-_Said: TypeAlias = dict[str, set[tuple[int, Unit]]]
-"""Lines about a span, each with the sketches that wrote it and what they cite; part 0 is the whole span."""
 
 
 def _steps(decision: Decision, sketches: Sequence[Sketch]) -> _Said:
@@ -185,3 +190,54 @@ def _gap(text: str, mark: str) -> Markup:
 def _text(text: str, name: str) -> Markup:
     """Make a scrollable box for a text, reachable by keyboard."""
     return tag("pre", text, tabindex="0", role="region", aria_label=name)
+
+
+def _images(messages: Iterable[Message], whose: str) -> Markup | None:
+    """Show the images in these messages; one given by a URL or a file id is only named."""
+    found = [url for message in messages for url in _urls(message)]
+    if not found:
+        return None
+    shown = [_image(url, f"image {number} of {whose}") for number, url in enumerate(found, 1)]
+    return tag("div", *shown, class_="images")
+
+
+def _unowned(history: History) -> dict[int, list[Message]]:
+    """Return the messages, or blocks of them, that belong to no span, by the span they come after: the user's own."""
+    found: defaultdict[int, list[Message]] = defaultdict(list)
+    latest = 0
+    for message, owner in zip(history.messages, history.owners, strict=True):
+        if isinstance(owner, int):
+            own, latest = (message if owner == 0 else {}), max(latest, owner)
+        else:
+            blocks = zip(message["content"], owner, strict=True)
+            own, latest = {"content": [block for block, of in blocks if of == 0]}, max(latest, *owner)
+        found[latest].append(own)
+    return found
+
+
+def _image(url: str, name: str) -> Markup:
+    if len(url) <= _LONGEST and _DATA_URL.fullmatch(url):
+        return tag("img", src=url, alt=name)
+    return tag("p", f"{name}: not in the trace, so not shown")
+
+
+def _urls(value: Any) -> Iterator[str]:
+    """Yield the URL of every image in a message's content, at any depth, in the three formats."""
+    if isinstance(value, list | tuple):
+        for inner in value:
+            yield from _urls(inner)
+    elif isinstance(value, Mapping):
+        kind = value.get("type")
+        if kind == "image_url":  # Chat Completions
+            given = value.get("image_url")
+            yield str(given.get("url") if isinstance(given, Mapping) else given)
+        elif kind in ("input_image", "computer_screenshot"):  # Responses
+            yield str(value.get("image_url") or value.get("file_id"))
+        elif kind == "image":  # Anthropic
+            source = value.get("source")
+            source = source if isinstance(source, Mapping) else {}
+            held = source.get("type") == "base64"
+            yield f"data:{source.get('media_type')};base64,{source.get('data')}" if held else str(source.get("url"))
+        else:
+            yield from _urls(value.get("content"))
+            yield from _urls(value.get("output"))

@@ -14,7 +14,7 @@ from ...pipeline.keep import target_tokens
 from ...prices import price_of
 from ...session.events import SessionEvent
 from ...types import Decision, Result, Sketch, Span, Unit, UserTurn
-from ..callers import Caller
+from ..access import Caller
 from ..conversations import LiveConversation, Step
 from ..metrics import CallerSums
 

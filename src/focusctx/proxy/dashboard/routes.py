@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import parse_qs
 
@@ -19,7 +21,6 @@ from ..conversations import LiveConversation
 from ..upstream import base_urls
 from . import responses
 from .data import Json, about_callers, about_session, span_texts, whole_event, whole_session
-from .export import send_export
 from .left_out import LeftOutStep, found_steps, left_out_steps, step_texts
 from .updates import Updates
 
@@ -101,7 +102,7 @@ class _Dashboard:
     def for_admins(self, handler: _Handler) -> _Handler:
         async def guarded(request: web.Request) -> web.StreamResponse:
             if refusal := await self._proxy.access.refuses_admin(request):
-                return responses.refusal(*refusal)
+                return responses.refusal(refusal.status, refusal.why)
             try:
                 return await handler(request)
             except _Refused as refused:
@@ -162,8 +163,31 @@ class _Dashboard:
         )
 
     async def export(self, request: web.Request) -> web.StreamResponse:
-        proxy = self._proxy
-        return await send_export(request, proxy.conversations, proxy.metrics.sums, self._about(), self._callers())
+        """Send everything that the dashboard knows in numbers, as one JSON document: events and savings, no texts.
+
+        It is sent session by session, so that many of them do not hold up other requests.
+        """
+        sums = self._proxy.metrics.sums
+        head = {
+            "version": __version__,
+            "time": time.time(),
+            "about": self._about(),
+            "totals": {**asdict(sums), "net": sums.known_net},
+            "callers": self._callers(),
+        }
+        response = web.StreamResponse(headers={**responses.HEADERS, "Content-Type": "application/json"})
+        response.headers["Content-Disposition"] = 'attachment; filename="focusctx-export.json"'
+        await response.prepare(request)
+        await response.write(f'{json.dumps(head)[:-1]}, "sessions": ['.encode())
+        separator = ""
+        for live in list(self._proxy.conversations):
+            content = json.dumps({**whole_session(live), "restored": live.restored})
+            await response.write(f"{separator}\n{content}".encode())
+            separator = ","
+            await asyncio.sleep(0)
+        await response.write(b"\n]}\n")
+        await response.write_eof()
+        return response
 
     async def session(self, request: web.Request) -> web.Response:
         live = self._live(request)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import NamedTuple
 from urllib.parse import parse_qsl
 
 from ...errors import ConfigError
@@ -43,7 +42,8 @@ class Limits:
         )
 
 
-class StoredConversation(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class StoredConversation:
     """A stored conversation, as listed by `focusctx store`."""
 
     tenant: str

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from focusctx.replay.lines import method_name, order_of
 from focusctx.replay.methods import FOCUS
-from focusctx.replay.names import method_name, order_of
 
 from ...report.drawing import Figure, Theme, bars
 from ...report.table import Cell, Column, Number, Row, Table, cell_of

@@ -8,8 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from focusctx.replay.lines import Line, R
-from focusctx.replay.names import method_name
+from focusctx.replay.lines import Line, R, method_name
 from focusctx.replay.record import RunRecord
 
 from ...report.table import Cell, Column, Number, Row, Table, cell_of

@@ -1,14 +1,17 @@
-"""Unpack compressed request bodies up to a limit: a small body may unpack to gigabytes.
+"""The bytes of a request's body: read from the connection within time limits, and unpacked up to a limit.
 
-A body that ends too early, or goes on after its end, counts as unreadable.
+A small compressed body may unpack to gigabytes. One that ends too early, or goes on after its end, counts as
+unreadable.
 """
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 
+import aiohttp
 import brotli
 
 from .request import LARGE
@@ -18,9 +21,47 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-
+SILENCE = 120.0
+"""Seconds within which the next piece of a body must arrive."""
+GRACE, RATE = 60.0, 1024
+"""A body that is held in memory must arrive at RATE bytes per second on average, after GRACE seconds."""
 _RATIO = 100
 """Largest factor by which a body may grow when it is unpacked; text rarely reaches a tenth of it."""
+
+
+class TooSlow(Exception):
+    """The client sends its request too slowly."""
+
+
+async def read_up_to(content: aiohttp.StreamReader, limit: int) -> tuple[bytes, bool]:
+    """Read a body up to slightly more than `limit`. Returns the bytes, and True if they are the whole body."""
+    clock = asyncio.get_running_loop().time
+    began, pieces, size = clock(), list[bytes](), 0
+    while size <= limit:
+        piece = await _next(content, min(clock() + SILENCE, began + GRACE + size / RATE))
+        if not piece:
+            return b"".join(pieces), True
+        pieces.append(piece)
+        size += len(piece)
+    return b"".join(pieces), False
+
+
+async def read_pieces(content: aiohttp.StreamReader, begun: bytes = b"") -> AsyncIterator[bytes]:
+    """Yield a body as it arrives, after the part that was read before."""
+    clock = asyncio.get_running_loop().time
+    piece = begun or await _next(content, clock() + SILENCE)
+    while piece:
+        yield piece
+        piece = await _next(content, clock() + SILENCE)
+
+
+async def _next(content: aiohttp.StreamReader, until: float) -> bytes:
+    """Return the next bytes of a body; empty at its end. Raises `TooSlow` if none arrive by `until`."""
+    try:
+        async with asyncio.timeout_at(until):
+            return await content.readany()
+    except TimeoutError:
+        raise TooSlow("the client sends its request too slowly") from None
 
 
 def unpacked_limit(packed: int, limit: int) -> int:

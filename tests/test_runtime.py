@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from focusctx.blocking import Background, run
+from focusctx.runtime import Background, run
 
 label: contextvars.ContextVar[str] = contextvars.ContextVar("label", default="none")
 
