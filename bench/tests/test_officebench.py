@@ -17,7 +17,9 @@ import pytest
 
 from bench_helpers import officebench_key, small_office
 from bench_helpers.ledger import Untouched
+from focusctx.baselines.registry import MethodSettings, method_from
 from focusctx.errors import BenchError, ConfigError
+from focusctx.invariants import violations
 from focusctx_bench.agent import Agent
 from focusctx_bench.benchmarks.officebench import OfficeBench, benchmark
 from focusctx_bench.benchmarks.officebench.adapter import Office, actions_of
@@ -306,9 +308,12 @@ def real_bench() -> OfficeBench:
     return benchmark(Options(ROOT))
 
 
+def key_of(task: str) -> FunctionModel:
+    return officebench_key.model(ROOT, task, Sandbox.of(Options(ROOT), Checkout.of(Options(ROOT))).python)
+
+
 async def with_the_key(bench: OfficeBench, task: Task) -> float:
-    model = officebench_key.model(ROOT, task.id, Sandbox.of(Options(ROOT), Checkout.of(Options(ROOT))).python)
-    record = await Agent(model, Untouched, step_limit=200).run(bench, task)
+    record = await Agent(key_of(task.id), Untouched, step_limit=200).run(bench, task)
     assert record.ended == "done"
     return record.score.success
 
@@ -325,6 +330,19 @@ def test_three_hundred_tasks() -> None:
 @pytest.mark.parametrize("name", SAMPLE)
 async def test_what_the_evaluators_want_passes_them(name: str) -> None:
     assert await with_the_key(real_bench(), Task(name)) == 1.0
+
+
+@real
+@pytest.mark.parametrize("method", ["focus-d", "fifo"])
+@pytest.mark.parametrize("name", ["1-14-0", "2-13-0", "3-49-0"])
+async def test_tasks_with_one_two_and_three_apps_under_a_method(name: str, method: str) -> None:
+    factory = method_from(method, MethodSettings(budget=200, draft="offline"))
+    record = await Agent(key_of(name), factory).run(real_bench(), Task(name))
+    assert (record.ended, record.score.success) == ("done", 1.0)
+    assert any(step.event and step.event.happened for step in record.steps)
+    assert record.steps[-1].input_tokens < record.steps[-1].history_tokens
+    for step in record.steps:
+        assert violations(record.sent(step), "chat_completions") == []
 
 
 @real
