@@ -18,6 +18,7 @@ from focusctx.errors import BenchError, ConfigError
 from focusctx.jobs.records import Key
 
 from .agent import SEED
+from .baselines.acon import shipped
 from .baselines.llmlingua import MODEL as LLMLINGUA_MODEL
 from .baselines.registry import BenchSettings
 from .protocols import Options, Task
@@ -35,9 +36,9 @@ SCRIPTED = "scripted"
 _USED: dict[str, tuple[str, ...]] = {
     "retrieval": ("budget", "embedder"),
     "llmlingua": ("budget", "llmlingua_model"),
-    "prompting": ("budget", "compressor"),
-    "acon-ut": ("budget", "compressor", "guideline_ut"),
-    "acon-utco": ("budget", "compressor", "guideline_utco"),
+    "prompting": ("budget", "compressor", "method_options"),
+    "acon-ut": ("budget", "compressor", "guideline_ut", "method_options"),
+    "acon-utco": ("budget", "compressor", "guideline_utco", "method_options"),
     "summary": ("budget", "compressor", "method_options"),
     "clear-tool-uses": ("budget", "method_options"),
     "focus": ("budget", "draft", "method_options"),
@@ -114,6 +115,7 @@ class Job:
     embedder: str = "words"
     llmlingua_model: str = LLMLINGUA_MODEL
     guideline_ut: str | None = None
+    """File with the guideline of acon-ut; None for the one that this package carries for the benchmark, if any."""
     guideline_utco: str | None = None
     method_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Further settings by method, such as `{"focus": {"target": 0.5}}`."""
@@ -137,7 +139,7 @@ class Job:
     def variants(self, benchmark: str) -> list[Variant]:
         """Return every method with every combination of the settings that it reads."""
         values: dict[str, Sequence[Any]] = {
-            "budget": self.budgets or (BUDGETS.get(benchmark, 4096),),
+            "budget": self.budgets_of(benchmark),
             "draft": self.drafts,
             "rollouts": self.rollouts,
             "threshold": self.thresholds,
@@ -145,8 +147,8 @@ class Job:
             "compressor": (self.compressor,) if self.compressor else self.drafts,
             "embedder": (self.embedder,),
             "llmlingua_model": (self.llmlingua_model,),
-            "guideline_ut": (self.guideline_ut,),
-            "guideline_utco": (self.guideline_utco,),
+            "guideline_ut": (self.guideline_ut or shipped(benchmark, "ut"),),
+            "guideline_utco": (self.guideline_utco or shipped(benchmark, "utco"),),
         }
         return [
             Variant(method, dict(zip(names, chosen, strict=True)))
@@ -156,6 +158,9 @@ class Job:
                 *([self._options_of(method)] if name == "method_options" else values[name] for name in names)
             )
         ]
+
+    def budgets_of(self, benchmark: str) -> tuple[int, ...]:
+        return self.budgets or (BUDGETS.get(benchmark, 4096),)
 
     def _options_of(self, method: str) -> Mapping[str, Any]:
         return self.method_options.get(OPTIONS_OF.get(method, method), {})

@@ -13,6 +13,10 @@ from focusctx.errors import ConfigError
 from .ask import Ask
 from .summary import AskedSummary
 
+GUIDELINES = Path(__file__).with_name("guidelines")
+"""Guidelines made by `focusctx bench acon`, a folder per benchmark; README.md there says how each was made."""
+_SHIPPED = "shipped:"
+
 START = """\
 Write the memory under these five headings. Leave a heading out when there is nothing to say under it.
 
@@ -43,8 +47,17 @@ class Acon(AskedSummary):
         self.system = _SYSTEM.format(guideline=guideline.strip())
 
 
+def shipped(benchmark: str, kind: str) -> str | None:
+    """Return the name of the guideline that this package carries for a benchmark, such as `shipped:office/ut.md`."""
+    name = f"{benchmark}/{kind}.md"
+    return f"{_SHIPPED}{name}" if (GUIDELINES / name).is_file() else None
+
+
 def read_guideline(path: str | Path) -> str:
+    """Return the text of a guideline: a file, or one of the `shipped` ones by its name."""
+    name = str(path)
+    file = GUIDELINES / name.removeprefix(_SHIPPED) if name.startswith(_SHIPPED) else Path(path)
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         raise ConfigError(f"the guideline {path} cannot be read: {error}") from error

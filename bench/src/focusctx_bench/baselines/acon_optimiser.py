@@ -1,8 +1,8 @@
 """ACON's optimiser: from recorded runs to a better guideline, in words, by asking a strong model.
 
-`improve` (UT) looks at tasks that went well with the full history and failed with a compressed one: what did the
-summaries leave out? `shorten` (CO) looks at tasks that went well with summaries: what in them was never used? Each
-round asks for feedback on every run, then for a guideline that follows all of it.
+`improve` (UT) looks at tasks that went worse with summaries than with the full history: what did the summaries leave
+out? `shorten` (CO) looks at tasks that went as well with summaries: what in them was never used? Each round asks for
+feedback on every run, then for a guideline that follows all of it.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ _AT_ONCE = 8
 
 _COMPARE = """\
 An agent works on tasks step by step. To save room, a program now and then replaces its older steps by a memory, \
-written by a guideline. You are shown the guideline and one task twice: a run with the whole history, which succeeded, \
-and a run with memories, which failed. Compare them. Say what the memories left out, blurred or got wrong that the \
-first run shows to be needed, at which step this led the second run astray, and what the guideline should ask for so \
-that this does not happen in any task of this kind. Be specific about kinds of information, not about this one task."""
+written by a guideline. You are shown the guideline and one task twice: a run with the whole history, which went \
+better, and a run with memories, which went worse. Compare them. Say what the memories left out, blurred or got wrong \
+that the first run shows to be needed, at which step this led the second run astray, and what the guideline should ask \
+for so that this does not happen in any task of this kind. Be specific about kinds of information, not about this one \
+task."""
 
 _USED = """\
 An agent works on tasks step by step. To save room, a program now and then replaces its older steps by a memory, \
@@ -61,6 +62,7 @@ class Memory:
 class Run:
     """One task as an agent went through it."""
 
+    task: str
     messages: Sequence[Message]
     """The whole history, as it stood at the end."""
     memories: tuple[Memory, ...] = ()
@@ -68,7 +70,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """One task that succeeded with the full history and failed with a compressed one."""
+    """One task that went worse with summaries than with the full history."""
 
     full: Run
     compressed: Run
@@ -98,15 +100,23 @@ Trial: TypeAlias = Callable[[str], Awaitable[float]]
 
 
 def contrasts(full: Iterable[Record], compressed: Iterable[Record]) -> list[Contrast]:
-    """Return the tasks that only the full history solved."""
-    solved = {record.task: _run(record) for record in full if record.score.success >= 1}
-    failed = (record for record in compressed if record.score.success < 1 and record.task in solved)
-    return [Contrast(solved[record.task], _run(record)) for record in failed]
+    """Return the tasks that scored lower with summaries than with the full history."""
+    better = {record.task: record for record in full}
+    return [
+        Contrast(_run(better[record.task]), _run(record))
+        for record in compressed
+        if record.made and record.task in better and record.score.success < better[record.task].score.success
+    ]
 
 
-def successes(compressed: Iterable[Record]) -> list[Run]:
-    """Return the tasks that were solved with memories."""
-    return [_run(record) for record in compressed if record.score.success >= 1 and record.made]
+def successes(full: Iterable[Record], compressed: Iterable[Record]) -> list[Run]:
+    """Return the runs with summaries that scored, and no lower than the full history."""
+    wanted = {record.task: record.score.success for record in full}
+    return [
+        _run(record)
+        for record in compressed
+        if record.made and record.score.success > 0 and record.score.success >= wanted.get(record.task, 1.0)
+    ]
 
 
 def _run(record: Record) -> Run:
@@ -115,7 +125,7 @@ def _run(record: Record) -> Run:
         for message in record.sent(step):
             if any(message is made for made in record.made):
                 first_seen.setdefault(str(message.get("content")), step.reply)
-    return Run(record.messages, tuple(Memory(text, reply) for text, reply in first_seen.items()))
+    return Run(record.task, record.messages, tuple(Memory(text, reply) for text, reply in first_seen.items()))
 
 
 def run_as_text(run: Run) -> str:
@@ -134,8 +144,8 @@ async def improve(
 ) -> Optimised:
     """Run the UT round."""
     questions = [
-        f"{_guideline(guideline)}\n\nThe run that succeeded:\n{run_as_text(pair.full)}"
-        f"\n\nThe run that failed:\n{run_as_text(pair.compressed)}"
+        f"{_guideline(guideline)}\n\nThe run with the whole history:\n{run_as_text(pair.full)}"
+        f"\n\nThe run with memories:\n{run_as_text(pair.compressed)}"
         for pair in pairs
     ]
     return await _round(ask, guideline, questions, _UT, candidates=candidates, trial=trial)
