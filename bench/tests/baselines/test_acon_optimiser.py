@@ -115,18 +115,6 @@ async def test_shortening_looks_at_runs_that_went_well() -> None:
     assert "shorter" in ask.asked[1][0]
 
 
-async def test_of_several_candidates_the_one_that_does_best_in_a_trial() -> None:
-    ask = Scripted("It lost the id.", *(f"<guideline>{text}</guideline>" for text in ("one", "three", "two")))
-    tried: list[str] = []
-
-    async def trial(guideline: str) -> float:
-        tried.append(guideline)
-        return len(guideline)
-
-    assert (await improve(ask, "Be brief.", [PAIR], candidates=3, trial=trial)).guideline == "three"
-    assert tried == ["one", "three", "two"]
-
-
 async def test_one_answer_that_fails_does_not_lose_the_others(caplog: pytest.LogCaptureFixture) -> None:
     ask = Scripted(DraftUnavailable("busy"), "It lost the date.", BETTER)
     optimised = await improve(ask, "Be brief.", [PAIR, PAIR])
@@ -150,8 +138,6 @@ async def test_no_guideline_is_an_error(answers: list[Any], why: str) -> None:
 async def test_nothing_to_learn_from_is_an_error() -> None:
     with pytest.raises(ConfigError, match="no runs"):
         await improve(Scripted(BETTER), "Be brief.", [])
-    with pytest.raises(ConfigError, match="trial"):
-        await improve(Scripted(BETTER), "Be brief.", [PAIR], candidates=2)
 
 
 async def test_the_cost_of_answers_adds_up() -> None:

@@ -10,9 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from focusctx.baselines.render import dialogue_as_text
 from focusctx.config import FocusConfig
@@ -95,10 +94,6 @@ class Optimised:
     usage: Usage
 
 
-Trial: TypeAlias = Callable[[str], Awaitable[float]]
-"""Scores a guideline, for example by the share of some training tasks solved under it."""
-
-
 def contrasts(full: Iterable[Record], compressed: Iterable[Record]) -> list[Contrast]:
     """Return the tasks that scored lower with summaries than with the full history."""
     better = {record.task: record for record in full}
@@ -139,42 +134,33 @@ def run_as_text(run: Run) -> str:
     return "\n\n".join(pieces)
 
 
-async def improve(
-    ask: Ask, guideline: str, pairs: Sequence[Contrast], *, candidates: int = 1, trial: Trial | None = None
-) -> Optimised:
+async def improve(ask: Ask, guideline: str, pairs: Sequence[Contrast]) -> Optimised:
     """Run the UT round."""
     questions = [
         f"{_guideline(guideline)}\n\nThe run with the whole history:\n{run_as_text(pair.full)}"
         f"\n\nThe run with memories:\n{run_as_text(pair.compressed)}"
         for pair in pairs
     ]
-    return await _round(ask, guideline, questions, _UT, candidates=candidates, trial=trial)
+    return await _round(ask, guideline, questions, _UT)
 
 
-async def shorten(
-    ask: Ask, guideline: str, runs: Sequence[Run], *, candidates: int = 1, trial: Trial | None = None
-) -> Optimised:
+async def shorten(ask: Ask, guideline: str, runs: Sequence[Run]) -> Optimised:
     """Run the CO round."""
     questions = [f"{_guideline(guideline)}\n\nThe run:\n{run_as_text(run)}" for run in runs]
-    return await _round(ask, guideline, questions, _CO, candidates=candidates, trial=trial)
+    return await _round(ask, guideline, questions, _CO)
 
 
-async def _round(
-    ask: Ask, guideline: str, questions: Sequence[str], kind: _Kind, *, candidates: int, trial: Trial | None
-) -> Optimised:
+async def _round(ask: Ask, guideline: str, questions: Sequence[str], kind: _Kind) -> Optimised:
     if not questions:
         raise ConfigError("there are no runs to learn from: pass at least one")
-    if candidates < 1 or (candidates > 1 and trial is None):
-        raise ConfigError("candidates must be 1 or more, and several of them need a trial")
     feedback = await _answers([(kind.analyse, question) for question in questions], ask)
     said = "\n\n".join(f"Feedback {number}:\n{reply.text}" for number, reply in enumerate(feedback, 1))
-    rewrite = (_REWRITE.format(aim=kind.aim), f"{_guideline(guideline)}\n\n{said}")
-    written = await _answers([rewrite] * candidates, ask)
-    texts = list(dict.fromkeys(text for reply in written if (text := _between_tags(reply.text))))
-    if not texts:
+    written = await ask(_REWRITE.format(aim=kind.aim), f"{_guideline(guideline)}\n\n{said}")
+    text = _between_tags(written.text)
+    if not text:
         raise DraftError("the optimiser wrote no guideline between <guideline> and </guideline>")
-    usage = sum((reply.usage for reply in (*feedback, *written)), Usage())
-    return Optimised(await _best(texts, trial), tuple(reply.text for reply in feedback), usage)
+    usage = sum((reply.usage for reply in (*feedback, written)), Usage())
+    return Optimised(text, tuple(reply.text for reply in feedback), usage)
 
 
 async def _answers(questions: Sequence[tuple[str, str]], ask: Ask) -> list[Reply]:
@@ -194,13 +180,6 @@ async def _answers(questions: Sequence[tuple[str, str]], ask: Ask) -> list[Reply
     if not replies:
         raise DraftError(f"the optimiser gave no answer at all: {outcomes[0]}")
     return replies
-
-
-async def _best(texts: Sequence[str], trial: Trial | None) -> str:
-    if trial is None or len(texts) == 1:
-        return texts[0]
-    scores = [await trial(text) for text in texts]
-    return texts[scores.index(max(scores))]
 
 
 def _guideline(text: str) -> str:
