@@ -15,7 +15,8 @@ from .summary import AskedSummary
 
 GUIDELINES = Path(__file__).with_name("guidelines")
 """Guidelines made by `focusctx bench acon`, a folder per benchmark; README.md there says how each was made."""
-_SHIPPED = "shipped:"
+SHIPPED = "shipped:"
+"""Names of these guidelines begin with it."""
 
 START = """\
 Write the memory under these five headings. Leave a heading out when there is nothing to say under it.
@@ -50,13 +51,13 @@ class Acon(AskedSummary):
 def shipped(benchmark: str, kind: str) -> str | None:
     """Return the name of the guideline that this package carries for a benchmark, such as `shipped:office/ut.md`."""
     name = f"{benchmark}/{kind}.md"
-    return f"{_SHIPPED}{name}" if (GUIDELINES / name).is_file() else None
+    return f"{SHIPPED}{name}" if (GUIDELINES / name).is_file() else None
 
 
 def read_guideline(path: str | Path) -> str:
     """Return the text of a guideline: a file, or one of the `shipped` ones by its name."""
     name = str(path)
-    file = GUIDELINES / name.removeprefix(_SHIPPED) if name.startswith(_SHIPPED) else Path(path)
+    file = GUIDELINES / name.removeprefix(SHIPPED) if name.startswith(SHIPPED) else Path(path)
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
