@@ -18,7 +18,6 @@ from focusctx.errors import BenchError, ConfigError
 from focusctx.jobs.records import Key
 
 from .agent import SEED
-from .baselines.acon import shipped
 from .baselines.llmlingua import MODEL as LLMLINGUA_MODEL
 from .baselines.registry import BenchSettings
 from .protocols import Options, Task
@@ -115,7 +114,7 @@ class Job:
     embedder: str = "words"
     llmlingua_model: str = LLMLINGUA_MODEL
     guideline_ut: str | None = None
-    """File with the guideline of acon-ut; None for the one that this package carries for the benchmark, if any."""
+    """File with the guideline of acon-ut, or the name of one that this package carries."""
     guideline_utco: str | None = None
     method_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Further settings by method, such as `{"focus": {"target": 0.5}}`."""
@@ -147,8 +146,8 @@ class Job:
             "compressor": (self.compressor,) if self.compressor else self.drafts,
             "embedder": (self.embedder,),
             "llmlingua_model": (self.llmlingua_model,),
-            "guideline_ut": (self.guideline_ut or shipped(benchmark, "ut"),),
-            "guideline_utco": (self.guideline_utco or shipped(benchmark, "utco"),),
+            "guideline_ut": (self.guideline_ut,),
+            "guideline_utco": (self.guideline_utco,),
         }
         return [
             Variant(method, dict(zip(names, chosen, strict=True)))

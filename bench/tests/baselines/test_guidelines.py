@@ -1,12 +1,11 @@
-"""The guidelines that this package carries: complete, made from training tasks, used unless others are given."""
+"""The guidelines that this package carries: complete, made from training tasks, used only where they are named."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 from focusctx.errors import ConfigError
-from focusctx_bench.baselines.acon import GUIDELINES, START, read_guideline, shipped
+from focusctx_bench.baselines.acon import GUIDELINES, START, read_guideline
 from focusctx_bench.components import method_of
 from focusctx_bench.job import Job, Variant
 from focusctx_bench.protocols import Options
@@ -21,13 +20,14 @@ def test_each_says_how_it_was_made(benchmark: str, kind: str) -> None:
     made_on = about["benchmarks"][benchmark]
     assert made_on["seed"] == 1042 if benchmark == "office" else made_on["split"] == "train"
     assert about["optimiser"]
+    assert "ummaries" in about["note"]
     assert about["tasks"]
     assert len(about["feedback"]) == len(about["tasks"])
 
 
 @pytest.mark.parametrize("benchmark", BENCHMARKS)
 def test_the_second_is_shorter(benchmark: str) -> None:
-    ut, utco = (read_guideline(shipped(benchmark, kind) or "") for kind in ("ut", "utco"))
+    ut, utco = (read_guideline(f"shipped:{benchmark}/{kind}.md") for kind in ("ut", "utco"))
     assert len({START.strip(), ut.strip(), utco.strip()}) == 3
     assert len(utco) < len(ut)
 
@@ -43,15 +43,14 @@ def variant(benchmark: str, guideline: str | None = None) -> Variant:
     return only
 
 
-def test_a_run_uses_the_shipped_one_unless_another_is_given(tmp_path: Path) -> None:
-    (tmp_path / "mine.md").write_text("Keep ids.")
-    own = variant("office", str(tmp_path / "mine.md"))
-    assert variant("office").settings["guideline_ut"] == "shipped:office/ut.md"
-    assert "Keep ids." in method_of("office", own)().system  # type: ignore[attr-defined]
-    assert read_guideline("shipped:office/ut.md").strip() in method_of("office", variant("office"))().system  # type: ignore[attr-defined]
+def test_a_shipped_one_is_used_by_its_name() -> None:
+    method = method_of("office", variant("office", "shipped:office/ut.md"))()
+    assert read_guideline("shipped:office/ut.md").strip() in method.system  # type: ignore[attr-defined]
+    with pytest.raises(ConfigError, match="shipped:appworld/ut.md cannot be read"):
+        method_of("appworld", variant("appworld", "shipped:appworld/ut.md"))
 
 
-def test_a_benchmark_without_one_needs_a_file() -> None:
-    assert shipped("appworld", "ut") is None
+@pytest.mark.parametrize("benchmark", [*BENCHMARKS, "appworld"])
+def test_no_run_takes_one_by_itself(benchmark: str) -> None:
     with pytest.raises(ConfigError, match="acon-ut needs the file of a guideline: `focusctx bench acon` makes one"):
-        method_of("appworld", variant("appworld"))
+        method_of(benchmark, variant(benchmark))

@@ -29,7 +29,7 @@ def test_all_methods_on_a_bare_machine(focusctx, tmp_path):
     assert "office, agent scripted:office" in out
     for name in ("No compression", "FIFO", "Retrieval", "Masking, M = 5", "FOCUS-O", "FOCUS-D"):
         assert name in out
-    assert "acon-ut is left out: acon-ut needs a model that writes summaries" in err
+    assert "acon-ut is left out: acon-ut needs the file of a guideline" in err
     assert "prompting is left out" in err
     assert err.count("\n") < 12
     assert "8/8 tasks" in err

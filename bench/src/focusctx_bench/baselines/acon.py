@@ -48,14 +48,8 @@ class Acon(AskedSummary):
         self.system = _SYSTEM.format(guideline=guideline.strip())
 
 
-def shipped(benchmark: str, kind: str) -> str | None:
-    """Return the name of the guideline that this package carries for a benchmark, such as `shipped:office/ut.md`."""
-    name = f"{benchmark}/{kind}.md"
-    return f"{SHIPPED}{name}" if (GUIDELINES / name).is_file() else None
-
-
 def read_guideline(path: str | Path) -> str:
-    """Return the text of a guideline: a file, or one of the `shipped` ones by its name."""
+    """Return the text of a guideline: a file, or one that this package carries, such as `shipped:office/ut.md`."""
     name = str(path)
     file = GUIDELINES / name.removeprefix(SHIPPED) if name.startswith(SHIPPED) else Path(path)
     try:
