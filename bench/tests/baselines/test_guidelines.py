@@ -46,7 +46,7 @@ def variant(benchmark: str, guideline: str | None = None) -> Variant:
 def test_a_shipped_one_is_used_by_its_name() -> None:
     method = method_of("office", variant("office", "shipped:office/ut.md"))()
     assert read_guideline("shipped:office/ut.md").strip() in method.system  # type: ignore[attr-defined]
-    with pytest.raises(ConfigError, match="shipped:appworld/ut.md cannot be read"):
+    with pytest.raises(ConfigError, match=r"shipped:appworld/ut\.md cannot be read"):
         method_of("appworld", variant("appworld", "shipped:appworld/ut.md"))
 
 
