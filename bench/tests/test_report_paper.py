@@ -100,6 +100,9 @@ def test_baselines_count_only_as_the_paper_ran_them() -> None:
     assert figures("appworld", "llmlingua", budget=4096)
     assert not figures("appworld", "retrieval", budget=4096, embedder="words")
     assert not figures("appworld", "llmlingua", budget=4096, llmlingua_model="my/xlm-roberta-large")
+    acon = {"split": "test", "budget": 2048, "compressor": "openai:gpt-4.1"}
+    assert figures("qa8", "acon-ut", **acon, guideline_ut="ut.md")
+    assert not figures("qa8", "acon-ut", **acon, guideline_ut="shipped:qa8/ut.md")  # made with other agents
 
 
 @pytest.mark.parametrize(

@@ -35,9 +35,9 @@ SCRIPTED = "scripted"
 _USED: dict[str, tuple[str, ...]] = {
     "retrieval": ("budget", "embedder"),
     "llmlingua": ("budget", "llmlingua_model"),
-    "prompting": ("budget", "compressor"),
-    "acon-ut": ("budget", "compressor", "guideline_ut"),
-    "acon-utco": ("budget", "compressor", "guideline_utco"),
+    "prompting": ("budget", "compressor", "method_options"),
+    "acon-ut": ("budget", "compressor", "guideline_ut", "method_options"),
+    "acon-utco": ("budget", "compressor", "guideline_utco", "method_options"),
     "summary": ("budget", "compressor", "method_options"),
     "clear-tool-uses": ("budget", "method_options"),
     "focus": ("budget", "draft", "method_options"),
@@ -114,6 +114,7 @@ class Job:
     embedder: str = "words"
     llmlingua_model: str = LLMLINGUA_MODEL
     guideline_ut: str | None = None
+    """File with the guideline of acon-ut, or the name of one that this package carries."""
     guideline_utco: str | None = None
     method_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Further settings by method, such as `{"focus": {"target": 0.5}}`."""
@@ -137,7 +138,7 @@ class Job:
     def variants(self, benchmark: str) -> list[Variant]:
         """Return every method with every combination of the settings that it reads."""
         values: dict[str, Sequence[Any]] = {
-            "budget": self.budgets or (BUDGETS.get(benchmark, 4096),),
+            "budget": self.budgets_of(benchmark),
             "draft": self.drafts,
             "rollouts": self.rollouts,
             "threshold": self.thresholds,
@@ -156,6 +157,9 @@ class Job:
                 *([self._options_of(method)] if name == "method_options" else values[name] for name in names)
             )
         ]
+
+    def budgets_of(self, benchmark: str) -> tuple[int, ...]:
+        return self.budgets or (BUDGETS.get(benchmark, 4096),)
 
     def _options_of(self, method: str) -> Mapping[str, Any]:
         return self.method_options.get(OPTIONS_OF.get(method, method), {})

@@ -20,7 +20,7 @@ from focusctx_bench.baselines.acon_optimiser import (
 )
 from helpers.histories import Messages, run
 
-PAIR = Contrast(Run(run(2)), Run(run(3), (Memory("Completed: nothing.", reply=6),)))
+PAIR = Contrast(Run("a", run(2)), Run("a", run(3), (Memory("Completed: nothing.", reply=6),)))
 BETTER = "Sure.\n<guideline>\nKeep ids.\n</guideline>"
 
 
@@ -59,21 +59,32 @@ def compressed(task: str, success: float) -> Record:
     return Record(task, Score(success), messages, memories, steps)
 
 
-def test_a_contrast_is_a_task_that_only_the_full_history_solved() -> None:
-    full = [Record("a", Score(1.0)), Record("b", Score(1.0)), Record("c", Score(0.0))]
+WITH_MEMORIES = Run("a", run(4), (Memory("one", 4), Memory("two", 8)))
+
+
+def test_a_contrast_is_a_task_that_went_worse_with_memories() -> None:
+    full = [Record("a", Score(1.0)), Record("b", Score(1.0)), Record("c", Score(0.0)), Record("e", Score(1.0))]
     short = [compressed("a", 0.0), compressed("b", 1.0), compressed("c", 0.0), compressed("d", 0.0)]
-    (pair,) = contrasts(full, short)
-    assert pair.full == Run(run(3))
-    assert pair.compressed == Run(run(4), (Memory("one", 4), Memory("two", 8)))
+    never_compressed = Record("e", Score(0.0))
+    (pair,) = contrasts(full, [*short, never_compressed])
+    assert pair == Contrast(Run("a", run(3)), WITH_MEMORIES)
 
 
-def test_successes_are_solved_tasks_with_something_compressed() -> None:
-    records = [compressed("a", 1.0), compressed("b", 0.5), Record("c", Score(1.0))]
-    assert successes(records) == [Run(run(4), (Memory("one", 4), Memory("two", 8)))]
+def test_a_score_between_none_and_all_can_be_worse_too() -> None:
+    full = [Record("a", Score(0.5)), Record("b", Score(0.25))]
+    assert [pair.full.task for pair in contrasts(full, [compressed("a", 0.25), compressed("b", 0.25)])] == ["a"]
+
+
+def test_successes_scored_as_much_as_the_full_history_with_something_compressed() -> None:
+    full = [Record(task, Score(score)) for task, score in (("a", 1.0), ("b", 1.0), ("c", 1.0), ("d", 0.0), ("e", 0.5))]
+    short = [compressed("a", 1.0), compressed("b", 0.5), Record("c", Score(1.0)), compressed("d", 0.0)]
+    runs = successes(full, [*short, compressed("e", 0.75), compressed("f", 0.75)])
+    assert [one.task for one in runs] == ["a", "e"]
+    assert runs[0] == WITH_MEMORIES
 
 
 def test_a_run_is_told_with_each_memory_where_the_agent_first_had_it() -> None:
-    told = run_as_text(Run(run(2), (Memory("All is well.", reply=4),)))
+    told = run_as_text(Run("a", run(2), (Memory("All is well.", reply=4),)))
     assert told == (
         "Task:\nDo the task.\n\n"
         "Step 1\nThought: thought 1\nAction: look({})\nObservation: result 1\n\n"
@@ -90,8 +101,8 @@ async def test_improving_asks_about_every_pair_then_for_the_guideline() -> None:
     assert optimised.usage == SPENT + SPENT + SPENT
     first, second, last = ask.asked
     assert first == second
-    assert "The guideline:\nBe brief.\n\nThe run that succeeded:\nTask:" in first[1]
-    assert "Completed: nothing." in first[1].partition("The run that failed:")[2]
+    assert "The guideline:\nBe brief.\n\nThe run with the whole history:\nTask:" in first[1]
+    assert "Completed: nothing." in first[1].partition("The run with memories:")[2]
     assert "Feedback 1:\nIt lost the id.\n\nFeedback 2:\nIt lost the date." in last[1]
     assert "may get lost" in last[0]
 
@@ -102,18 +113,6 @@ async def test_shortening_looks_at_runs_that_went_well() -> None:
     assert optimised.guideline == "Ids."
     assert "The run:\nTask:" in ask.asked[0][1]
     assert "shorter" in ask.asked[1][0]
-
-
-async def test_of_several_candidates_the_one_that_does_best_in_a_trial() -> None:
-    ask = Scripted("It lost the id.", *(f"<guideline>{text}</guideline>" for text in ("one", "three", "two")))
-    tried: list[str] = []
-
-    async def trial(guideline: str) -> float:
-        tried.append(guideline)
-        return len(guideline)
-
-    assert (await improve(ask, "Be brief.", [PAIR], candidates=3, trial=trial)).guideline == "three"
-    assert tried == ["one", "three", "two"]
 
 
 async def test_one_answer_that_fails_does_not_lose_the_others(caplog: pytest.LogCaptureFixture) -> None:
@@ -139,8 +138,6 @@ async def test_no_guideline_is_an_error(answers: list[Any], why: str) -> None:
 async def test_nothing_to_learn_from_is_an_error() -> None:
     with pytest.raises(ConfigError, match="no runs"):
         await improve(Scripted(BETTER), "Be brief.", [])
-    with pytest.raises(ConfigError, match="trial"):
-        await improve(Scripted(BETTER), "Be brief.", [PAIR], candidates=2)
 
 
 async def test_the_cost_of_answers_adds_up() -> None:

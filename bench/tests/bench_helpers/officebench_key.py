@@ -27,14 +27,9 @@ print(json.dumps(cells, default=str))
 
 
 def model(root: Path, task: str, python: str) -> FunctionModel:
-    """Plays the plan, one call per turn, whatever is said to it."""
-    calls = list(opened(Key(root, task, python).plan()))
-
-    def decide(messages: Any) -> Say:
-        done = sum(message["role"] == "assistant" for message in messages)
-        return Say(calls=[calls[min(done, len(calls) - 1)]])
-
-    return FunctionModel(decide)
+    """Play the plan, one call per turn, whatever the agent is sent: a method may have dropped its earlier turns."""
+    calls = opened(Key(root, task, python).plan())
+    return FunctionModel(lambda _: Say(calls=[next(calls, ("finish_task", {}))]))
 
 
 def opened(calls: Iterable[Call]) -> Iterator[Call]:

@@ -18,6 +18,7 @@ from focusctx_bench.benchmarks.registry import scripted_model
 
 PAGE = "<!doctype html><title>Lamp shop</title><h1>Lamps</h1><ul><li>Dune</li><li>Reef</li></ul>" + "<p>Notes.</p>" * 90
 CODE = "print('looking at the notes again, ' * 60)"
+LIST = "ls -l /testbed/data /usr/share | head -n 40"
 _SPAN = re.compile(r"^\[(s_\d+)\]", re.MULTILINE)
 
 
@@ -95,6 +96,10 @@ async def _acted(messages: list[dict[str, Any]], tools: Sequence[str]) -> dict[s
         return _call(turns, "run_python", code=CODE if turns < 6 else "apis.supervisor.complete_task()")
     if "answer" in tools:
         return _call(turns, "scroll", direction="down") if turns < 6 else _call(turns, "answer", text="Dune, Reef")
+    if "finish_task" in tools:
+        if "shell_command" not in tools:
+            return _call(turns, "switch_app", target_app="shell")
+        return _call(turns, "shell_command", command=LIST) if turns < 6 else _call(turns, "finish_task", answer="none")
     if "transfer_to_human_agents" in tools:
         if turns < 5 and "list_all_product_types" in tools:
             return _call(turns, "list_all_product_types")

@@ -65,7 +65,9 @@ def test_from_training_runs_to_guidelines(focusctx, command, tmp_path):
     assert (folder / "ut.md").read_text().strip() == UT
     assert (folder / "utco.md").read_text().strip() == UTCO
     about = json.loads((folder / "ut.json").read_text())
-    assert about["examples"] >= 1
+    assert about["tasks"]
+    assert all(task.startswith("office-1042-") for task in about["tasks"])
+    assert about["budgets"] == {"office": [2000]}
     assert about["benchmarks"] == {"office": {"split": "", "seed": 1042}}  # not the seed of the test tasks
     assert about["optimiser"] == options[options.index("--optimiser") + 1]
     assert about["optimiser_cost"] > 0
@@ -110,3 +112,15 @@ def test_test_tasks_are_refused(focusctx, tmp_path):
     )  # fmt: skip
     assert code == 2
     assert "guidelines are made from training tasks, not from 'test'" in err
+
+
+def test_the_scripted_agent_needs_a_model_for_the_summaries(focusctx, command, tmp_path):
+    models, options = command
+    place = options.index("--model")
+    alone = (*options[:place], *options[place + 2 :])
+    assert focusctx(*alone)[0] == 0
+    assert "agent" not in models.asked
+    assert json.loads((tmp_path / "acon" / "ut.json").read_text())["agent"] == "the benchmark's scripted agent"
+    code, _, err = focusctx("bench", "acon", "--benchmark", "office", "--out", tmp_path / "other")
+    assert code == 2
+    assert "name who writes the summaries: --compressor, or --model for all" in err

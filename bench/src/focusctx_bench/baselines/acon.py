@@ -13,6 +13,11 @@ from focusctx.errors import ConfigError
 from .ask import Ask
 from .summary import AskedSummary
 
+GUIDELINES = Path(__file__).with_name("guidelines")
+"""Guidelines made by `focusctx bench acon`, a folder per benchmark; README.md there says how each was made."""
+SHIPPED = "shipped:"
+"""Names of these guidelines begin with it."""
+
 START = """\
 Write the memory under these five headings. Leave a heading out when there is nothing to say under it.
 
@@ -44,7 +49,10 @@ class Acon(AskedSummary):
 
 
 def read_guideline(path: str | Path) -> str:
+    """Return the text of a guideline: a file, or one that this package carries, such as `shipped:office/ut.md`."""
+    name = str(path)
+    file = GUIDELINES / name.removeprefix(SHIPPED) if name.startswith(SHIPPED) else Path(path)
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         raise ConfigError(f"the guideline {path} cannot be read: {error}") from error

@@ -1,8 +1,8 @@
 """ACON's optimiser: from recorded runs to a better guideline, in words, by asking a strong model.
 
-`improve` (UT) looks at tasks that went well with the full history and failed with a compressed one: what did the
-summaries leave out? `shorten` (CO) looks at tasks that went well with summaries: what in them was never used? Each
-round asks for feedback on every run, then for a guideline that follows all of it.
+`improve` (UT) looks at tasks that went worse with summaries than with the full history: what did the summaries leave
+out? `shorten` (CO) looks at tasks that went as well with summaries: what in them was never used? Each round asks for
+feedback on every run, then for a guideline that follows all of it.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from focusctx.baselines.render import dialogue_as_text
 from focusctx.config import FocusConfig
@@ -29,10 +28,11 @@ _AT_ONCE = 8
 
 _COMPARE = """\
 An agent works on tasks step by step. To save room, a program now and then replaces its older steps by a memory, \
-written by a guideline. You are shown the guideline and one task twice: a run with the whole history, which succeeded, \
-and a run with memories, which failed. Compare them. Say what the memories left out, blurred or got wrong that the \
-first run shows to be needed, at which step this led the second run astray, and what the guideline should ask for so \
-that this does not happen in any task of this kind. Be specific about kinds of information, not about this one task."""
+written by a guideline. You are shown the guideline and one task twice: a run with the whole history, which went \
+better, and a run with memories, which went worse. Compare them. Say what the memories left out, blurred or got wrong \
+that the first run shows to be needed, at which step this led the second run astray, and what the guideline should ask \
+for so that this does not happen in any task of this kind. Be specific about kinds of information, not about this one \
+task."""
 
 _USED = """\
 An agent works on tasks step by step. To save room, a program now and then replaces its older steps by a memory, \
@@ -61,6 +61,7 @@ class Memory:
 class Run:
     """One task as an agent went through it."""
 
+    task: str
     messages: Sequence[Message]
     """The whole history, as it stood at the end."""
     memories: tuple[Memory, ...] = ()
@@ -68,7 +69,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """One task that succeeded with the full history and failed with a compressed one."""
+    """One task that went worse with summaries than with the full history."""
 
     full: Run
     compressed: Run
@@ -93,20 +94,24 @@ class Optimised:
     usage: Usage
 
 
-Trial: TypeAlias = Callable[[str], Awaitable[float]]
-"""Scores a guideline, for example by the share of some training tasks solved under it."""
-
-
 def contrasts(full: Iterable[Record], compressed: Iterable[Record]) -> list[Contrast]:
-    """Return the tasks that only the full history solved."""
-    solved = {record.task: _run(record) for record in full if record.score.success >= 1}
-    failed = (record for record in compressed if record.score.success < 1 and record.task in solved)
-    return [Contrast(solved[record.task], _run(record)) for record in failed]
+    """Return the tasks that scored lower with summaries than with the full history."""
+    better = {record.task: record for record in full}
+    return [
+        Contrast(_run(better[record.task]), _run(record))
+        for record in compressed
+        if record.made and record.task in better and record.score.success < better[record.task].score.success
+    ]
 
 
-def successes(compressed: Iterable[Record]) -> list[Run]:
-    """Return the tasks that were solved with memories."""
-    return [_run(record) for record in compressed if record.score.success >= 1 and record.made]
+def successes(full: Iterable[Record], compressed: Iterable[Record]) -> list[Run]:
+    """Return the runs with summaries that scored, and no lower than the full history."""
+    wanted = {record.task: record.score.success for record in full}
+    return [
+        _run(record)
+        for record in compressed
+        if record.made and record.score.success > 0 and record.score.success >= wanted.get(record.task, 1.0)
+    ]
 
 
 def _run(record: Record) -> Run:
@@ -115,7 +120,7 @@ def _run(record: Record) -> Run:
         for message in record.sent(step):
             if any(message is made for made in record.made):
                 first_seen.setdefault(str(message.get("content")), step.reply)
-    return Run(record.messages, tuple(Memory(text, reply) for text, reply in first_seen.items()))
+    return Run(record.task, record.messages, tuple(Memory(text, reply) for text, reply in first_seen.items()))
 
 
 def run_as_text(run: Run) -> str:
@@ -129,42 +134,33 @@ def run_as_text(run: Run) -> str:
     return "\n\n".join(pieces)
 
 
-async def improve(
-    ask: Ask, guideline: str, pairs: Sequence[Contrast], *, candidates: int = 1, trial: Trial | None = None
-) -> Optimised:
+async def improve(ask: Ask, guideline: str, pairs: Sequence[Contrast]) -> Optimised:
     """Run the UT round."""
     questions = [
-        f"{_guideline(guideline)}\n\nThe run that succeeded:\n{run_as_text(pair.full)}"
-        f"\n\nThe run that failed:\n{run_as_text(pair.compressed)}"
+        f"{_guideline(guideline)}\n\nThe run with the whole history:\n{run_as_text(pair.full)}"
+        f"\n\nThe run with memories:\n{run_as_text(pair.compressed)}"
         for pair in pairs
     ]
-    return await _round(ask, guideline, questions, _UT, candidates=candidates, trial=trial)
+    return await _round(ask, guideline, questions, _UT)
 
 
-async def shorten(
-    ask: Ask, guideline: str, runs: Sequence[Run], *, candidates: int = 1, trial: Trial | None = None
-) -> Optimised:
+async def shorten(ask: Ask, guideline: str, runs: Sequence[Run]) -> Optimised:
     """Run the CO round."""
     questions = [f"{_guideline(guideline)}\n\nThe run:\n{run_as_text(run)}" for run in runs]
-    return await _round(ask, guideline, questions, _CO, candidates=candidates, trial=trial)
+    return await _round(ask, guideline, questions, _CO)
 
 
-async def _round(
-    ask: Ask, guideline: str, questions: Sequence[str], kind: _Kind, *, candidates: int, trial: Trial | None
-) -> Optimised:
+async def _round(ask: Ask, guideline: str, questions: Sequence[str], kind: _Kind) -> Optimised:
     if not questions:
         raise ConfigError("there are no runs to learn from: pass at least one")
-    if candidates < 1 or (candidates > 1 and trial is None):
-        raise ConfigError("candidates must be 1 or more, and several of them need a trial")
     feedback = await _answers([(kind.analyse, question) for question in questions], ask)
     said = "\n\n".join(f"Feedback {number}:\n{reply.text}" for number, reply in enumerate(feedback, 1))
-    rewrite = (_REWRITE.format(aim=kind.aim), f"{_guideline(guideline)}\n\n{said}")
-    written = await _answers([rewrite] * candidates, ask)
-    texts = list(dict.fromkeys(text for reply in written if (text := _between_tags(reply.text))))
-    if not texts:
+    written = await ask(_REWRITE.format(aim=kind.aim), f"{_guideline(guideline)}\n\n{said}")
+    text = _between_tags(written.text)
+    if not text:
         raise DraftError("the optimiser wrote no guideline between <guideline> and </guideline>")
-    usage = sum((reply.usage for reply in (*feedback, *written)), Usage())
-    return Optimised(await _best(texts, trial), tuple(reply.text for reply in feedback), usage)
+    usage = sum((reply.usage for reply in (*feedback, written)), Usage())
+    return Optimised(text, tuple(reply.text for reply in feedback), usage)
 
 
 async def _answers(questions: Sequence[tuple[str, str]], ask: Ask) -> list[Reply]:
@@ -184,13 +180,6 @@ async def _answers(questions: Sequence[tuple[str, str]], ask: Ask) -> list[Reply
     if not replies:
         raise DraftError(f"the optimiser gave no answer at all: {outcomes[0]}")
     return replies
-
-
-async def _best(texts: Sequence[str], trial: Trial | None) -> str:
-    if trial is None or len(texts) == 1:
-        return texts[0]
-    scores = [await trial(text) for text in texts]
-    return texts[scores.index(max(scores))]
 
 
 def _guideline(text: str) -> str:

@@ -3,9 +3,9 @@
 Each stage leaves its outcome in the folder, and a stage whose outcome is there is not done again:
 
     start/      training tasks with the full history and under the start guideline
-    ut.md       the guideline improved on tasks that only the full history solved; ut.json says how it was made
+    ut.md       the guideline improved on tasks that went worse under it; ut.json says how it was made
     ut/         the same tasks under ut.md
-    utco.md     ut.md shortened on tasks that were solved under it; utco.json as above
+    utco.md     ut.md shortened on tasks that went as well under it as with the full history; utco.json as above
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..folder import BenchFolder
 from ..job import Job
 from ..record import Record
 from .acon import START, read_guideline
-from .acon_optimiser import Optimised, contrasts, improve, shorten, successes
+from .acon_optimiser import Optimised, Run, contrasts, improve, shorten, successes
 from .ask import Ask
 
 RunJob: TypeAlias = Callable[[Job, BenchFolder], Awaitable[None]]
@@ -55,17 +55,17 @@ async def make_guidelines(job: Job, optimiser: str, ask: Ask, folder: Path, run:
         pairs = contrasts(_of(before, "none"), _of(before, "acon-ut"))
         if not pairs:
             raise BenchError(
-                "no training task was solved with the full history and failed under the guideline, so there is nothing "
+                "no training task went worse under the start guideline than with the full history, so there is nothing "
                 "to learn from: give more tasks (--tasks) or a smaller --budget, in another folder"
             )
-        _keep(ut, await improve(ask, read_guideline(start), pairs), job, optimiser, len(pairs))
+        _keep(ut, await improve(ask, read_guideline(start), pairs), job, optimiser, [pair.full for pair in pairs])
     after = await _trained(replace(job, methods=("acon-ut",)), ut, folder / "ut", run)
     utco = folder / "utco.md"
     if not utco.exists():
-        runs = successes(_of(after, "acon-ut"))
+        runs = successes(_of(before, "none"), _of(after, "acon-ut"))
         if not runs:
-            raise BenchError(f"no training task was solved with a summary under {ut}: there is nothing to shorten by")
-        _keep(utco, await shorten(ask, read_guideline(ut), runs), job, optimiser, len(runs))
+            raise BenchError(f"no training task went well with a summary under {ut}: there is nothing to shorten by")
+        _keep(utco, await shorten(ask, read_guideline(ut), runs), job, optimiser, runs)
     return Guidelines(ut, utco, cost_of(folder))
 
 
@@ -91,17 +91,17 @@ def _of(records: Sequence[Record], method: str) -> list[Record]:
     return [record for record in records if record.method == method]
 
 
-def _keep(path: Path, made: Optimised, job: Job, optimiser: str, examples: int) -> None:
+def _keep(path: Path, made: Optimised, job: Job, optimiser: str, learnt_from: Sequence[Run]) -> None:
     """Write a guideline and how it came about; the guideline last, since its file says that the stage is done."""
     about = {
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "focusctx": __version__,
         "benchmarks": {name: {"split": one.split, "seed": one.seed} for name, one in job.benchmarks.items()},
-        "agent": job.model,
+        "agent": job.model or "the benchmark's scripted agent",
         "compressor": job.compressor,
         "optimiser": optimiser,
-        "budget": job.budgets,
-        "examples": examples,
+        "budgets": {name: job.budgets_of(name) for name in job.benchmarks},
+        "tasks": [run.task for run in learnt_from],
         "optimiser_requests": made.usage.requests,
         "optimiser_tokens": [made.usage.input_tokens, made.usage.output_tokens],
         "optimiser_cost": made.usage.cost,

@@ -64,10 +64,7 @@ def prompting(settings: MethodSettings) -> Factory:
 
 
 def summary(settings: MethodSettings) -> Factory:
-    if unknown := set(settings.method_options) - {"deadline"}:
-        raise ConfigError(f"unknown setting {min(unknown)!r} of summary; known: deadline")
-    deadline = settings.method_options.get("deadline", PATIENCE)
-    return partial(RunningSummary, _compressor("summary", settings, deadline), settings.budget)
+    return partial(RunningSummary, _compressor("summary", settings), settings.budget)
 
 
 def acon_ut(settings: MethodSettings) -> Factory:
@@ -80,12 +77,14 @@ def acon_utco(settings: MethodSettings) -> Factory:
 
 def _acon(name: str, path: str | Path | None, settings: MethodSettings) -> Factory:
     if path is None:
-        raise ConfigError(f"{name} needs the file of a guideline optimised for the benchmark: see docs/baselines.md")
+        raise ConfigError(f"{name} needs the file of a guideline: `focusctx bench acon` makes one for a benchmark")
     return partial(Acon, _compressor(name, settings), read_guideline(path), settings.budget, name=name)
 
 
-def _compressor(name: str, settings: MethodSettings, deadline: float = PATIENCE) -> Ask:
+def _compressor(name: str, settings: MethodSettings) -> Ask:
+    if unknown := set(settings.method_options) - {"deadline"}:
+        raise ConfigError(f"unknown setting {min(unknown)!r} of {name}; known: deadline")
     writer = settings.draft if settings.compressor is None else settings.compressor
     if writer is None or writer == "offline":
         raise ConfigError(f"{name} needs a model that writes summaries: name one as compressor (--compressor)")
-    return ask_from(writer, deadline=deadline)
+    return ask_from(writer, deadline=settings.method_options.get("deadline", PATIENCE))

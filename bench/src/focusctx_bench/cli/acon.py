@@ -40,9 +40,9 @@ def add_acon(parts: Any, add_benchmarks: Any) -> None:
     parser = parser_for(parts, "acon", "make ACON's guidelines from training runs", _DESCRIPTION, _EPILOG)
     add_benchmarks(parser)
     what = parser.add_argument_group("who does what").add_argument
-    what("--model", required=True, help="the agent's model")
+    what("--model", help="the agent's model (default: the benchmark's scripted agent, where it has one)")
     what("--compressor", help="who writes summaries by the guideline (default: MODEL)")
-    what("--optimiser", help="the strong model that writes guidelines (default: MODEL)")
+    what("--optimiser", help="the strong model that writes guidelines (default: COMPRESSOR)")
     what("--budget", type=int, metavar="TOKENS", help="δ: compress above this (default: the benchmark's)")
     what("--tasks", type=int, metavar="N", help="only the first N training tasks")
     what("--step-limit", type=int, metavar="N", help="the most turns of a task (default: the task's own)")
@@ -62,7 +62,10 @@ def make(arguments: argparse.Namespace) -> int:
     from ..baselines.ask import ask_from
 
     check_positive(arguments, "concurrency", "max_cost", "tasks", "step_limit", "budget")
-    job, optimiser = _job(arguments), arguments.optimiser or arguments.model
+    compressor = arguments.compressor or arguments.model
+    if compressor is None:
+        raise Problem("name who writes the summaries: --compressor, or --model for all")
+    job, optimiser = _job(arguments, compressor), arguments.optimiser or compressor
     _check_price(optimiser, arguments.max_cost)
     ask = ask_from(optimiser, temperature=1.0, max_tokens=8192, deadline=600)
     run = _Runs(arguments)
@@ -78,9 +81,9 @@ def make(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _job(arguments: argparse.Namespace) -> Job:
+def _job(arguments: argparse.Namespace, compressor: str) -> Job:
     from ..job import Job
-    from .run import benchmarks_of
+    from .run import benchmarks_of, method_options
 
     benchmarks = benchmarks_of(arguments)
     if len(benchmarks) != 1:
@@ -97,11 +100,12 @@ def _job(arguments: argparse.Namespace) -> Job:
         benchmarks={name: options},
         methods=("none",),
         model=arguments.model,
-        drafts=(arguments.compressor or arguments.model,),
-        compressor=arguments.compressor or arguments.model,
+        drafts=(compressor,),
+        compressor=compressor,
         budgets=(arguments.budget,) if arguments.budget else (),
         count=arguments.tasks,
         step_limit=arguments.step_limit,
+        method_options=method_options(arguments.set),
         seed=options.seed if name == "office" else (42 if arguments.seed is None else arguments.seed),
     )
 

@@ -123,8 +123,8 @@ def _add_run(parts: Any) -> None:
     )
     what("--embedder", help=EMBEDDERS)
     what("--llmlingua-model", metavar="NAME", help="for llmlingua: a hub name or a folder (default: the paper's)")
-    what("--guideline-ut", metavar="FILE", help="the optimised guideline of acon-ut …")
-    what("--guideline-utco", metavar="FILE", help="… and of acon-utco")
+    what("--guideline-ut", metavar="FILE", help="guideline of acon-ut; shipped:office/ut.md is an example")
+    what("--guideline-utco", metavar="FILE", help="guideline of acon-utco")
     which = parser.add_argument_group("which tasks").add_argument
     which("--tasks", type=int, metavar="N", help="only the first N of each benchmark")
     which("--task", nargs="+", metavar="ID", help="only these")

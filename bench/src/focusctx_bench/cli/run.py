@@ -30,7 +30,7 @@ from ..run import run_bench
 from ..spending import check_prices
 from .tables import print_estimate, print_tables
 
-HAVE_OPTIONS = ("focus", "clear-tool-uses", "summary")
+HAVE_OPTIONS = ("focus", "clear-tool-uses", "summary", "prompting", "acon-ut", "acon-utco")
 """Methods that `--set` can address; the controls of `focus` read its settings."""
 
 

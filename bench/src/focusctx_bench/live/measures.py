@@ -63,7 +63,6 @@ class LiveRun:
 
 
 COUNTS = ("deeds_twice", "lookups_repeated", "asked_again", "prefix_moves")
-NUMBERS = ("tokens_per_request", "share", "tokens", "cache_priced", "draft_tokens", "steps", *COUNTS)
 
 
 def measure(record: Record, arm: str) -> LiveRun:

@@ -9,6 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from ..baselines.acon import SHIPPED
 from ..baselines.llmlingua import MODEL as LLMLINGUA_MODEL
 from .collect import Line, Study, plain_name
 
@@ -100,12 +101,15 @@ def _has_its_tasks(table: Mapping[str, Any], study: Study, line: Line, difficult
 def _has_its_settings(table: Mapping[str, Any], line: Line) -> bool:
     """True if everything that the method reads is as in the paper.
 
-    Retrieval never is: the paper does not name its embedder.
+    Retrieval never is: the paper does not name its embedder. Nor is ACON with a guideline that this package carries: it
+    was made with other agents.
     """
     settings = line.settings
     writer = settings.get("draft") or settings.get("compressor")
+    guideline = settings.get("guideline_ut") or settings.get("guideline_utco") or ""
     return (
         line.method != "retrieval"
+        and not guideline.startswith(SHIPPED)
         and (writer is None or _is_model(writer, table.get("compressor", "")))
         and settings.get("budget") in (None, table.get("budget"))
         and settings.get("rollouts", 3) == table.get("rollouts", 3)
