@@ -53,6 +53,7 @@ def test_the_user_knows_better() -> None:
         "cd src && git status", "git -P log --oneline -3", "git diff HEAD~1", "sed -n 1,20p a.py",
         "find . -name '*.py'", "python -m pytest tests 2>&1 | tail -3", "ls > /dev/null", "ls 2>/dev/null",
         "FOO=1 python run.py", "/usr/bin/env", "# only a comment", "pytest -x; echo done",
+        'grep -E "(a|b)" x.py', "grep -rn 'a;b > c' .", 'grep "a\\"b|c" x.py', "x=$(cat f) && echo $x",
     ],
 )  # fmt: skip
 def test_commands_that_only_show(command: str) -> None:
@@ -67,6 +68,7 @@ def test_commands_that_only_show(command: str) -> None:
         "git checkout a.py", "git", "ls && rm a", "cat a | tee b", "find . -delete",
         "find . -name x -exec rm {} \\;", "ls | xargs -I {} rm {}", "env A=1 rm a", "pip install x",
         "curl -X POST http://h", "git -C x push", "cd src; make install", "ls\nmv a b",
+        'echo "$(rm x)"', "echo `rm x`", "ls # don't\nrm x; echo 'a'", "awk '{print > \"f\"}' a",
     ],
 )  # fmt: skip
 def test_commands_that_change_something(command: str) -> None:

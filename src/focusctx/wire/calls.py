@@ -50,7 +50,9 @@ _ASSIGNMENT = re.compile(r"\w+=")
 _OPTION = re.compile(r"-|\d+$|\{\}$|\w+=")
 _RUNS = ("-exec", "-execdir", "-ok", "-okdir")
 _REDIRECTED = re.compile(r"(?<![0-9&<>])>{1,2}\s*(?!&|/dev/null)\S")
-_INNER_COMMANDS = re.compile(r"&&|\|\||[;|\n]")
+_QUOTED = re.compile(r"""'[^']*'|"(?:[^"\\`$]|\\.|\$(?!\())*"|\\.|(?<!\S)\#[^\n]*""", re.DOTALL)
+"""Quoted text in which no command can be; comments and escaped characters, so that their quotes open nothing."""
+_INNER_COMMANDS = re.compile(r"&&|\|\||[;|\n`]|\$\(")
 _FENCED = re.compile(r"```(?:\w*(?:bash|sh|shell|console|command))?[ \t]*\n(.*?)```", re.DOTALL)
 _NAME_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
@@ -128,6 +130,8 @@ def _command(arguments: Mapping[str, object], call: Call) -> str:
 
 def _only_shows(command: str) -> bool:
     """True if every command in a shell line only shows something."""
+    if "awk" not in command:  # its programs can write files
+        command = _QUOTED.sub(lambda found: "_" if found[0][0] in "\"'" else found[0], command)
     if _REDIRECTED.search(command) or "<<" in command:
         return False
     return all(_is_quiet(one) for one in _INNER_COMMANDS.split(command) if one.strip())
