@@ -255,13 +255,18 @@ class LiveConversation:
             return answer(query, (), ())
         return self.conversation.handle_recall(query, restore=True)
 
-    async def restore(self, span: int) -> str | None:
-        """Restore a step for the rest of the conversation, or return why not. May raise `StoreError`."""
+    async def restore(self, span: int, passage: int | None = None) -> str | None:
+        """Restore a step or one passage of it for the rest of the conversation, or return why not.
+
+        May raise `StoreError`.
+        """
+        label = f"s_{span}" if passage is None else f"s_{span}.{passage}"
         if span in self.restored:
             return f"s_{span} is restored already"
-        if self.conversation is None or not await asyncio.to_thread(self.conversation.restore, span):
-            return f"s_{span} is not left out any more"
-        self.restored[span] = time.time()
+        if self.conversation is None or not await asyncio.to_thread(self.conversation.restore, label):
+            return f"{label} is not left out any more"
+        if passage is None:
+            self.restored[span] = time.time()
         return None
 
 

@@ -17,10 +17,11 @@ async def got(stage: Any, path: str, status: int = 200) -> Any:
         return await answer.json()
 
 
-async def restored(stage: Any, span: int) -> None:
+async def restored(stage: Any, span: int, status: int = 200, **more: Any) -> None:
     (live,) = stage.proxy.conversations
-    async with stage.http.post(f"{stage.url}/ui/api/sessions/{live.id}/restore", json={"span": span}) as answer:
-        assert answer.status == 200, await answer.text()
+    asked = {"span": span, **more}
+    async with stage.http.post(f"{stage.url}/ui/api/sessions/{live.id}/restore", json=asked) as answer:
+        assert answer.status == status, await answer.text()
 
 
 def seen(blocks: list[Any], name: str) -> str:
@@ -71,6 +72,24 @@ async def test_the_search_reads_the_full_original(staging):
         for query, found in (("s_4", [4]), ("S_4.2", [4]), ("nothing+of+the+kind", []), ("s_99", [])):
             told = await got(stage, f"/left-out?query={query}")
             assert [step["index"] for step in told["steps"]] == found
+
+
+async def test_one_passage_comes_back_alone(staging):
+    async with staging(levels=True) as stage:
+        agent = stage.agent()
+        await agent.step(12)
+        lines = task.run_tool("read_page", {"page": 4}).splitlines()
+        number = lines[3].split("lot ")[1].split(":")[0]
+        (step,) = (await got(stage, f"/left-out?query={number}"))["steps"]
+        passage = int(step["hit"]["passage"].removeprefix("s_4."))
+        await restored(stage, 4, 400, passage="2")
+        await restored(stage, 4, 409, passage=999)
+        await restored(stage, 4, passage=passage)
+        await agent.step()
+        assert lines[3] in stage.went_up
+        assert "\\n".join(lines) not in stage.went_up, "only the passage is back"
+        (step,) = (await got(stage, f"/left-out?query={number}"))["steps"]
+        assert step["hit"]["seen"]
 
 
 async def test_whole_steps_that_were_dropped_are_listed_too(staging):

@@ -1,4 +1,4 @@
-"""The routes under `/ui`: the page, its data, and its one action, which restores a step."""
+"""The routes under `/ui`: the page, its data, and its one action, which restores a step or a passage."""
 
 from __future__ import annotations
 
@@ -241,11 +241,12 @@ class _Dashboard:
             asked = json.loads(body)
         except ValueError as error:
             raise _Refused(400, "the body is not valid JSON") from error
-        span = asked.get("span") if isinstance(asked, dict) else None
-        if type(span) is not int:
-            raise _Refused(400, 'expected {"span": 7}')
+        named = asked if isinstance(asked, dict) else {}
+        span, passage = named.get("span"), named.get("passage")
+        if type(span) is not int or not (passage is None or type(passage) is int):
+            raise _Refused(400, 'expected {"span": 7}, or {"span": 7, "passage": 2} for one passage of it')
         try:
-            obstacle = await live.restore(span)
+            obstacle = await live.restore(span, passage)
         except StoreError as error:
             raise _Refused(503, f"the store could not be written, try again later: {error}") from error
         if obstacle:

@@ -67,6 +67,7 @@ function stepItem(step, { id, about, path, ask: again }) {
   const badge = el("span");
   const tokens = el("span", { class: "tokens" });
   const hit = el("p", { class: "hit" });
+  const hitBack = el("div");
   const reason = el("p", { class: "reason" });
   const body = el("div");
   const back = restoring(label, about, async () => {
@@ -86,10 +87,24 @@ function stepItem(step, { id, about, path, ask: again }) {
       tokens,
     ),
     hit,
+    hitBack,
     reason,
     body,
     back.node,
   );
+  // A passage that a search found can come back alone.
+  const passages = new Map();
+  const passageBack = (name) => {
+    if (!passages.has(name)) {
+      const one = restoring(name, about, async () => {
+        await send(`api/sessions/${id}/restore`, { span: step.index, passage: Number(name.split(".")[1]) });
+        one.done(false);
+        again();
+      });
+      passages.set(name, one.node);
+    }
+    return passages.get(name);
+  };
   let shown = "";
   const update = (now) => {
     node.className = `span ${now.fate}`;
@@ -99,6 +114,7 @@ function stepItem(step, { id, about, path, ask: again }) {
     say(reason, now.reason === UNASKED ? now.reason : `sketches said: ${now.reason}`);
     hit.hidden = !now.hit;
     if (now.hit) hit.replaceChildren(...found(now.hit));
+    hitBack.replaceChildren(...(now.hit?.passage && !now.hit.seen ? [passageBack(now.hit.passage)] : []));
     const state = `${now.fate} ${now.left}`;
     if (state !== shown) {
       body.replaceChildren(
