@@ -4,6 +4,7 @@ import copy
 import hashlib
 import json
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from focusctx.config import FocusConfig
 from focusctx.invariants import violations
 from focusctx.pipeline.split import read_history
+from focusctx.session.proposal import LeftOut
 from focusctx.session.recall import TOOL
 from focusctx.session.stores.memory import MemoryStore
 from helpers.oracles import blocks, in_order, same, words
@@ -250,3 +252,20 @@ def test_the_property_can_fail() -> None:
     assert TOOL in str(without_note([{"role": "user", "content": f"call {TOOL}"}]))
     with pytest.raises(AssertionError):
         check_view([], [{"role": "user", "content": f"{SAID}hello"}], "chat_completions", {"recall": False})
+
+
+@pytest.mark.parametrize("kind", HISTORIES)
+@settings(max_examples=40)
+@given(data=st.data())
+def test_what_an_event_leaves_out_is_what_those_who_follow_it_leave_out(kind: str, data: st.DataObject) -> None:
+    """Steps that must stay bring companions back, but not those that an earlier event left out: that is stored."""
+    history = data.draw(long_histories(kind))
+    session = session_of(Draft(), MemoryStore(), tokens=len, levels=False, target=None, budget=10**9)
+    session.view(history, format=format_of(kind))
+    (conversation,) = session.conversations
+    now = conversation.now()
+    spans = st.frozensets(st.integers(1, max(len(now.history.spans), 1))).map(LeftOut)
+    before = now.change_to(data.draw(spans)).left_out
+    now = replace(now, decided=before, place=replace(now.place, left_out=before))
+    change = now.change_by(data.draw(spans))
+    assert now.change_to(before.then(change.left_out)).left_out == change.left_out

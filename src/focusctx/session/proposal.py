@@ -181,6 +181,20 @@ class Snapshot:
         sizes = self._sizes(view)
         return Change(left_out, view, sum(sizes), sum(sizes[:same]), same < max(len(view), len(self.view)))
 
+    def change_by(self, left: LeftOut) -> Change:
+        """Return the view after an event that leaves this out, beside what was left out before.
+
+        If something of it has to stay, its companions stay, too, and these may be steps that an earlier event left out.
+        But that decision is stored and others follow it, so it holds: the event shrinks until both agree.
+        """
+        change = self.change_to(self.decided.then(left))
+        for _ in self.history.spans:
+            again = self.change_to(self.decided.then(change.left_out))
+            if again.left_out == change.left_out:
+                return change
+            change = again
+        return self.change_to(self.decided)
+
     def _sizes(self, view: Sequence[Message]) -> list[int]:
         """Return the tokens of each message of a view, counting only messages made for the view."""
         known = dict(zip(map(id, self.history.messages), self.sizes, strict=True))
@@ -323,7 +337,7 @@ def _chosen(focus: Focus, snapshot: Snapshot, drafted: Drafted, history: History
         selection = _with_earlier(selection, history, snapshot.place.left_out)
         gone = {span.index for span in history.spans} - selection.kept - selection.shortened.keys()
         left = LeftOut(frozenset(gone | selection.shortened.keys()), selection.shortened)
-        change = snapshot.change_to(snapshot.decided.then(left))
+        change = snapshot.change_by(left)
         if target is None or change.tokens <= max(target - coming, selection.tokens):
             break
         # The note on what was left out takes room, too.
@@ -348,7 +362,7 @@ def up_to_date(proposal: Proposal, now: Snapshot, focus: Focus) -> Proposal:
         return proposal
     if not new:
         same = _has_same_objects(proposal, now)
-        return proposal if same else replace(proposal, snapshot=now, change=now.change_to(proposal.change.left_out))
+        return proposal if same else replace(proposal, snapshot=now, change=now.change_by(proposal.change.left_out))
     if not _holds(proposal, now):
         survey_now = survey(now.remaining(), focus.config)  # new steps count, too
         return propose(focus, now, replace(proposal.drafted, survey=survey_now))
