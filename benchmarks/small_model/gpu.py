@@ -150,16 +150,18 @@ def questions(model: Model, data: Path, out: Path, arms: Sequence[str] | None, g
     print(f"questions: {time.time() - began:.0f} s", flush=True)
 
 
-def actions(model: Model, data: Path, out: Path, limit: int | None) -> None:
+def actions(model: Model, data: Path, out: Path, arms: Sequence[str] | None, limit: int | None) -> None:
     packed = read(data / "actions.json.gz")
     events, texts = packed["events"], packed["texts"]
     events = events[:: max(len(events) // limit, 1)] if limit else events
     began = time.time()
-    written = summaries(model, events)
+    names = [name for name in events[0]["arms"] if not arms or name in arms]
+    written = summaries(model, events) if "summary" in names else []
     print(f"summaries: {time.time() - began:.0f} s, cut off: {sum(cut for _, cut in written)}", flush=True)
     sequences: dict[tuple[Any, ...], list[tuple[str, int]]] = {}
     keys = []
     for number, event in enumerate(events):
+        event["arms"] = {name: event["arms"][name] for name in names}
         for name, arm in event["arms"].items():
             key = (number if name == "summary" else None, *((text, step) for text, step in arm["texts"]))
             keys.append((number, name, key))
@@ -174,7 +176,7 @@ def actions(model: Model, data: Path, out: Path, limit: int | None) -> None:
         arm.pop("texts")
         arm["scores"] = scored[key]
     for number, event in enumerate(events):
-        event["summary"] = written[number]
+        event["summary"] = written[number] if written else None
     write(out / "actions.out.json.gz", events)
     print(f"actions: {time.time() - began:.0f} s for {len(sequences)} texts", flush=True)
 
@@ -195,7 +197,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, metavar="FOLDER")
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER")
     parser.add_argument("--tasks", nargs="+", choices=("questions", "actions"), default=("questions", "actions"))
-    parser.add_argument("--arms", nargs="+", help="only these arms of the questions")
+    parser.add_argument("--arms", nargs="+", help="only these arms")
     parser.add_argument("--groups", type=int, help="only the first groups")
     parser.add_argument("--events", type=int, help="only about so many events")
     arguments = parser.parse_args()
@@ -208,7 +210,7 @@ def main() -> None:
         if "questions" in arguments.tasks:
             questions(model, arguments.data, arguments.out, arguments.arms, arguments.groups)
         if "actions" in arguments.tasks:
-            actions(model, arguments.data, arguments.out, arguments.events)
+            actions(model, arguments.data, arguments.out, arguments.arms, arguments.events)
 
 
 if __name__ == "__main__":

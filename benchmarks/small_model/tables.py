@@ -1,7 +1,7 @@
 """Make docs/results/small-model.md from what a small model answered and scored. Needs no model and no GPU.
 
     python benchmarks/small_model/tables.py --out docs/results/small-model.md
-    python benchmarks/small_model/tables.py --collect .small-model     # first: what gpu.py wrote, scored and shortened
+    python benchmarks/small_model/tables.py --collect .small-model     # first add what gpu.py wrote to the records
 
 The records are in docs/results/live/small-model. All differences are paired. Intervals are 95 % percentile intervals of
 a bootstrap (scipy): over groups of questions, and over tasks for actions, since events of one task are not independent.
@@ -31,6 +31,8 @@ FULL, FOCUS, NOTHING, CLEARING = "full", "focus", "nothing", "clear-tool-uses"
 ARMS = {
     FULL: "full history",
     FOCUS: "**focusctx, offline draft**",
+    "focus-0.7": "focusctx, target 0.7",
+    "focus-before": "focusctx before (145cd48)",
     "focus-d": "the paper's rule (`focus-d`), offline draft",
     CLEARING: "clear tool uses, newest 3 stay",
     "random": "whole steps at random, at focusctx's tokens",
@@ -38,7 +40,8 @@ ARMS = {
     "summary": "running summary by the same model, at most 512 tokens",
     NOTHING: "no history",
 }
-"""`focus-o` is not shown: the offline draft rescues next to nothing, so its views are those of `focus-d`."""
+"""`focus-o` is not shown: the offline draft rescues next to nothing, so its views are those of `focus-d`. Neither is
+`focus-again`: the views of `focus-before`, read a second time in other batches."""
 TEXTUAL = "swebench_gemini-3-pro"
 """Its agent writes commands as text. Clearing knows results of tool calls only, and left all of its events alone."""
 STEPS = (1, 5, 10)
@@ -47,39 +50,45 @@ Event = Mapping[str, Any]
 
 
 def collect(folder: Path) -> None:
-    """Score what gpu.py wrote into a folder, and record it without texts that are not needed."""
+    """Score what gpu.py wrote into a folder and record it, without texts that are not needed.
+
+    Arms that it did not run keep their records. Events that views.py no longer makes are dropped.
+    """
     right = _read(folder / "answers.json.gz")
-    lines = []
+    groups = {group["task"]: group for group in records("questions.jsonl.gz")}
     for group in _read(folder / "questions.out.json.gz"):
-        arms = {}
+        own = groups.setdefault(group["task"], {"task": group["task"], "arms": {}})
+        if group["summary"]:
+            own["summary_cut"] = group["summary"][1]
         for name, arm in group["arms"].items():
             wanted = right[group["task"]]
             answers = read_answers(arm["answer"], len(wanted)) or [""] * len(wanted)
-            arms[name] = {
+            own["arms"][name] = {
                 "read": arm["read"],
                 "answers": answers,
                 "f1": [round(f1(answer, one), 4) for answer, one in zip(answers, wanted, strict=True)],
                 "em": [exact_match(answer, one) for answer, one in zip(answers, wanted, strict=True)],
                 "cut": arm["cut"],
             }
-        lines.append({"task": group["task"], "summary_cut": group["summary"][1], "arms": arms})
-    _write(RECORDS / "questions.jsonl.gz", lines)
-    events: dict[tuple[str, str, int], dict[str, Any]] = {}
-    for path in sorted(folder.glob("actions*.out.json.gz")):
-        for event in _read(path):
-            place = event["file"], event["run"], event["place"]
-            own = events.setdefault(place, {**event, "arms": {}, "summary_cut": False})
-            own["summary_cut"] |= event["summary"][1]
-            own.pop("summary", None)
-            for name, arm in event["arms"].items():
-                scores = {step: [round(log, 4), *rest] for step, (log, *rest) in arm["scores"].items()}
-                own["arms"][name] = {**arm, "scores": scores}
+    _write(RECORDS / "questions.jsonl.gz", groups.values())
     packed = _read(folder / "actions.json.gz")
-    for event in packed["events"]:
-        own = events[event["file"], event["run"], event["place"]]
-        for name, arm in event["arms"].items():
-            own["arms"][name]["calls"] = shows_call(arm["texts"], packed["texts"], own["arms"][FULL]["scores"])
+    views = {_place(event): event["arms"] for event in packed["events"]}
+    events = {_place(event): event for event in records("actions.jsonl.gz") if _place(event) in views}
+    for event in _read(folder / "actions.out.json.gz"):
+        summary, arms = event.pop("summary"), event.pop("arms")
+        own = events.setdefault(_place(event), {**event, "arms": {}})
+        if summary:
+            own["summary_cut"] = summary[1]
+        for name in sorted(arms, key=lambda name: name != FULL):  # the full history says which steps are scored
+            scores = {step: [round(log, 4), *rest] for step, (log, *rest) in arms[name]["scores"].items()}
+            own["arms"][name] = {**arms[name], "scores": scores}
+            texts = views[_place(event)][name]["texts"]
+            own["arms"][name]["calls"] = shows_call(texts, packed["texts"], own["arms"][FULL]["scores"])
     _write(RECORDS / "actions.jsonl.gz", events.values())
+
+
+def _place(event: Event) -> tuple[str, str, int]:
+    return event["file"], event["run"], event["place"]
 
 
 def shows_call(parts: Sequence[tuple[int, int]], texts: Sequence[str], scored: Mapping[str, Any]) -> bool:
@@ -258,7 +267,7 @@ def _write(path: Path, lines: Iterable[Any]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Tables of what a small model answered and scored.")
-    parser.add_argument("--collect", type=Path, metavar="FOLDER", help="record what gpu.py wrote there, then go on")
+    parser.add_argument("--collect", type=Path, metavar="FOLDER", help="first add what gpu.py wrote to the records")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the page there too")
     arguments = parser.parse_args()
     if arguments.collect:

@@ -44,7 +44,12 @@ SHARED = Path(__file__).parents[3] / "shared"
 SUMMARY = "@@SUMMARY@@"
 SUMMARY_TOKENS = 512
 """The most that the model writes as a summary."""
-METHODS = ("focus", "focus-d", "focus-o", "clear-tool-uses", "random", "newest")
+METHODS: dict[str, tuple[str, Mapping[str, Any]]] = {
+    **{name: (name, {}) for name in ("focus", "focus-d", "focus-o", "clear-tool-uses", "random", "newest")},
+    "focus-0.7": ("focus", {"target": 0.7}),
+}
+"""Method and settings of each arm that is made by name."""
+ARMS = ("full", "nothing", "summary", *METHODS)
 GROUPS, QA_BUDGET, SEED = 240, 2048, 42
 BUDGETS = {
     "swebench_deepseek": ("trajectories", (4096, 8192)),
@@ -71,6 +76,12 @@ class Nothing(Turnwise):
 
     async def choose(self, history: History) -> Choice | None:  # noqa: ARG002
         return Choice(())
+
+
+def named(arm: str, budget: int) -> Method:
+    """Return the method of an arm in `METHODS`."""
+    method, options = METHODS[arm]
+    return method_from(method, MethodSettings(budget=budget, draft="offline", method_options=options))()
 
 
 class Asked:
@@ -108,14 +119,14 @@ class Texts:
 # Questions
 
 
-async def group_views(number: int, questions: Any) -> dict[str, Any]:
+async def group_views(number: int, questions: Any, names: Sequence[str]) -> dict[str, Any]:
     """Walk through a group with one search per question, under every method; return the last requests."""
     task = questions.tasks()[number]
     environment = await questions.start(task)
     asked = [line.split(": ", 1)[1] for line in environment.task.splitlines()[1:]]
     arms: dict[str, Any] = {}
     prompt = None
-    for name in ("full", "nothing", "summary", *METHODS):
+    for name in names:
         writer = Asked()
         last: list[Sequence[Message]] = []
         turn = iter(range(len(asked) + 1))
@@ -132,7 +143,7 @@ async def group_views(number: int, questions: Any) -> dict[str, Any]:
                 return NoCompression()
             if name == "summary":
                 return RunningSummary(writer, QA_BUDGET)
-            return method_from(name, MethodSettings(budget=QA_BUDGET, draft="offline"))()
+            return named(name, QA_BUDGET)
 
         await Agent(FunctionModel(decide), make).run(questions, task)
         view = last[0]
@@ -165,9 +176,9 @@ def ask_for_answers(turns: Sequence[Turn], task: str) -> list[Turn]:
     return [*turns[:-1], (role, f"{text}\n\n{ASK_AGAIN}\n{questions}")]
 
 
-def group_worker(number: int) -> dict[str, Any]:
+def group_worker(number: int, names: Sequence[str]) -> dict[str, Any]:
     logging.disable(logging.WARNING)
-    return asyncio.run(group_views(number, _questions()))
+    return asyncio.run(group_views(number, _questions(), names))
 
 
 @cache
@@ -179,12 +190,12 @@ def _questions() -> Any:
 def answers_of() -> dict[str, list[list[str]]]:
     """Return the right answers of every group."""
     questions = _questions()
-    return {task.id: [list(one.answers) for one in questions._groups[task.data["group"]]] for task in questions.tasks()}
+    return {task.id: [list(one.answers) for one in questions.groups[task.data["group"]]] for task in questions.tasks()}
 
 
-def write_questions(out: Path, pool: ProcessPoolExecutor, groups: int) -> None:
+def write_questions(out: Path, pool: ProcessPoolExecutor, groups: int, names: Sequence[str]) -> None:
     texts = Texts()
-    found = list(pool.map(group_worker, range(groups), chunksize=4))
+    found = list(pool.map(partial(group_worker, names=names), range(groups), chunksize=4))
     for group in found:
         for arm in group["arms"].values():
             arm["texts"] = texts.numbers([*chat(arm.pop("turns")), "<|im_start|>assistant\n"])
@@ -195,21 +206,23 @@ def write_questions(out: Path, pool: ProcessPoolExecutor, groups: int) -> None:
 # Actions
 
 
-def events_of(run: Run, budgets: Sequence[int], tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def events_of(
+    run: Run, budgets: Sequence[int], tools: Sequence[Mapping[str, Any]], names: Sequence[str]
+) -> list[dict[str, Any]]:
     """Return the run's events with all views and the steps after them."""
     logging.disable(logging.WARNING)
     evidence = Evidence(run)
     found: dict[int, dict[str, Any]] = {}
     for budget in budgets:
         for point in points_of(evidence, budget, (1,)):
-            event = asyncio.run(event_at(evidence, point.messages, budget, tools))
+            event = asyncio.run(event_at(evidence, point.messages, budget, tools, names))
             if event is not None:
                 found.setdefault(point.messages, event)
     return list(found.values())
 
 
 async def event_at(
-    evidence: Evidence, place: int, budget: int, tools: Sequence[Mapping[str, Any]]
+    evidence: Evidence, place: int, budget: int, tools: Sequence[Mapping[str, Any]], names: Sequence[str]
 ) -> dict[str, Any] | None:
     run = evidence.run
     later = [action for action in evidence.actions if action.messages >= place][:STEPS]
@@ -220,12 +233,10 @@ async def event_at(
     if not later or tokens_of(run.messages[: place + len(rest)]) > LONGEST:
         return None
     writer = Asked()
-    settings = MethodSettings(budget=budget, draft="offline")
-    methods: dict[str, Method] = {"full": NoCompression(), "nothing": Nothing(), "summary": RunningSummary(writer, 0)}
-    methods |= {name: method_from(name, settings)() for name in METHODS}
+    fixed: dict[str, Method] = {"full": NoCompression(), "nothing": Nothing(), "summary": RunningSummary(writer, 0)}
     arms: dict[str, Any] = {}
-    for name, method in methods.items():
-        sent: Compressed = await method.compress(history)
+    for name in names:
+        sent: Compressed = await (fixed.get(name) or named(name, budget)).compress(history)
         if name == "focus" and not sent.happened:
             return None
         arms[name] = {
@@ -243,7 +254,7 @@ async def event_at(
         "place": place,
         "budget": budget,
         "arms": arms,
-        "summary": writer.prompts[0],
+        "summary": writer.prompts[0] if writer.prompts else None,
     }
 
 
@@ -295,17 +306,14 @@ def _action(message: Message) -> tuple[str, str]:
     return calls, whole[len(calls) :]
 
 
-def write_actions(out: Path, pool: ProcessPoolExecutor, limit: int | None) -> None:
+def write_actions(out: Path, pool: ProcessPoolExecutor, limit: int | None, names: Sequence[str]) -> None:
     texts = Texts()
     events: list[dict[str, Any]] = []
     for name, (folder, budgets) in BUDGETS.items():
         runs = read_runs([SHARED / folder / f"{name}.jsonl"], limit)
         tools = tools_by_file(runs)
-        own = [
-            event
-            for some in pool.map(partial(events_of, budgets=budgets, tools=next(iter(tools.values()))), runs)
-            for event in some
-        ]
+        views = partial(events_of, budgets=budgets, tools=next(iter(tools.values())), names=names)
+        own = [event for some in pool.map(views, runs) for event in some]
         print(f"{name}: {len(own)} events", file=sys.stderr)
         events += own
     for event in events:
@@ -326,14 +334,17 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER")
     parser.add_argument("--groups", type=int, default=GROUPS)
     parser.add_argument("--runs", type=int, metavar="N", help="only the first N runs of each file")
+    parser.add_argument("--arms", nargs="+", choices=ARMS, default=ARMS, help="only these, beside full and focus")
+    parser.add_argument("--processes", type=int, help="one for each core by default")
     arguments = parser.parse_args()
     if not SHARED.is_dir():
         print(f"no recorded runs at {SHARED}", file=sys.stderr)
         return 2
     arguments.out.mkdir(parents=True, exist_ok=True)
-    with ProcessPoolExecutor() as pool:
-        write_questions(arguments.out, pool, arguments.groups)
-        write_actions(arguments.out, pool, arguments.runs)
+    names = [name for name in ARMS if name in ("full", "focus", *arguments.arms)]
+    with ProcessPoolExecutor(arguments.processes) as pool:
+        write_questions(arguments.out, pool, arguments.groups, names)
+        write_actions(arguments.out, pool, arguments.runs, names)
     return 0
 
 
