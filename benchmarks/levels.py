@@ -76,7 +76,7 @@ _ASKING = re.compile(r"[^.!?\n]+\?")
 TEXT = """\
 # Levels and targets, with no model
 
-Made by `python benchmarks/levels.py --out docs/results/levels.md` from recorded runs, in half a minute. Events and
+Made by `python benchmarks/levels.py --out docs/results/levels.md` from recorded runs, in some minutes. Events and
 sketches are of the {half} half of each file, by a hash of the runs' ids; settings are chosen on the tuning half and
 figures published from the reporting half. The live runs (`office_runs`, `tau2_runs`) repeat tasks under several
 methods, so a task can be in both halves there.
@@ -88,7 +88,8 @@ methods, so a task can be in both halves there.
   target, and in brackets those where task, user's words and newest step are so by themselves.
 - A target is a ceiling: where nothing in the rest is expected to be needed, room stays empty. So the share that is left
   is below the target in long histories. The target of 0.58 was chosen on the tuning half, where it leaves .48.
-- *The default before* kept whole steps and filled spare room within δ; it had no target.
+- *The default before* kept whole steps and filled spare room within δ; it had no target. Dialogues are compared with it
+  at the largest of a row of targets that leaves no more tokens than it did.
 - **Walks**: every τ² run goes through a session (offline draft, δ = 1,024, target 0.5 of it), and every view is
   searched for the call and result of each finished write, for failures after which the tool was not called again, and
   for the asking sentences before each answer of the user. What is missing in any later view counts once. *Sent per
@@ -338,8 +339,8 @@ def bars(
             yield f"{name}: recall at least .96 in at most .50 (target {HALF})", f"{ours} in {left}", verdict(met)
         elif name.startswith("tau2") and (name, AT_BEFORE) in by_setting:
             _, ours, left, *_ = by_setting[name, AT_BEFORE]
-            met = float(ours) >= recall + 0.03
-            bar = f"{name}: 3 points above the default before, with at most its tokens"
+            met = float(ours) >= min(recall + 0.03, 1)
+            bar = f"{name}: 3 points above the default before, or all of it, with at most its tokens"
             yield bar, f"{ours} in {left} to {recall:.3f} in {share:.3f}", verdict(met)
     _, _, _, ours, left, *_ = next(row for row in sketches if row[0] == "both")
     met = float(ours) >= 0.975 and float(left) <= 0.45
