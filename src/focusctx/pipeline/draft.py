@@ -29,8 +29,9 @@ Write the steps that are still to be done, in order, one per line, in this form:
 In the brackets, name what the agent must still see to carry out this step: ids, names, values, credentials, file \
 contents, results. Name as little as will do: passages rather than whole steps, [s_X] only where all of it is needed. \
 If the same value stands in several places, name the latest or the shortest one. If the step acts on each member of a \
-set, name every passage that lists members which no later passage repeats. Do not list finished work as steps. If \
-nothing is left to do, write: Step: nothing is left | Depends on: []"""
+set, name every passage that lists members which no later passage repeats; the same if it has to find the cheapest, \
+newest or best of them. Do not list finished work as steps. If nothing is left to do, write: Step: nothing is left | \
+Depends on: []"""
 
 _RESCUER = """
 
