@@ -141,7 +141,10 @@ def main() -> None:
     parser.add_argument("folders", nargs="+", metavar="NAME=FOLDER")
     parser.add_argument("--out", type=Path, help="also write the table to this file")
     arguments = parser.parse_args()
-    found = table(read_cases(arguments.folders))
+    try:
+        found = table(read_cases(arguments.folders))
+    except BenchError as error:
+        parser.error(str(error))
     print(found)
     if arguments.out:
         arguments.out.write_text(f"{found}\n", encoding="utf-8")
