@@ -263,7 +263,8 @@ class LiveConversation:
         label = f"s_{span}" if passage is None else f"s_{span}.{passage}"
         if span in self.restored:
             return f"s_{span} is restored already"
-        if self.conversation is None or not await asyncio.to_thread(self.conversation.restore, label):
+        named = span if passage is None else label
+        if self.conversation is None or not await asyncio.to_thread(self.conversation.restore, named):
             return f"{label} is not left out any more"
         if passage is None:
             self.restored[span] = time.time()

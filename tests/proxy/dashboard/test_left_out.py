@@ -82,7 +82,10 @@ async def test_one_passage_comes_back_alone(staging):
         number = lines[3].split("lot ")[1].split(":")[0]
         (step,) = (await got(stage, f"/left-out?query={number}"))["steps"]
         passage = int(step["hit"]["passage"].removeprefix("s_4."))
-        await restored(stage, 4, 400, passage="2")
+        for wrong in ("2", True, 0, -1, 1.5):
+            await restored(stage, 4, 400, passage=wrong)
+        await restored(stage, 0, 400, passage=1)
+        await restored(stage, 99, 409, passage=1)
         await restored(stage, 4, 409, passage=999)
         await restored(stage, 4, passage=passage)
         await agent.step()

@@ -243,7 +243,7 @@ class _Dashboard:
             raise _Refused(400, "the body is not valid JSON") from error
         named = asked if isinstance(asked, dict) else {}
         span, passage = named.get("span"), named.get("passage")
-        if type(span) is not int or not (passage is None or type(passage) is int):
+        if type(span) is not int or not (passage is None or (type(passage) is int and min(span, passage) > 0)):
             raise _Refused(400, 'expected {"span": 7}, or {"span": 7, "passage": 2} for one passage of it')
         try:
             obstacle = await live.restore(span, passage)
