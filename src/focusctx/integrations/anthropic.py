@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..wire.held import is_held
+from ..wire.foreign import is_held
 from .plug import Caller, Source, TenantOf, fail_open, needs, plugged
 
 with needs("anthropic"):

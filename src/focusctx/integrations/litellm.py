@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from hashlib import sha256
 from typing import Any
 
-from ..wire.held import is_held
+from ..wire.foreign import is_held
 from .plug import DEFAULT_TENANT, Caller, Source, TenantOf, fail_open, needs, plugged
 
 with needs("litellm"):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ..types import Message
-from ..wire.held import is_held
+from ..wire.foreign import is_held
 from .plug import Caller, Plug, Source, TenantOf, fail_open, needs, plugged
 
 with needs("openai"):

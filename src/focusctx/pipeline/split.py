@@ -16,8 +16,7 @@ from ..errors import MessageError
 from ..types import History, Message, Owner, Span, UserTurn
 from ..wire import Kind, Part, Wire, recognise, shown_by, wire_named
 from ..wire.foreign import advice_for, not_understood
-from ..wire.marks import unmarked
-from ..wire.part import join, kind_of
+from ..wire.part import join, kind_of, unmarked
 from ..wire.react import Reading, TextRun
 from .open_span import OpenSpan
 from .outline import Outlines, message_tokens

@@ -17,7 +17,7 @@ from typing import TypeVar
 from ..errors import FocusError, MessageError
 from ..once import Once
 from ..session.events import SessionEvent
-from ..wire.held import HELD_BY
+from ..wire.foreign import HELD_BY
 from .body import unpack, unpacked_limit
 from .conversations import Key, LiveConversation, LiveConversations, Step
 from .headers import asks_for_bypass, run_of, tenant_of

@@ -27,8 +27,7 @@ from ..session.conversation import canonical
 from ..session.store import Spelled
 from ..types import Message
 from ..wire import Kind, wire_named
-from ..wire.marks import unmarked
-from ..wire.part import is_by_user
+from ..wire.part import is_by_user, unmarked
 
 MESSAGES = 10_000
 """Most messages in one request."""

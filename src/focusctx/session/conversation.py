@@ -22,8 +22,7 @@ from ..errors import StoreError
 from ..pipeline.outline import Parts
 from ..pipeline.split import Count, Reader
 from ..types import Message, Owner
-from ..wire.marks import unmarked
-from ..wire.part import is_by_user
+from ..wire.part import is_by_user, unmarked
 from .proposal import Change, LeftOut, Place, Proposal, Snapshot, view_of
 from .recall import answer, excerpt, find, named_units, query_of, span_number, unavailable
 from .sketches import EarlyDraw

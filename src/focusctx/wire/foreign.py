@@ -1,4 +1,7 @@
-"""Recognise formats that are not supported, and say how to convert them."""
+"""Recognise histories that cannot be compressed: those in other formats, and those that the provider stores.
+
+For other formats, advice says how to convert the messages.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,16 @@ UNDERSTOOD = f"{', '.join(_FIRST)} and {_LAST}"
 
 _LANGCHAIN_TYPES = frozenset({"human", "ai", "system", "tool", "function", "chat", "constructor", "remove"})
 _ROLES = {"human": "user", "ai": "assistant", "bot": "assistant", "model": "assistant", "gpt": "assistant"}
+
+HELD_BY = ("previous_response_id", "conversation", "thread")
+"""Fields of a request whose history the provider stores, so that it carries new messages only: two of OpenAI's, and
+Anthropic's message threads. A request that creates a thread has its whole history, but later ones continue from what
+the provider received, so that must be what the agent sent."""
+
+
+def is_held(request: Mapping[str, Any]) -> bool:
+    """True if the provider stores the history that a request continues, or is asked to store it from now on."""
+    return any(request.get(field) for field in HELD_BY)
 
 
 def advice_for(message: Message) -> str | None:

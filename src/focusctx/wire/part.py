@@ -212,6 +212,21 @@ def _block_field(message: Message) -> str:
     return "content" if "content" in message or "parts" not in message else "parts"
 
 
+def unmarked(holder: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the message without cache marks, and with a lone text block as plain text.
+
+    Agents move the marks at every step, and a message stays the same with or without them. They wrap text in a block to
+    mark it. Only places where marks are allowed are changed: a tool may have an argument of that name.
+    """
+    content = holder.get("content")
+    if isinstance(content, list | tuple):
+        content = [unmarked(block) if isinstance(block, Mapping) else block for block in content]
+        if len(content) == 1 and isinstance(content[0], Mapping) and _is_plain_text(content[0]):
+            content = content[0]["text"]
+        holder = {**holder, "content": content}
+    return {key: value for key, value in holder.items() if key != "cache_control"}
+
+
 def is_by_user(message: Message) -> bool:
     """True if the message has the user's role; Gemini contents without a role are the user's, too."""
     return message.get("role") == "user" or ("parts" in message and message.get("role") is None)
@@ -337,3 +352,7 @@ def blanked(wire: Wire, message: Message, blocks: Collection[int] | None = None)
         and (text.media or len(text.text) > len(PLACEHOLDER))
     }
     return wire.with_texts(message, blank) if blank else message
+
+
+def _is_plain_text(block: Mapping[str, Any]) -> bool:
+    return block.keys() == {"type", "text"} and block["type"] == "text"

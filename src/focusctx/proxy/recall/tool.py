@@ -7,7 +7,7 @@ from typing import Any
 
 from ...session.recall import TOOL, recall_tool
 from ...types import Message
-from ...wire.held import HELD_BY
+from ...wire.foreign import HELD_BY
 from ..request import Fields, decode, encode, read_list, write_list
 from .anthropic import AnthropicTurn
 from .chat_completions import ChatCompletionsTurn
