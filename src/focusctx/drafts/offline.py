@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..types import History, Prompt, Reply, Span, Unit
-from .dataflow import DataFlow, Fact, Kind, read_flow
-from .worth import Worth, take_best
+from .dataflow import DataFlow, Fact, Kind, Worth, read_flow, take_best
 
 if TYPE_CHECKING:
     from ..pipeline.outline import Outlines

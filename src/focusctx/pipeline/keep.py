@@ -12,8 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ..config import FocusConfig
-from ..drafts.dataflow import read_flow
-from ..drafts.worth import Worth, take_best
+from ..drafts.dataflow import Worth, read_flow, take_best
 from ..types import History, Unit
 from .companions import companions_of
 from .deeds import old_deeds, required_units

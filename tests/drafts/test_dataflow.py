@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from focusctx.drafts.dataflow import DataFlow, Fact, Kind
-from focusctx.drafts.worth import FAILURE_CHANCE, Worth, take_best
+from focusctx.drafts.dataflow import FAILURE_CHANCE, DataFlow, Fact, Kind, Worth, take_best
 from focusctx.types import Unit
 
 
