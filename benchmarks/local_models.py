@@ -23,8 +23,7 @@ from typing import Any
 
 from focusctx import DraftModel, FocusConfig, History, Prompt, Reply
 from focusctx.drafts import draft_from
-from focusctx.pipeline.cite import read_sketch
-from focusctx.pipeline.draft import build_prompt
+from focusctx.pipeline.draft import build_prompt, read_sketch
 from focusctx.pipeline.split import read_history
 from focusctx.tokens import Counter
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from focusctx import DraftError, Focus, FocusConfig, History, MessageError, Result
 from focusctx.drafts import ScriptedDraft
-from focusctx.pipeline.companions import companions_of
 from focusctx.pipeline.keep import survey
+from focusctx.pipeline.must_stay import companions_of
 from focusctx.pipeline.split import read_history
 from focusctx.types import Unit
 from helpers.oracles import block_type, blocks, check, check_removed, check_verbatim, open_calls

@@ -15,7 +15,7 @@ PROJECT = Path(__file__).parents[1]
 
 LAYERS = [
     {
-        *("types", "errors", "config", "theory", "prices", "tokens", "vocabulary", "breaker", "runtime"),
+        *("types", "errors", "config", "theory", "prices", "tokens", "vocabulary", "runtime"),
         *("plugins", "once", "checks", "egress"),
     },
     {"wire", "invariants", "drafts", "explain", "serialise"},

@@ -12,9 +12,8 @@ from focusctx import Focus
 from focusctx.config import FocusConfig
 from focusctx.drafts import ScriptedDraft
 from focusctx.invariants import violations
-from focusctx.pipeline.budget import pinned_spans
-from focusctx.pipeline.cite import read_sketch
-from focusctx.pipeline.companions import companions_of
+from focusctx.pipeline.draft import read_sketch
+from focusctx.pipeline.must_stay import companions_of, pinned_spans
 from focusctx.pipeline.outline import Parts
 from focusctx.pipeline.rebuild import rebuild
 from focusctx.pipeline.split import read_history

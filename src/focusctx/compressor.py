@@ -1,4 +1,4 @@
-"""Focus: the algorithm, step by step. Each step is one file in `pipeline/`.
+"""Focus: the algorithm, step by step. The steps are in `pipeline/`.
 
 Only the draft is waited for, so `compress` and `acompress` share everything but that wait.
 """
@@ -13,20 +13,16 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
-from .breaker import Breaker
 from .checks import check_types
 from .config import FocusConfig, SessionOptions, Settings
 from .drafts.registry import draft_from, price_of_draft
 from .errors import MessageError
-from .pipeline.budget import over_budget, pinned_spans
-from .pipeline.cite import read_sketch
 from .pipeline.decide import Drafted, decide, passages_of, report
-from .pipeline.draft import build_prompt, sample
+from .pipeline.draft import Breaker, build_prompt, read_sketch, sample
 from .pipeline.keep import Selection, survey
-from .pipeline.legal import objection, refusal
-from .pipeline.rebuild import rebuild
-from .pipeline.recent import RecentHistories
-from .pipeline.split import measure
+from .pipeline.must_stay import over_budget, pinned_spans
+from .pipeline.rebuild import objection, rebuild, refusal
+from .pipeline.split import RecentHistories, measure
 from .runtime import run
 from .tokens import Counter
 from .types import DraftModel, History, Message, Prompt, Reply, Result, Sketch, Usage

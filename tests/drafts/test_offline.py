@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from focusctx import Focus, FocusConfig
 from focusctx.drafts import OfflineDraft
 from focusctx.drafts.dataflow import Kind, facts_in, kind_of, read_flow
-from focusctx.pipeline.cite import read_sketch
+from focusctx.pipeline.draft import read_sketch
 from focusctx.pipeline.split import read_history
 from focusctx.types import History, Prompt, Span, UserTurn
 

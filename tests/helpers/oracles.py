@@ -14,8 +14,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from focusctx.invariants import violations
-from focusctx.pipeline.budget import pinned_spans
-from focusctx.pipeline.companions import companions_of
+from focusctx.pipeline.must_stay import companions_of, pinned_spans
 from focusctx.types import History
 from helpers.sdk_types import sdk_errors
 from strategies import SAID, UNKNOWN_ITEM

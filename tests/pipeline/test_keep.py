@@ -4,9 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from focusctx import FocusConfig, History, Span
-from focusctx.pipeline.budget import pinned_spans
-from focusctx.pipeline.keep import select
-from focusctx.pipeline.score import score
+from focusctx.pipeline.keep import score, select
+from focusctx.pipeline.must_stay import pinned_spans
 from focusctx.types import Rescue, Sketch, Step
 
 

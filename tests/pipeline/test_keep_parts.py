@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from focusctx import FocusConfig, History
-from focusctx.pipeline.budget import NEWEST
 from focusctx.pipeline.decide import Drafted, decide, passages_of, report
-from focusctx.pipeline.keep import Selection, select_parts, survey, target_tokens
-from focusctx.pipeline.score import score
+from focusctx.pipeline.keep import Selection, score, select_parts, survey, target_tokens
+from focusctx.pipeline.must_stay import NEWEST
 from focusctx.pipeline.split import read_history
 from focusctx.types import Rescue, Sketch, Step, Unit, Usage
 from helpers.histories import Messages, call

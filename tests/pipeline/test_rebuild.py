@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from focusctx.config import FocusConfig
-from focusctx.pipeline.budget import pinned_spans
+from focusctx.pipeline.must_stay import pinned_spans
 from focusctx.pipeline.outline import Outlines, Parts, joint_records, message_tokens
 from focusctx.pipeline.rebuild import rebuild
 from focusctx.pipeline.split import read_history

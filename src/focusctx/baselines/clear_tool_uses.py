@@ -13,7 +13,7 @@ from typing import Any
 from ..config import FocusConfig
 from ..errors import ConfigError
 from ..invariants import violations
-from ..pipeline.recent import RecentHistories
+from ..pipeline.split import RecentHistories
 from ..tokens import Counter
 from ..types import Message
 from .method import Compressed

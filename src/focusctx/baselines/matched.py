@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from ..config import FocusConfig
-from ..pipeline.recent import RecentHistories
+from ..pipeline.split import RecentHistories
 from ..types import History, Message, Span, Usage
 from .method import Compressed, Method
 from .turnwise import Choice, Turnwise, droppable

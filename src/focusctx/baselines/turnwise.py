@@ -14,10 +14,9 @@ from dataclasses import dataclass, replace
 from ..config import FocusConfig
 from ..errors import ConfigError, MissingExtraError
 from ..invariants import violations
-from ..pipeline.budget import pinned_spans
-from ..pipeline.companions import leaders_of
+from ..pipeline.must_stay import leaders_of, pinned_spans
 from ..pipeline.rebuild import rebuild
-from ..pipeline.recent import RecentHistories
+from ..pipeline.split import RecentHistories
 from ..tokens import Counter
 from ..types import History, Message, Span, Usage
 from ..wire import blanked, wire_named

@@ -1,24 +1,30 @@
-"""From sketches to a decision: score them, and select what stays. A result is made from the selection, once."""
+"""From sketches to a decision, and from the decision to a result with its evidence.
+
+The evidence says for every span what became of it, which sketches asked for it, and why. A result is made once, when
+the selection is applied.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from functools import cached_property, partial
+from typing import TypeAlias, overload
 
 from .. import theory
 from ..config import FocusConfig
-from ..types import Certificate, History, Message, Result, Sketch, Unit, Usage
-from .budget import NEWER
-from .deeds import results_like
-from .evidence import decisions
-from .keep import Selection, Survey, select, select_parts, target_tokens
+from ..types import Certificate, Decision, Fate, History, Message, Result, Sketch, Unit, Usage
+from .keep import Scores, Selection, Survey, cited_units, score, select, select_parts, target_tokens
+from .must_stay import NEWER, results_like
 from .outline import shown_passages
-from .score import cited_units, score
 
 Numbers: TypeAlias = Mapping[int, Sequence[int]]
 """The numbers of the passages of each span."""
+_Lines: TypeAlias = dict[tuple[int, str], None]
+_LinesBySpan: TypeAlias = defaultdict[int, _Lines]
+"""For each span, the lines about it and the sketches that wrote them, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +119,17 @@ def report(
     )
 
 
+def decisions(history: History, sketches: Sequence[Sketch], scores: Scores, selection: Selection) -> Sequence[Decision]:
+    """Return one decision per span."""
+    return _LazyDecisions(partial(_decisions, history, sketches, scores, selection))
+
+
+def reasons(sketches: Sequence[Sketch], spans: Collection[int]) -> dict[int, tuple[str, ...]]:
+    """Return, for each span that a sketch names, the steps that need it and the risks of dropping it."""
+    steps, rescues = _lines_about(sketches, spans)
+    return {index: _words(steps.get(index), rescues.get(index)) for index in {*steps, *rescues}}
+
+
 def _certificate(drafted: Drafted, selection: Selection, dropped: Sequence[int], config: FocusConfig) -> Certificate:
     """Bound what leaving these spans and passages out can change."""
     left_out: set[Unit] = {(index, number) for index in dropped for number in (0, *drafted.seen.get(index, ()))}
@@ -131,3 +148,102 @@ def _warnings(drafted: Drafted, selection: Selection) -> list[str]:
         elif sketch.unknown:
             found.append(f"sketch {number} cites steps that do not exist: {', '.join(sketch.unknown)}")
     return found
+
+
+class _LazyDecisions(Sequence[Decision]):
+    """Decisions computed on first access: an agent waits for the messages, not for the evidence."""
+
+    def __init__(self, work_out: Callable[[], tuple[Decision, ...]]) -> None:
+        self._work_out = work_out
+
+    @cached_property
+    def _all(self) -> tuple[Decision, ...]:
+        return self._work_out()
+
+    @overload
+    def __getitem__(self, place: int) -> Decision: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Decision]: ...
+
+    def __getitem__(self, place: int | slice) -> Decision | Sequence[Decision]:
+        return self._all[place]
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self._all == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(self._all)
+
+    def __repr__(self) -> str:
+        return repr(self._all)
+
+    def __reduce__(self) -> tuple[type[tuple[Decision, ...]], tuple[tuple[Decision, ...]]]:
+        return tuple, (self._all,)
+
+
+def _decisions(
+    history: History, sketches: Sequence[Sketch], scores: Scores, selection: Selection
+) -> tuple[Decision, ...]:
+    steps, rescues = _lines_about(sketches, [span.index for span in history.spans])
+    return tuple(
+        Decision(
+            index=(index := span.index),
+            fate=_fate(index, selection),
+            utility=scores.utility.get(index, 0.0),
+            rescue=scores.rescue.get(index, 0.0),
+            pinned=selection.pinned.get(index),
+            cited_by=_speakers(steps.get(index)),
+            rescued_by=_speakers(rescues.get(index)),
+            reasons=_words(steps.get(index), rescues.get(index)),
+            tokens=span.tokens,
+            note=selection.notes.get(index),
+            parts=shown_passages(selection.shortened.get(index, ())),
+            left=span.tokens if index in selection.kept else selection.sizes.get(index, 0),
+        )
+        for span in history.spans
+    )
+
+
+def _lines_about(sketches: Sequence[Sketch], spans: Collection[int]) -> tuple[_LinesBySpan, _LinesBySpan]:
+    """Return the lines in which plans cite these spans, and the lines in which they rescue them."""
+    asked = frozenset(spans)
+    steps: _LinesBySpan = defaultdict(dict)
+    rescues: _LinesBySpan = defaultdict(dict)
+    for number, sketch in enumerate(sketches, 1):
+        if sketch.problem is None:
+            _note(steps, number, ((asked & {*step.cites, *_spans(step.parts)}, step.text) for step in sketch.steps))
+            wanted = ((asked & {*one.spans, *_spans(one.parts)}, one.reason) for one in sketch.rescues)
+            _note(rescues, number, wanted)
+    return steps, rescues
+
+
+def _note(lines_by_span: _LinesBySpan, number: int, lines: Iterable[tuple[Iterable[int], str]]) -> None:
+    for spans, text in lines:
+        for index in spans:
+            lines_by_span[index][number, text] = None
+
+
+def _speakers(lines: _Lines | None) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(number for number, _ in lines)) if lines else ()
+
+
+def _words(*several: _Lines | None) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(text for lines in several if lines for _, text in lines if text))
+
+
+def _spans(parts: Iterable[Unit]) -> Iterator[int]:
+    return (index for index, _ in parts)
+
+
+def _fate(index: int, selection: Selection) -> Fate:
+    if index in selection.shortened:
+        return "excerpt" if shown_passages(selection.shortened[index]) else "record"
+    if index not in selection.kept:
+        return "dropped"
+    if index in selection.pinned:
+        return "pinned"
+    return "rescued" if index in selection.rescued else "kept"

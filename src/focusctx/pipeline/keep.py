@@ -1,24 +1,25 @@
-"""Step 6, keep: which spans stay whole, which in part, which go.
+"""Steps 5 and 6, score and keep: count the sketches' votes; decide which spans stay whole, which in part, which go.
 
-The paper's rule is `select`: `S_keep = S_U ∪ S_R ∪ pinned`, whole spans. `select_parts` goes beyond it: it decides
-passage by passage and comes back to a target, with what may not be forgotten first, then what the sketches cite, then
-what they rescue, then what the data flow expects the future to need.
+A span's score is the share of sketches that cite it or one of its passages. The paper's rule is `select`:
+`S_keep = S_U ∪ S_R ∪ pinned`, whole spans. `select_parts` goes beyond it: it decides passage by passage and comes back
+to a target, with what may not be forgotten first, then what the sketches cite, then what they rescue, then what the
+data flow expects the future to need.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from ..config import FocusConfig
 from ..drafts.dataflow import Worth, read_flow, take_best
-from ..types import History, Unit
-from .companions import companions_of
-from .deeds import old_deeds, required_units
+from ..types import History, Sketch, Unit
+from .must_stay import companions_of, old_deeds, required_units
 from .outline import Outlines, Parts, joint_records, joint_tokens
-from .score import Scores
 
+_Named = TypeVar("_Named", int, Unit)
 _DONE = 0.03
 """Value of knowing that a step was made at all, in needed facts."""
 _EXPECTED = "the data flow of the history expects the future to need it"
@@ -27,9 +28,23 @@ _LEAST = 0.0001
 _FLOOR = 0.25
 """Share of the rest that stays if what may never go exceeds the target by itself."""
 _RECORDS = 0.5
-"""Share of the room that text which must stay may take before old deeds are told in a line each."""
+"""Share of the room that text which must stay may take before old deeds are shortened to a line each."""
 _NEARLY_WHOLE = 0.93
 """Share of its tokens from which an excerpt is shown whole: its marks would save too little."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """`û_i` and the rescue share of every span and passage that some sketch names; all others are 0."""
+
+    utility: Mapping[int, float]
+    """Share of the plans that cite a span, whole or in part."""
+    rescue: Mapping[int, float]
+    cited: Mapping[Unit, float]
+    """Share of the plans that cite a passage; a cited span counts for all its passages and its record."""
+    rescued: Mapping[Unit, float]
+    narrow: Mapping[Unit, float]
+    """Share of the plans that cite a passage by its own id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +77,24 @@ class Survey:
     outlines: Outlines
     worth: Worth
     required: Mapping[Unit, str]
+
+
+def score(sketches: Sequence[Sketch], passages: Mapping[int, Sequence[int]]) -> Scores:
+    """Compute citation and rescue frequencies over the sketches that are plans; `passages` numbers those of spans."""
+    plans = [sketch for sketch in sketches if sketch.problem is None]
+    rescues = [[(rescue.spans, rescue.parts) for rescue in plan.rescues] for plan in plans]
+    return Scores(
+        utility=_shares([plan.cited for plan in plans]),
+        rescue=_shares([plan.rescued for plan in plans]),
+        cited=_shares([cited_units(plan, passages) for plan in plans]),
+        rescued=_shares([_units(named, passages) for named in rescues]),
+        narrow=_shares([_units([((), step.parts) for step in plan.steps], passages) for plan in plans]),
+    )
+
+
+def cited_units(plan: Sketch, passages: Mapping[int, Sequence[int]]) -> frozenset[Unit]:
+    """Return every unit that some step of a plan depends on."""
+    return _units([(step.cites, step.parts) for step in plan.steps], passages)
 
 
 def survey(history: History, config: FocusConfig) -> Survey | None:
@@ -130,7 +163,7 @@ def select_parts(
         plain.rescued & stays,
         {index: why for index, why in pinned.items() if index in kept},
         shortened,
-        {**choice.notes, **over, **{index: why for index, why in choice.told.items() if index not in stays}},
+        {**choice.notes, **over, **{index: why for index, why in choice.folded.items() if index not in stays}},
         sizes,
         tokens,
         excess_of(tokens, config),
@@ -150,6 +183,22 @@ def excess_of(tokens: int, config: FocusConfig) -> str | None:
     if target is None or tokens <= target:
         return None
     return f"{tokens:,} tokens are left, above the target of {target:,}: the rest may not go"
+
+
+def _units(
+    named: Iterable[tuple[Iterable[int], Iterable[Unit]]], passages: Mapping[int, Sequence[int]]
+) -> frozenset[Unit]:
+    """Return the units that one plan names; a passage counts for its record, too."""
+    found: set[Unit] = set()
+    for spans, parts in named:
+        found.update((index, number) for index in spans for number in (0, *passages.get(index, ())))
+        found.update(unit for index, number in parts for unit in ((index, 0), (index, number)))
+    return frozenset(found)
+
+
+def _shares(named: Sequence[frozenset[_Named]]) -> dict[_Named, float]:
+    counts = Counter(one for some in named for one in some)
+    return {one: count / len(named) for one, count in sorted(counts.items())}
 
 
 def _enough(shares: Mapping[int, float], config: FocusConfig) -> frozenset[int]:
@@ -176,8 +225,8 @@ class _Choice:
     ) -> None:
         self.target = target_tokens(config)
         self.notes: dict[int, str] = {}
-        self.told: dict[int, str] = {}
-        """The steps whose deeds are told in a line each."""
+        self.folded: dict[int, str] = {}
+        """For each step of whose deeds only a line stays: where that line is."""
         self._history = history
         self._every = history.every
         self._seen = seen
@@ -215,7 +264,7 @@ class _Choice:
             self._most = used + self._room
 
     def _fold(self, required: Mapping[Unit, str]) -> None:
-        """Tell the oldest deeds in a line each, while what must stay takes too much of the room."""
+        """Shorten the oldest deeds to a line each, while what must stay takes too much of the room."""
         outlines = self._seen.outlines
         if self.target is None or outlines.format == "spans":
             return
@@ -229,7 +278,7 @@ class _Choice:
                 del self._parts[span.index]
                 self._room += saved
                 self._carriers.add(carrier)
-                self.told[span.index] = f"told in a line behind {self._spans[carrier].label}"
+                self.folded[span.index] = f"told in a line behind {self._spans[carrier].label}"
 
     def take(self, shares: Mapping[Unit, float], threshold: float) -> None:
         """Take the units with enough votes: those with most votes first, then those worth most per token."""

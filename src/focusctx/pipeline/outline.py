@@ -1,23 +1,29 @@
-"""The parts of a step: its long texts cut into passages `s_7.1`, `s_7.2`, …, and what stays if none is kept.
+"""A step in short: its long texts cut into passages `s_7.1`, `s_7.2`, …, and what stays if none is kept.
 
 A step shown without any passage is a record: what was done, in the call's own words, and the lines that tell how it
 ended. Short texts belong to the record. The model's own turn is never altered beside hidden reasoning.
+
+Where steps are gone altogether, a joint record says so behind a shortened one, with a line for each of their deeds: the
+call, the arguments that identify it, and how it ended. Every word of such a line is the call's or the result's own,
+except "ok". Of long arguments it has the first line, of access tokens nothing: they say who asked, not what was done.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from bisect import bisect
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from ..types import Message, Span
-from ..wire import Role, Text, Wire, wire_named
-from ..wire.calls import calls_of, failed_calls, is_reading
+from ..drafts.dataflow import Kind, facts_in, kind_of
+from ..types import Call, Message, Span
+from ..wire import Role, Text, Wire, results_by_call, wire_named
+from ..wire.calls import arguments_of, calls_of, failed_calls, has_failed, is_reading, name_words
 from ..wire.part import MEDIA_TOKENS, MODEL_ROLES, block_numbers, join, without_blocks
 from .passages import SHORT, Passages, cut, is_short, uncut
-from .told import Deed, deeds_of, told
 
 if TYPE_CHECKING:
     from .split import Count
@@ -25,6 +31,28 @@ if TYPE_CHECKING:
 Parts: TypeAlias = frozenset[int]
 """Parts that a shortened step shows: the numbers of its passages. Where some of its calls are left out, `-1` stands for
 its first call, `-2` for its second, and so on: these stay, and so do calls with a passage that stays."""
+
+NO_MEDIA = "[… image or file left out]"
+_MOST_NAMES = 5
+"""Most tools that a mark names."""
+_LINE_ERROR = 2
+"""Tokens that a line may count for beyond its own when it is put behind a text."""
+_HEAD_TOKENS = 10
+"""Most tokens of the words around deeds in a joint record."""
+_LONG = 100
+"""Characters up to which an argument of one line is shown whole."""
+_SHORTENED = 60
+"""Characters that are shown of a longer one."""
+_MOST_IDS = 3
+"""Most ids that are named of a result."""
+_ACCESS = re.compile(r"(?:^|_)(?:token|api_?key|auth|authorization)$", re.IGNORECASE)
+_STATUS = re.compile(r'"(?:status|state)"\s*:\s*"[^"\n]{1,60}"')
+_OBJECT = re.compile(r"(?:^|_)(?:path|file|filename|file_?path|id|key|app|url)$", re.IGNORECASE)
+"""Names of arguments that say which object a call is about."""
+_WHOLE = frozenset({"write", "set", "put", "save", "update", "overwrite", "create", "login"})
+"""Words in the names of tools that give an object a new state, whatever it was before."""
+_PARTLY = frozenset({"edit", "replace", "insert", "patch", "append"})
+"""Words in the names of tools that change a part of an object."""
 
 
 def shown_passages(parts: Collection[int]) -> tuple[int, ...]:
@@ -75,6 +103,37 @@ class Outline:
         return next(passage.text for passage in self.passages if passage.number == number)
 
 
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """A call that changed something, in a line."""
+
+    name: str
+    text: str
+    """The call with the arguments that identify it."""
+    ending: str
+    failed: bool
+    about: str
+    """The object that it is about; "" if its arguments do not say."""
+
+    @property
+    def line(self) -> str:
+        return f"{self.text} → {self.ending}"
+
+    def supersedes(self, earlier: Deed) -> bool:
+        """True if an earlier call need not be named beside this one: it did the same, or what it did is undone.
+
+        That is so if this one made the whole object anew, or succeeded where the earlier one had failed.
+        """
+        if earlier.line == self.line:
+            return True
+        if self.failed or not self.about or earlier.about != self.about:
+            return False
+        is_whole = not _WHOLE.isdisjoint(name_words(self.name))
+        if earlier.name == self.name:
+            return is_whole or earlier.failed
+        return is_whole and not earlier.failed and not _PARTLY.isdisjoint(name_words(earlier.name))
+
+
 class Outlines:
     """The outlines of a history's steps: each is made once, and again when its step has grown.
 
@@ -108,14 +167,14 @@ class Outlines:
         return later
 
     def deeds(self, span: Span) -> tuple[Deed, ...]:
-        """Return what a step did, as it is told when the step is gone."""
-        return self._told(span)[1]
+        """Return what a step did, as a joint record has it when the step is gone."""
+        return self._deeds_with_tokens(span)[1]
 
     def deed_tokens(self, span: Span) -> int:
-        """Tokens of these lines."""
-        return self._told(span)[2]
+        """Tokens of the lines of its deeds."""
+        return self._deeds_with_tokens(span)[2]
 
-    def _told(self, span: Span) -> tuple[Span, tuple[Deed, ...], int]:
+    def _deeds_with_tokens(self, span: Span) -> tuple[Span, tuple[Deed, ...], int]:
         known = self._deeds.get(span.index)
         if known is None or known[0].messages is not span.messages:
             deeds = deeds_of(span, self.format, self._reads)
@@ -274,7 +333,7 @@ def joint_records(
         deeds = [deed for span in steps for deed in outlines.deeds(span)]
         line = _joint_record(steps, place, outlines)
         if deeds:
-            line = "\n".join([f"{line[:-1]}. Done in them:", *told(deeds), "…]"])
+            line = "\n".join([f"{line[:-1]}. Done in them:", *deed_lines(deeds), "…]"])
         lines[anchor] = join([lines.get(anchor, ""), line])
     return lines
 
@@ -294,7 +353,7 @@ def joint_tokens(
 def _gone_runs(
     spans: Sequence[Span], kept: Collection[int], shortened: Mapping[int, Parts], format: str
 ) -> list[tuple[int, str, list[Span]]]:
-    """Return the runs of steps that are gone, each with the shortened step to tell of it and where it is from there.
+    """Return the runs of steps that are gone, each with the shortened step to say so and where it is from there.
 
     That is the step right before the run, or right after it, if it can take the line: it is shortened and has a result.
     Else it is the last one before the run that can, or the first one of all.
@@ -326,23 +385,104 @@ def has_result(span: Span, wire: Wire) -> bool:
 def _joint_record(steps: Sequence[Span], place: str, outlines: Outlines) -> str:
     silent = (span for span in steps if not outlines.deeds(span))
     names = _counted(call.name for span in silent for call in calls_of(span))
-    told = f": {names}" if names else ""
-    return f"[… {len(steps)} {place} {'step' if len(steps) == 1 else 'steps'} left out{told}]"
+    named = f": {names}" if names else ""
+    return f"[… {len(steps)} {place} {'step' if len(steps) == 1 else 'steps'} left out{named}]"
+
+
+def deeds_of(span: Span, format: str, reads: Collection[str] = ()) -> tuple[Deed, ...]:
+    """Return what a step did; nothing if it changed nothing. Failed calls beside a deed count, too."""
+    results = results_by_call(span.messages, format) if span.calls else {"": span.observation}
+    found = [
+        (is_reading(call, reads), _deed(span, call, results.get(call.id, "")))
+        for call in calls_of(span)
+        if not is_reading(call, reads) or has_failed(results.get(call.id, ""))
+    ]
+    has_changed = any(not reading and not deed.failed for reading, deed in found)
+    return tuple(deed for _, deed in found) if has_changed else ()
+
+
+def deed_lines(deeds: Iterable[Deed]) -> Iterator[str]:
+    """Yield a line for each deed, in order; one that a later one supersedes is counted with that one."""
+    current: list[tuple[Deed, int, Counter[str]]] = []
+    for deed in deeds:
+        times, before = 1, Counter[str]()
+        for place in range(len(current) - 1, -1, -1):
+            if deed.supersedes(current[place][0]):
+                earlier, often, counted = current.pop(place)
+                before += counted
+                if earlier.line == deed.line:
+                    times += often
+                else:
+                    before[earlier.name] += often
+        current.append((deed, times, before))
+    for deed, times, before in current:
+        line = deed.line if times == 1 else f"{deed.line} ×{times}"
+        names = (name if often == 1 else f"{name} ×{often}" for name, often in sorted(before.items()))
+        yield f"{line}, after {', '.join(names)}" if before else line
 
 
 def _counted(names: Iterable[str]) -> str:
     """Return names with the times they occur, the most frequent first."""
     counts = Counter(names).most_common()
-    told = [name if times == 1 else f"{name} ×{times}" for name, times in counts[:_MOST_NAMES]]
-    return ", ".join([*told, "…"] if len(counts) > _MOST_NAMES else told)
+    found = [name if times == 1 else f"{name} ×{times}" for name, times in counts[:_MOST_NAMES]]
+    return ", ".join([*found, "…"] if len(counts) > _MOST_NAMES else found)
 
 
-_MOST_NAMES = 5
-_LINE_ERROR = 2
-"""Tokens that a line may count for beyond its own when it is put behind a text."""
-_HEAD_TOKENS = 10
-"""Most tokens of the words around deeds in a joint record."""
-NO_MEDIA = "[… image or file left out]"
+def _deed(span: Span, call: Call, result: str) -> Deed:
+    arguments = arguments_of(call)
+    if span.calls or (call.name in span.action and "command" not in arguments):
+        text = f"{call.name}({_brief_arguments(arguments, call)})"
+    else:  # an agent that acts in plain text wrote a command, or something that names no tool
+        text = _first_line(str(arguments.get("command", span.action)))
+    failed = has_failed(result)
+    about = [f"{key}={value}" for key, value in arguments.items() if _OBJECT.search(key)]
+    return Deed(
+        call.name,
+        text,
+        _first_line(result) if failed else _ending(call, result),
+        failed,
+        ", ".join(about),
+    )
+
+
+def _brief_arguments(arguments: Mapping[str, object], call: Call) -> str:
+    if not arguments:
+        return _first_line(call.text[len(call.name) + 1 : -1])
+    given = {key: value for key, value in arguments.items() if value not in (None, "", [], {})}
+    named = [f"{key}={_brief_value(value)}" for key, value in given.items() if not _ACCESS.search(key)]
+    return ", ".join(named if len(named) == len(given) else [*named, "…"])
+
+
+def _brief_value(value: object) -> str:
+    if isinstance(value, str):
+        return f'"{_first_line(value)}"'
+    return _first_line(json.dumps(value, ensure_ascii=False))
+
+
+def _first_line(text: str) -> str:
+    """Return a text if it is short, else the beginning of its first line that is not a comment, with a mark."""
+    text = text.strip()
+    if len(text) <= _LONG and "\n" not in text:
+        return text
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    first = next((line for line in lines if not line.startswith("#")), lines[0])
+    if len(first) > _LONG:
+        first = first[:_SHORTENED].rstrip()
+    return f"{first}…"
+
+
+def _ending(call: Call, result: str) -> str:
+    """Return "ok", with the status that a result reports and the ids that it made."""
+    record = cut(result).shown(())
+    ids = _new_ids(record, call) or _new_ids(result, call)
+    news = [*dict.fromkeys(_STATUS.findall(record)), *ids]
+    return f"ok: {', '.join(news)}" if news else "ok"
+
+
+def _new_ids(text: str, call: Call) -> list[str]:
+    """Return the first ids in a result that its call does not name."""
+    found = [fact for fact in facts_in(text) if kind_of(fact) is Kind.ID and fact not in call.text]
+    return sorted(found, key=text.find)[:_MOST_IDS]
 
 
 def _action_in(text: Text, span: Span) -> int | None:

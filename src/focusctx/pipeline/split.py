@@ -1,29 +1,33 @@
 """Step 1, split: a message list becomes a goal, the user's words and numbered spans.
 
-The reader goes through the messages once, from the left, and remembers its place: a history that grew by one step costs
-one step. No decision about a message depends on the messages after it.
+A `Reader` goes through the messages once, from the left, and remembers its place: a history that grew by one step costs
+one step. No decision about a message depends on the messages after it. `RecentHistories` finds the reader of a
+conversation again; an `OpenSpan` is the newest span, while it still grows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
+from itertools import count as count_from
 from itertools import pairwise
 from typing import Any
 
 from ..config import FocusConfig
 from ..errors import MessageError
-from ..types import History, Message, Owner, Span, UserTurn
+from ..types import Call, History, Message, Owner, Span, UserTurn
 from ..wire import Kind, Part, Wire, recognise, shown_by, wire_named
 from ..wire.foreign import advice_for, not_understood
-from ..wire.part import join, kind_of, unmarked
+from ..wire.part import join, kind_of, only_blocks, unmarked
 from ..wire.react import Reading, TextRun
-from .open_span import OpenSpan
 from .outline import Outlines, message_tokens
-from .plain import plain_message
 
 Count = Callable[[str], int]
 
+_log = logging.getLogger("focusctx")
+_REMEMBERED = 8
+"""Number of conversations that may alternate before one is read again from the start."""
 _MAPPINGS = (dict, Mapping)
 """`dict` first: checking for it is fast, checking for `Mapping` is slow."""
 _LISTS = (list, tuple)
@@ -40,7 +44,7 @@ def read_history(
 ) -> History:
     """Read a message list into a history."""
     check_list(messages)
-    reader = Reader(wire_named(format) if format else recognise(map(plain_message, messages)), config, count)
+    reader = Reader(_wire_of(messages, format), config, count)
     reader.extend(messages)
     return reader.history(goal)
 
@@ -80,6 +84,80 @@ def check_list(messages: object, start: int = 0) -> None:
     for position, message in enumerate(messages[start:], start):
         if not isinstance(message, Mapping) and not hasattr(message, "model_dump"):
             raise MessageError(f"expected a dict, got {kind_of(message)}", position)
+
+
+def plain_message(message: Any) -> Any:
+    """Return the message as plain data: itself, unless it is an SDK object or contains some.
+
+    The SDKs' own guides write an agent's loop with `messages.append(response.choices[0].message)` and `"content":
+    response.content`. An SDK sends the fields that are set in such an object, and these are what is read here.
+    """
+    if hasattr(message, "model_dump"):
+        return _as_plain(message)
+    if isinstance(message, Mapping):
+        for field in ("content", "parts"):
+            blocks = message.get(field)
+            if isinstance(blocks, list) and any(hasattr(block, "model_dump") for block in blocks):
+                return {**message, field: _as_plain(blocks)}
+    return message
+
+
+class RecentHistories:
+    """Finds the reader of a conversation by its messages; comparing is nearly free if they are the same objects.
+
+    Not thread-safe: a reader keeps growing after it was handed out, so the owner holds a lock.
+    """
+
+    def __init__(self, config: FocusConfig, count: Count) -> None:
+        self._config = config
+        self._count = count
+        self._readers: list[tuple[str | None, Reader]] = []  # each with the format requested for it
+        self._warned = False
+
+    def read(self, messages: Sequence[Message], format: str | None) -> Reader:
+        """Return a reader that has read exactly these messages."""
+        reader = self._longest(messages, format)
+        seen = len(reader.messages) if reader else 0
+        check_list(messages, seen)
+        new = messages[seen:]
+        if reader is None or not (format or reader.fits(new)):
+            check_list(messages)
+            reader = Reader(_wire_of(messages, format), self._config, self._count, watched=True)
+            new = messages
+        else:
+            self._forget(reader)  # put back below, unless it meets a bad message
+        reader.extend(new)
+        if not self._warned and (unknown := reader.unknown()):
+            self._warned = True  # once is enough: the history is sent again at every step
+            _log.warning("%s", unknown)
+        self._readers = [(format, reader), *self._readers[: _REMEMBERED - 1]]
+        return reader
+
+    def current(self, reader: Reader, newest: int = 0) -> Reader:
+        """Return the reader, or a new one over the same messages if some were edited in place since they were read.
+
+        Checks the `newest` messages, by default all of them.
+        """
+        if reader.is_current(newest):
+            return reader
+        asked = self._forget(reader)
+        return self.read(reader.messages, asked)
+
+    def _longest(self, messages: Sequence[Message], format: str | None) -> Reader | None:
+        """Return the reader that has read the longest prefix of the list."""
+        if not isinstance(messages, list | tuple):
+            return None
+        asked = [reader for form, reader in self._readers if form == format]
+        known = [reader for reader in asked if reader.continues(messages)]
+        return max(known, key=lambda reader: len(reader.messages), default=None) or next(
+            (reader for reader in asked if reader.takes_marks(messages)), None
+        )
+
+    def _forget(self, reader: Reader) -> str | None:
+        """Remove a reader; return the format requested for it."""
+        asked = next((entry[0] for entry in self._readers if entry[1] is reader), reader.wire.name)
+        self._readers = [entry for entry in self._readers if entry[1] is not reader]
+        return asked
 
 
 class Reader:
@@ -149,7 +227,7 @@ class Reader:
         return True
 
     def takes_other_words(self, messages: Sequence[Message]) -> bool:
-        """Whether `messages` holds all steps read so far, but not the words behind the last one: those are forgotten,
+        """True if `messages` holds all steps read so far, but not the words behind the last one: those are forgotten,
         with that step, which has to be read again."""
         steps = len(self._given)
         while steps and self.owners[steps - 1] == 0:
@@ -345,6 +423,133 @@ class Reader:
         return reading is Reading.OBSERVATION
 
 
+class OpenSpan:
+    """The newest span, while it still grows: which parts belong to it, and whether it may be dropped."""
+
+    def __init__(self, index: int, leader: int | None, start: int) -> None:
+        self.index = index
+        self.start = start
+        self.leader = leader
+        self.messages: list[Message] = []
+        self.actions: list[str] = []
+        self.calls: set[str] = set()
+        self.just_spoke = False
+        self.incomplete = False
+        """True if parts of the step may be elsewhere; it must not be dropped then."""
+        self.unseen_calls = 0
+        """Calls given by reference that no output has answered yet."""
+        self._refers = False
+        self._held: set[str] = set()
+        self._thoughts: list[str] = []
+        self._observations: list[str] = []
+        self._made: list[Call] = []
+        self._tokens = 0
+        self._reasons = False
+        self._leads = False
+        self._spoken_to = False
+
+    @property
+    def goes_on(self) -> bool:
+        """True if the model's next output still belongs to this step."""
+        return self.just_spoke or (bool(self._held) and not self._spoken_to)
+
+    def awaits(self, part: Part, owed: Set[str]) -> bool:
+        """True if a result belongs here: to a call of this step, or to one given by reference.
+
+        `owed` are the calls of earlier steps that wait for results.
+        """
+        unknown = set(part.answers) - self.calls
+        return not unknown or (len(unknown) <= self.unseen_calls and unknown.isdisjoint(owed))
+
+    def turn(self, part: Part, message: Message, tokens: int) -> None:
+        self.just_spoke = True
+        keys = self._keys(part.calls)
+        self.calls.update(keys)
+        self._made += map(Call, keys, part.made)
+        self._held.update(part.holds)
+        self._held.difference_update(part.answers)
+        self._reasons = self._reasons or part.reasons
+        self._leads = part.leads
+        self._refers = self._refers or part.stored
+        self.unseen_calls += part.unseen_calls
+        if part.program is not None and part.program not in self._held:
+            self.incomplete = True  # the program may be given by reference, and needs all its calls
+        if part.reasons and not self.messages:
+            self.leader = None
+        _add(self._thoughts, part.thought)
+        _add(self.actions, part.action)
+        self._hold(message, part, tokens)
+
+    def result(self, part: Part, message: Message, tokens: int, *, doubtful: bool = False) -> None:
+        """Add a result. If it is `doubtful` that this step made the hidden call it answers, the step must stay."""
+        unseen = len(set(part.answers) - self.calls)
+        self.just_spoke = part.goes_on
+        self._leads = False
+        self.unseen_calls -= unseen
+        self.incomplete = self.incomplete or (doubtful and unseen > 0)
+        self.calls.difference_update(part.answers)
+        _add(self._observations, part.text)
+        self._hold(message, part, tokens)
+
+    def interrupt(self, by_user: bool) -> None:
+        """Note that something outside the step came after it."""
+        self.just_spoke = False
+        self.incomplete = self.incomplete or self._leads
+        self._spoken_to = self._spoken_to or by_user
+
+    def orphan(self) -> None:
+        """Note a result that belongs to no known call: it may belong to a reference."""
+        self.incomplete = self.incomplete or self._leads or self._refers
+
+    def leader_of_next(self) -> int | None:
+        """Return the span whose hidden reasoning the next step continues, unless it has its own."""
+        if self._spoken_to:
+            return None
+        # The first one, if there are two: providers want to see how a turn began.
+        return self.index if self._reasons and self.leader is None else self.leader
+
+    def close(self) -> Span:
+        return Span(
+            index=self.index,
+            thought=join(self._thoughts),
+            action=join(self.actions),
+            observation=join(self._observations),
+            messages=tuple(self.messages),
+            tokens=self._tokens,
+            waiting=bool(self.calls or self._held or self.unseen_calls) or self.incomplete,
+            needs=self.leader,
+            calls=tuple(self._made),
+            reasons=self._reasons,
+        )
+
+    def _keys(self, calls: Sequence[str]) -> list[str]:
+        """Return the calls' keys; Gemini's are names, and get numbers if earlier messages of the turn have the same."""
+        taken = {made.id for made in self._made}
+        found: list[str] = []
+        for call in calls:
+            numbered = (f"{call.partition('#')[0]}#{number}" for number in count_from(2))
+            found.append(call if call not in taken else next(key for key in numbered if key not in taken))
+            taken.add(found[-1])
+        return found
+
+    def _hold(self, message: Message, part: Part, tokens: int) -> None:
+        if part.blocks is not None:
+            message = only_blocks(message, part.blocks)
+        self.messages.append(message)
+        self._tokens += tokens
+
+
+def _wire_of(messages: Sequence[Message], format: str | None) -> Wire:
+    return wire_named(format) if format else recognise(map(plain_message, messages))
+
+
+def _as_plain(value: Any) -> Any:
+    """Return plain data for an SDK object, also inside a list; anything else unchanged."""
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json", exclude_unset=True)
+    return [_as_plain(item) for item in value] if isinstance(value, list) else value
+
+
 def _tokens(part: Part, count: Count) -> int:
     return sum(map(count, part.counted)) + part.extra_tokens
 
@@ -372,3 +577,8 @@ def _by_block(parts: Sequence[Part], owners: Sequence[int]) -> Owner:
         return owners[0]
     owner_of = {block: owner for part, owner in zip(parts, owners, strict=True) for block in part.blocks or ()}
     return tuple(owner_of[block] for block in sorted(owner_of))
+
+
+def _add(pieces: list[str], piece: str) -> None:
+    if piece:
+        pieces.append(piece)

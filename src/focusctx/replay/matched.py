@@ -16,8 +16,7 @@ from typing import TypeAlias
 from ..baselines.embedders import Embed
 from ..baselines.render import turn_as_text
 from ..baselines.turnwise import Choice, NoChoice, Turnwise, problem_of
-from ..pipeline.budget import pinned_spans
-from ..pipeline.companions import leaders_of
+from ..pipeline.must_stay import leaders_of, pinned_spans
 from ..types import History, Span, Usage
 from ..wire import blanked, wire_named
 from .runs import part_tokens

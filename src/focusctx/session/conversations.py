@@ -14,8 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ..compressor import Focus
-from ..pipeline.plain import plain_message
-from ..pipeline.split import Reader, check_list
+from ..pipeline.split import Reader, check_list, plain_message
 from ..types import Message
 from ..wire import recognise, wire_named
 from ..wire.part import is_by_user

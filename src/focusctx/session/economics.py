@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ..config import FocusConfig
-from ..pipeline.budget import pinned_spans
 from ..pipeline.draft import build_prompt
 from ..pipeline.keep import target_tokens
-from ..pipeline.legal import objection
+from ..pipeline.must_stay import pinned_spans
+from ..pipeline.rebuild import objection
 from ..pipeline.split import Count
 from ..prices import Price
 from ..types import History

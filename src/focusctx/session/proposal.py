@@ -17,15 +17,11 @@ from operator import is_
 from ..compressor import Focus
 from ..config import FocusConfig
 from ..errors import StoreError
-from ..pipeline.budget import NEWER, NEWEST, pinned_spans
-from ..pipeline.companions import companions_of
-from ..pipeline.decide import Drafted, decide, report
-from ..pipeline.deeds import repeated_lookups
-from ..pipeline.evidence import reasons
+from ..pipeline.decide import Drafted, decide, reasons, report
 from ..pipeline.keep import Selection, excess_of, survey, target_tokens
-from ..pipeline.legal import refusal
+from ..pipeline.must_stay import NEWER, NEWEST, companions_of, pinned_spans, repeated_lookups
 from ..pipeline.outline import Outlines, Parts, has_result, joint_records
-from ..pipeline.rebuild import rebuild
+from ..pipeline.rebuild import rebuild, refusal
 from ..pipeline.split import Count, tokens_of
 from ..types import History, Message, Result
 from ..wire import wire_named

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from focusctx.baselines.turnwise import Choice, Turnwise
 from focusctx.errors import BenchError
-from focusctx.pipeline.budget import pinned_spans
+from focusctx.pipeline.must_stay import pinned_spans
 from focusctx.replay.evidence import Evidence, text_of
 from focusctx.replay.walk import Seen, Views
 from focusctx.types import History, Message

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from focusctx.config import FocusConfig
-from focusctx.pipeline.budget import pinned_spans
+from focusctx.pipeline.must_stay import pinned_spans
 from focusctx.replay.evidence import text_of
 
 from ..points import Place, Point

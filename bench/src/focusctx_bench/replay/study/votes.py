@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from focusctx.pipeline.cite import read_sketch
+from focusctx.pipeline.draft import read_sketch
 from focusctx.theory import set_utility
 from focusctx.types import Reply
 

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from focusctx import FocusConfig
-from focusctx.pipeline.recent import RecentHistories
-from focusctx.pipeline.split import Reader, read_history
+from focusctx.pipeline.split import Reader, RecentHistories, read_history
 from focusctx.wire import wire_named
 from strategies import HISTORIES
 

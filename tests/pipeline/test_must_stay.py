@@ -1,11 +1,14 @@
-"""Parts that no event may leave out: deeds, what was shown once, rules, answered questions, and standing failures."""
+"""Steps that must stay because others stay, and parts that no event may leave out: deeds, codes shown once, rules,
+answered questions, and failures that nobody has repaired."""
 
 import json
 from typing import Any
 
 from focusctx import FocusConfig
-from focusctx.pipeline.deeds import repeated_lookups, required_units
+from focusctx.invariants import violations
 from focusctx.pipeline.keep import survey
+from focusctx.pipeline.must_stay import companions_of, repeated_lookups, required_units
+from focusctx.pipeline.rebuild import rebuild
 from focusctx.pipeline.split import read_history
 from focusctx.types import History, Unit
 
@@ -185,3 +188,52 @@ def test_of_a_rule_that_was_read_again_the_later_reading_stays() -> None:
     other = ("read_file", {"path": "rules.md"}, policy)
     history = read(*step("one", book), *step("two", other), *step("three", book))
     assert {index for index, _ in required(history)} == {2, 3}
+
+
+SYSTEM = {"role": "system", "content": "Mind the rules."}
+
+
+def look(number: int) -> list[dict[str, Any]]:
+    call = {"type": "tool_use", "id": f"t{number}", "name": "look", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": "seen"}
+    return [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+
+
+def kept_with(messages: list[dict[str, Any]], *chosen: int) -> set[int]:
+    """The spans that stay with the chosen ones; the list they make is one the provider takes."""
+    history = read_history(messages, FocusConfig(), len, format="anthropic")
+    stays = {*chosen, *companions_of(history, chosen)}
+    assert violations(rebuild(history, stays), "anthropic") == []
+    return stays
+
+
+TASK = {"role": "user", "content": "Do it."}
+MORE = {"role": "user", "content": "And that."}
+
+
+def test_two_system_messages_do_not_meet():
+    messages = [TASK, SYSTEM, *look(1), *look(2), *look(3), SYSTEM, *look(4), *look(5)]
+    assert kept_with(messages, 5) == {3, 5}
+    assert kept_with(messages, 1, 5) == {1, 5}
+    assert kept_with(messages, 2, 4, 5) == {2, 4, 5}
+
+
+def test_a_system_message_does_not_meet_the_users_words():
+    messages = [TASK, SYSTEM, *look(1), *look(2), MORE, *look(3), *look(4)]
+    assert kept_with(messages, 4) == {1, 4}
+
+
+def test_without_system_messages_nothing_more_stays():
+    assert kept_with([TASK, *look(1), *look(2), MORE, *look(3)], 3) == {3}
+
+
+def test_thinking_that_a_gateway_passes_on_stays_with_the_steps_that_go_on_from_it():
+    def chat(number: int, **more: Any) -> list[dict[str, Any]]:
+        call = {"id": f"c{number}", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+        result = {"role": "tool", "tool_call_id": f"c{number}", "content": "seen"}
+        return [{"role": "assistant", "content": None, "tool_calls": [call], **more}, result]
+
+    thinking = [{"type": "thinking", "thinking": "hm", "signature": "EqQBCg=="}]
+    history = read_history([TASK, *chat(1, thinking_blocks=thinking), *chat(2), *chat(3)], FocusConfig(), len)
+    assert [span.needs for span in history.spans] == [None, 1, 1]
+    assert companions_of(history, {3}).keys() == {1}

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from focusctx.config import FocusConfig
 from focusctx.errors import MessageError
-from focusctx.pipeline.recent import RecentHistories
-from focusctx.pipeline.split import read_history
+from focusctx.pipeline.split import RecentHistories, read_history
 from helpers.histories import call, run
 from strategies import HISTORIES, Json
 

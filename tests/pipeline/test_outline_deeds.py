@@ -8,8 +8,8 @@ import pytest
 
 from focusctx import Focus, FocusConfig, Result
 from focusctx.drafts import ScriptedDraft
+from focusctx.pipeline.outline import deed_lines, deeds_of
 from focusctx.pipeline.split import read_history
-from focusctx.pipeline.told import deeds_of, told
 from helpers.oracles import check, check_verbatim
 
 BODY = "".join(f"{number}: a line of a file\n" for number in range(30))
@@ -34,7 +34,7 @@ def step(name: str, result: str = "ok", thought: str = "I go on with it.", **arg
 
 def lines(*steps: list[Json], reads: tuple[str, ...] = ()) -> list[str]:
     history = read_history([TASK, *(message for one in steps for message in one)], FocusConfig(), len)
-    return [*told(deed for span in history.spans for deed in deeds_of(span, history.format, reads))]
+    return [*deed_lines(deed for span in history.spans for deed in deeds_of(span, history.format, reads))]
 
 
 def test_a_deed_is_told_by_its_call_and_how_it_ended() -> None:

@@ -1,7 +1,9 @@
-"""Parts that an agent must not forget, whatever the sketches say: deeds, codes shown once, rules, open questions.
+"""Step 2, budget: is compression due, and what may not be dropped, whatever the sketches say?
 
-A look-up that is lost costs another call. A code shown once, the id of something made, a payment already sent, a rule
-or the question behind a user's "yes" cost the task. Each is found by plain evidence in the step itself.
+Spans are pinned: the newest, those not complete, those of the user's rule. Others must stay because these do: the
+reasoning that a step continues, the turns around a system message. Beyond that, single parts of steps must not be
+forgotten. A look-up that is lost costs another call; a code shown once, the id of something made, a payment already
+sent, a rule or the question behind a user's "yes" cost the task. Each is found by plain evidence in the step itself.
 """
 
 from __future__ import annotations
@@ -10,12 +12,17 @@ import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from ..config import FocusConfig
 from ..drafts.dataflow import Kind, facts_in, kind_of
-from ..types import Call, History, Span, Unit
+from ..errors import ConfigError
+from ..types import Call, History, PinRule, Span, Unit
 from ..wire import Role, wire_named
 from ..wire.calls import calls_of, failed_calls, is_reading, is_shell, may_be_reading
 from ..wire.part import join
 from .outline import Outline, Outlines, Passage, has_result
+
+NEWEST = "newest span"
+NEWER = "newer than the sketches"
 
 _ONCE = re.compile(
     r"\b(?:shown|displayed|visible|sent|given|valid|usable|available)\s+(?:only\s+)?once\b|\bonly\s+once\b"
@@ -44,6 +51,33 @@ _RULES = "it states a rule"
 _MADE = "it holds an id that was made here"
 _RECENT = 20
 """Number of newest steps with deeds that keep their records."""
+
+
+def over_budget(history: History, config: FocusConfig) -> bool:
+    """True if the history exceeds the budget: `|H_t| > δ`."""
+    return history.tokens > config.budget
+
+
+def pinned_spans(history: History, pin: PinRule | None) -> dict[int, str]:
+    """Return the spans that stay whatever the sketches say, each with the reason."""
+    newest = history.newest
+    pinned = {span.index: reason for span in history.spans if (reason := _reason(span, newest, pin))}
+    return {**leaders_of(history, pinned.keys()), **pinned}
+
+
+def companions_of(history: History, chosen: Collection[int]) -> dict[int, str]:
+    """Return the spans that must stay, at least as a record, besides the chosen ones, each with the reason."""
+    neighbours = _neighbours(history, chosen) if history.format == "anthropic" else {}
+    return {**neighbours, **leaders_of(history, {*chosen, *neighbours})}
+
+
+def leaders_of(history: History, chosen: Collection[int]) -> dict[int, str]:
+    """Return the spans that must stay because a chosen one continues their hidden reasoning."""
+    return {
+        span.needs: f"holds the reasoning that {span.label} goes on from"
+        for span in history.spans
+        if span.index in chosen and span.needs is not None and span.needs not in chosen
+    }
 
 
 def required_units(history: History, outlines: Outlines, reads: Collection[str] = ()) -> dict[Unit, str]:
@@ -75,10 +109,10 @@ def required_units(history: History, outlines: Outlines, reads: Collection[str] 
 def old_deeds(
     history: History, outlines: Outlines, required: Mapping[Unit, str], whole: Collection[int]
 ) -> list[tuple[Span, int]]:
-    """Return the steps whose deeds can be told in a line, oldest first, each with the step to put that line behind.
+    """Return the steps whose deeds can be given in a line, oldest first, each with the step to put that line behind.
 
     `whole` are the steps that stay whole. A line does not move past the user's words: in each turn of the user the
-    first step that must stay keeps its record, and those after it can be told behind it. Steps with other text that
+    first step that must stay keeps its record, and those after it can follow in a line. Steps with other text that
     must stay keep theirs, too.
     """
     wire = wire_named(history.format)
@@ -132,6 +166,48 @@ def results_like(history: History, outlines: Outlines, regrets: Collection[int])
             (span.index, one.number): f"another result of {names[one.call]} was cut and looked up again"
             for one in passages
         }
+    return found
+
+
+def _reason(span: Span, newest: int, pin: PinRule | None) -> str | None:
+    if span.index == newest:
+        return NEWEST
+    if span.waiting:
+        return "not complete: a tool call waits for its result, or a reference stands for what is not seen"
+    if pin is not None and _is_pinned(span, pin):
+        return "your pin rule"
+    return None
+
+
+def _is_pinned(span: Span, pin: PinRule) -> bool:
+    try:
+        return bool(pin(span))
+    except Exception as error:
+        name = getattr(pin, "__name__", repr(pin))
+        problem = f"the function given as pin ({name}) raised {type(error).__name__} for {span.label}: {error}"
+        raise ConfigError(problem) from error
+
+
+def _neighbours(history: History, chosen: Collection[int]) -> dict[int, str]:
+    """Return the spans that must stay around a system message.
+
+    Anthropic accepts one only between a user's turn and the model's. If dropping would put two system messages
+    together, the step before the second stays; if it would put one before the user's words, the step after it stays.
+    """
+    stays = {0, *chosen}
+    found: dict[int, str] = {}
+    last, first_gone, last_gone = "", 0, 0  # the last kept role, and the first and last span dropped since
+    for message, owner in zip(history.messages, history.owners, strict=True):
+        role = message.get("role", "")
+        owners = (owner,) if isinstance(owner, int) else owner
+        if stays.isdisjoint(owners):
+            first_gone, last_gone = first_gone or max(owners), max(owners)
+            continue
+        if role == "system" and last != "user" and last_gone:
+            found[last_gone] = "a system message follows it"
+        elif role == "user" and last == "system" and first_gone:
+            found[first_gone] = "it answers a system message"
+        last, first_gone, last_gone = role, 0, 0
     return found
 
 
