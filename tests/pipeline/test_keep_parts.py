@@ -131,13 +131,16 @@ def test_rescues_count_only_in_the_defensive_form() -> None:
 
 def test_spare_room_goes_to_what_the_data_flow_expects() -> None:
     made = messages(*["look"] * STEPS)
-    made[4]["content"] = TEXT.replace(" 20 only words", " 20 order_W2890441")
+    made[4]["content"] = TEXT.replace(" 20 only words", " 20 order_W2890441 order_W2890442 order_W2890443")
     whole = read_history(made, FocusConfig(), len)
     found = selected(whole, plan(), target=0.5)
     number = next(one.number for one in whole.outlines.of(whole.spans[1]).passages if "W2890441" in one.text)  # type: ignore[union-attr]
     assert number in found.shortened[2]
     assert "data flow" in found.notes[2]
     assert selected(whole, plan(), target=None).shortened == {}, "without a target there is no room to fill"
+    made[4]["content"] = TEXT.replace(" 20 only words", " 20 order_W2890441")
+    found = selected(read_history(made, FocusConfig(), len), plan(), target=0.5)
+    assert not found.shortened, "a faint chance is not worth a screenful, though there is room"
 
 
 def test_a_reserve_is_left_free() -> None:

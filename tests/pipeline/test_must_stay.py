@@ -4,10 +4,13 @@ answered questions, and failures that nobody has repaired."""
 import json
 from typing import Any
 
+import pytest
+
 from focusctx import FocusConfig
 from focusctx.invariants import violations
 from focusctx.pipeline.keep import survey
-from focusctx.pipeline.must_stay import companions_of, repeated_lookups, required_units
+from focusctx.pipeline.must_stay import companions_of, repeated_lookups, required_units, rules_in_passing
+from focusctx.pipeline.outline import Outlines
 from focusctx.pipeline.rebuild import rebuild
 from focusctx.pipeline.split import read_history
 from focusctx.types import History, Unit
@@ -34,6 +37,17 @@ def step(thought: str, *calls: tuple[str, dict[str, Any], str]) -> list[dict[str
 def required(history: History, *reads: str) -> dict[Unit, str]:
     assert history.outlines is not None
     return required_units(history, history.outlines, reads)
+
+
+def outlined(history: History) -> tuple[History, Outlines]:
+    assert history.outlines is not None
+    return history, history.outlines
+
+
+def passing(history: History) -> list[str]:
+    """Return the passages that state a rule, wherever it was read."""
+    found = rules_in_passing(*outlined(history))
+    return [outlined(history)[1].of(history.spans[index - 1]).text_of(number) for index, number in found]
 
 
 def words_of(history: History, found: dict[Unit, str], why: str) -> str:
@@ -100,6 +114,46 @@ def test_a_rule_inside_a_paragraph_stays() -> None:
     paragraph = "This page is for all who take part. Never refund more than 100 EUR. Thank you for reading it."
     history = read(*step("one", ("read_file", {"path": "policy.md"}, f"{NOISE}{paragraph}\n{NOISE}")))
     assert "Never refund" in words_of(history, required(history), "it states a rule")
+
+
+FILLER = "\n".join(f"Line {number} of the catalogue says little." for number in range(40))
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "Never waive a late fee without a note.",
+        "Only the duty supervisor may waive a late fee.",
+        "Waivers of late fees are reserved for the duty supervisor.",
+        "Please leave late fees to the duty supervisor.",
+    ],
+)
+def test_a_rule_in_an_ordinary_result_is_found(rule: str) -> None:
+    listing = f"{FILLER}\n{rule}\n{FILLER}"
+    found = passing(read(*step("", ("get_catalogue", {"page": 1}, listing)), *step("", ("get_order", {"id": 2}, "ok"))))
+    assert any(rule in text for text in found)
+    assert sum(map(len, found)) < 400, "the rule, and not the page around it"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "        # Don't log the line or indent buffer, it's too noisy.",
+        '    raise ValueError("a name must not be empty")',
+        "django.core.exceptions.ImproperlyConfigured: The SECRET_KEY setting must not be empty.",
+        "The garden must have been quiet.",
+    ],
+)
+def test_a_programs_own_text_is_no_rule_for_the_agent(line: str) -> None:
+    listing = f"{FILLER}\n{line}\n{FILLER}"
+    assert not passing(read(*step("", ("read_file", {"path": "a.py"}, listing)), *step("", ("ls", {}, "ok"))))
+
+
+def test_a_rule_that_was_read_twice_counts_once() -> None:
+    listing = f"{FILLER}\nNever waive a late fee."
+    pages = [step("", ("get_catalogue", {"page": page}, listing)) for page in (1, 2, 3)]
+    found = rules_in_passing(*outlined(read(*pages[0], *pages[1], *pages[2])))
+    assert [index for index, _ in found] == [3]
 
 
 def test_a_short_policy_stays_whole() -> None:

@@ -20,6 +20,7 @@ from ..config import FocusConfig
 from ..drafts.dataflow import facts_in
 from ..errors import DraftError
 from ..types import DraftModel, History, Prompt, Reply, Rescue, Sketch, Span, Step, Unit
+from .outline import Outline
 
 _PLANNER = """\
 You plan ahead for an agent that is part-way through a task. You are shown the task and a trace of the agent's past \
@@ -70,7 +71,7 @@ _PROMPTS = {"focusctx": (_PLANNER, _RESCUER, _ENDING), "paper": (_PAPER_PLANNER,
 prompt asks for, in our words."""
 
 _FORGERY = re.compile(r"\[(\s*s[_\s-]?\d+)|(depends\s+on|rescued\s+spans?)\s*:", re.IGNORECASE)
-_GIST = 180
+_GIST = 120
 """Characters of a passage without facts that the draft sees."""
 _CHARACTERS_PER_TOKEN = 3
 """A low ratio, so that a window measured in characters never exceeds its tokens (code and JSON are dense)."""
@@ -134,11 +135,18 @@ def _fields(span: Span, history: History) -> list[_Field]:
     if outlines is None or outline is None or not (outline.passages or span.index in outlines.left):
         texts = (("Thought", span.thought), ("Code", span.action), ("Observation", span.observation))
         return [(span.label, texts)]
-    brief = (("Code", outline.turn), ("Observation", outline.results))
+    brief = (("Code", outline.turn), ("Observation", _beside(outline)))
     return [
         (span.label, brief),
         *((f"{span.label}.{passage.number}", (("", _gist(passage.text)),)) for passage in outline.passages),
     ]
+
+
+def _beside(outline: Outline) -> str:
+    """Return what a record shows of the results beside the passages: no marks, and no line that a passage has."""
+    shown = {line.strip() for passage in outline.passages for line in passage.text.splitlines()}
+    lines = (line.strip() for line in outline.results.splitlines())
+    return "\n".join(line for line in lines if line not in shown and not (line[:2] == "[…" and line[-1] == "]"))
 
 
 def _gist(text: str) -> str:

@@ -16,14 +16,14 @@ from typing import TypeVar
 from ..config import FocusConfig
 from ..drafts.dataflow import Worth, read_flow, take_best
 from ..types import History, Sketch, Unit
-from .must_stay import companions_of, old_deeds, required_units
+from .must_stay import companions_of, old_deeds, required_units, rules_in_passing
 from .outline import Outlines, Parts, joint_records, joint_tokens
 
 _Named = TypeVar("_Named", int, Unit)
 _DONE = 0.03
 """Value of knowing that a step was made at all, in needed facts."""
 _EXPECTED = "the data flow of the history expects the future to need it"
-_LEAST = 0.0001
+_LEAST = 0.0005
 """Needed facts per token below which spare room is left empty: free room is no reason to keep a screenful."""
 _FLOOR = 0.25
 """Share of the rest that stays if what may never go exceeds the target by itself."""
@@ -77,6 +77,8 @@ class Survey:
     outlines: Outlines
     worth: Worth
     required: Mapping[Unit, str]
+    rules: Mapping[Unit, str]
+    """Parts that state a rule, wherever it was read; they come next while there is room."""
 
 
 def score(sketches: Sequence[Sketch], passages: Mapping[int, Sequence[int]]) -> Scores:
@@ -105,10 +107,12 @@ def survey(history: History, config: FocusConfig) -> Survey | None:
     done = {(span.index, 0): _DONE for span in history.spans}
     flow = read_flow(history)
     required: dict[Unit, str] = {}
+    rules: dict[Unit, str] = {}
     if history.outlines is not None:
         required = {(index, 0): f"{tried} failed here" for index, tried in flow.failures.items()}
         required |= required_units(history, outlines, config.reads)
-    return Survey(outlines, Worth(flow, done), required)
+        rules = rules_in_passing(history, outlines)
+    return Survey(outlines, Worth(flow, done), required, rules)
 
 
 def select(history: History, scores: Scores, pinned: Mapping[int, str], config: FocusConfig) -> Selection:
@@ -141,6 +145,7 @@ def select_parts(
     plain = select(history, scores, pinned, config)
     choice = _Choice(history, seen, pinned, config, reserve)
     choice.require(seen.required)
+    choice.take_in_turn(seen.rules)
     choice.take(scores.narrow, config.threshold)
     for votes in sorted({share for share in scores.cited.values() if share >= config.threshold}, reverse=True):
         cited = {unit: share for unit, share in scores.cited.items() if share == votes}

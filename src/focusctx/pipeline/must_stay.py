@@ -37,6 +37,20 @@ _RULE = re.compile(
     r"|\b(?:must (?:not|never|always|first|be)|(?:is|are) (?:not allowed|forbidden)|may not be)\b",
     re.IGNORECASE | re.MULTILINE,
 )
+_RULE_IN_PASSING = re.compile(
+    _RULE.pattern
+    + r"|(?:^|[.!?:;]\s)\W*(?:under no circumstances\b|make sure\b|be sure to\b|you (?:may only|have to)\b"
+    r"|only\b[^.\n]{1,40}\b(?:may|can)\b|please (?:do not|don't|never|always|only|use|leave|make sure|ensure)\b)"
+    r"|\b(?:(?:is|are) (?:prohibited|not permitted|reserved for|only allowed|required to)|may only"
+    r"|without (?:prior |written )?(?:approval|permission|consent))\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+_CODE = re.compile(
+    r"^\s*(?:\d+[\s:|-]+)?\s*(?:#|//|\*|/\*|--|>>>|[-+]\s{2,}|(?:raise|def|class|assert|return|if)\b|\"\"\"|'''"
+    r"|[\w.\[\]]+\s*[=(]|[\"'\])}])|[{};]\s*$|^\w+(?:\.\w+)+:|\w\.\w+\(|_\(|\bself\b|\berror:",
+    re.IGNORECASE,
+)
+"""A line of a program or of an error: what it forbids concerns other programs."""
 _RULE_BOOK = re.compile(r"polic(?:y|ies)|rules?\b|guideline|convention|terms|instructions|CONTRIBUTING|AGENTS|CLAUDE")
 _ASKS = re.compile(
     r"\?|\b(?:please|to) (?:confirm|reply|choose|say yes)\b|\bdo you (?:want|agree|confirm)\b", re.IGNORECASE
@@ -103,6 +117,18 @@ def required_units(history: History, outlines: Outlines, reads: Collection[str] 
         if span.index in answered and not span.calls:
             found |= _questions(span, outline)
         seen |= facts_in(join([span.thought, span.action, span.observation]))
+    return found
+
+
+def rules_in_passing(history: History, outlines: Outlines) -> dict[Unit, str]:
+    """Return the passages of any result in which a line states a rule, newest first, each rule once."""
+    found: dict[Unit, str] = {}
+    known: set[str] = set()
+    for span in reversed(history.spans):
+        for passage in reversed(outlines.of(span).passages):
+            if passage.role is Role.RESULT and (rules := {*_rule_lines(passage.text)} - known):
+                known |= rules
+                found[span.index, passage.number] = _RULES
     return found
 
 
@@ -238,6 +264,15 @@ def _rules(span: Span, outline: Outline) -> dict[Unit, str]:
                 book = [passage for passage in book if _RULE.search(passage.text)]
             found |= {(span.index, passage.number): f"{call.text}\n{passage.text}" for passage in book}
     return found
+
+
+def _rule_lines(text: str) -> Iterator[str]:
+    """Yield the lines that state a rule."""
+    for match in _RULE_IN_PASSING.finditer(text):
+        start = text.rfind("\n", 0, match.start() + 1) + 1
+        line = text[start : text.find("\n", match.end()) % (len(text) + 1)]
+        if not _CODE.search(line):
+            yield line.strip()
 
 
 def _questions(span: Span, outline: Outline) -> dict[Unit, str]:
