@@ -46,7 +46,7 @@ def outlined(history: History) -> tuple[History, Outlines]:
 
 def passing(history: History) -> list[str]:
     """Return the passages that state a rule, wherever it was read."""
-    found = rules_in_passing(*outlined(history))
+    found = rules_in_passing(*outlined(history), room=10_000)
     return [outlined(history)[1].of(history.spans[index - 1]).text_of(number) for index, number in found]
 
 
@@ -149,10 +149,24 @@ def test_a_programs_own_text_is_no_rule_for_the_agent(line: str) -> None:
     assert not passing(read(*step("", ("read_file", {"path": "a.py"}, listing)), *step("", ("ls", {}, "ok"))))
 
 
+def test_a_rule_in_a_field_of_json_is_found() -> None:
+    record = json.dumps({"order": "W1", "lines": FILLER, "note": "Never waive a late fee.", "paid": True})
+    assert any("Never waive" in text for text in passing(read(*step("", ("get_order", {"id": 1}, record)))))
+
+
+def test_rules_outside_of_policies_have_limited_room() -> None:
+    pages = [step("", ("get_page", {"page": page}, f"{FILLER}\nNever do {page}.")) for page in range(9)]
+    whole = outlined(read(*(message for page in pages for message in page)))
+    every = rules_in_passing(*whole, room=10_000)
+    some = rules_in_passing(*whole, room=200)
+    assert 0 < len(some) < len(every) == 9
+    assert [*some] == [*every][: len(some)], "the newest come first"
+
+
 def test_a_rule_that_was_read_twice_counts_once() -> None:
     listing = f"{FILLER}\nNever waive a late fee."
     pages = [step("", ("get_catalogue", {"page": page}, listing)) for page in (1, 2, 3)]
-    found = rules_in_passing(*outlined(read(*pages[0], *pages[1], *pages[2])))
+    found = rules_in_passing(*outlined(read(*pages[0], *pages[1], *pages[2])), room=10_000)
     assert [index for index, _ in found] == [3]
 
 

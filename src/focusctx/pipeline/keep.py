@@ -29,6 +29,8 @@ _FLOOR = 0.25
 """Share of the rest that stays if what may never go exceeds the target by itself."""
 _RECORDS = 0.5
 """Share of the room that text which must stay may take before old deeds are shortened to a line each."""
+_RULES = 0.05
+"""Share of the budget that lines which look like rules may take, outside of policies."""
 _NEARLY_WHOLE = 0.93
 """Share of its tokens from which an excerpt is shown whole: its marks would save too little."""
 
@@ -77,8 +79,6 @@ class Survey:
     outlines: Outlines
     worth: Worth
     required: Mapping[Unit, str]
-    rules: Mapping[Unit, str]
-    """Parts that state a rule, wherever it was read; they come next while there is room."""
 
 
 def score(sketches: Sequence[Sketch], passages: Mapping[int, Sequence[int]]) -> Scores:
@@ -107,12 +107,11 @@ def survey(history: History, config: FocusConfig) -> Survey | None:
     done = {(span.index, 0): _DONE for span in history.spans}
     flow = read_flow(history)
     required: dict[Unit, str] = {}
-    rules: dict[Unit, str] = {}
     if history.outlines is not None:
         required = {(index, 0): f"{tried} failed here" for index, tried in flow.failures.items()}
+        required |= rules_in_passing(history, outlines, room=int(_RULES * config.budget))
         required |= required_units(history, outlines, config.reads)
-        rules = rules_in_passing(history, outlines)
-    return Survey(outlines, Worth(flow, done), required, rules)
+    return Survey(outlines, Worth(flow, done), required)
 
 
 def select(history: History, scores: Scores, pinned: Mapping[int, str], config: FocusConfig) -> Selection:
@@ -145,7 +144,6 @@ def select_parts(
     plain = select(history, scores, pinned, config)
     choice = _Choice(history, seen, pinned, config, reserve)
     choice.require(seen.required)
-    choice.take_in_turn(seen.rules)
     choice.take(scores.narrow, config.threshold)
     for votes in sorted({share for share in scores.cited.values() if share >= config.threshold}, reverse=True):
         cited = {unit: share for unit, share in scores.cited.items() if share == votes}

@@ -51,6 +51,7 @@ _CODE = re.compile(
     re.IGNORECASE,
 )
 """A line of a program or of an error: what it forbids concerns other programs."""
+_JSON_VALUE = re.compile(r'"\w+"\s*:\s*"((?:[^"\\]|\\.)+)"')
 _RULE_BOOK = re.compile(r"polic(?:y|ies)|rules?\b|guideline|convention|terms|instructions|CONTRIBUTING|AGENTS|CLAUDE")
 _ASKS = re.compile(
     r"\?|\b(?:please|to) (?:confirm|reply|choose|say yes)\b|\bdo you (?:want|agree|confirm)\b", re.IGNORECASE
@@ -120,14 +121,20 @@ def required_units(history: History, outlines: Outlines, reads: Collection[str] 
     return found
 
 
-def rules_in_passing(history: History, outlines: Outlines) -> dict[Unit, str]:
-    """Return the passages of any result in which a line states a rule, newest first, each rule once."""
+def rules_in_passing(history: History, outlines: Outlines, room: int) -> dict[Unit, str]:
+    """Return the passages of any result in which a line states a rule, each rule once; as many as `room` holds.
+
+    What looks like a rule outside of a policy may be none, so the newest come first and room is set.
+    """
     found: dict[Unit, str] = {}
     known: set[str] = set()
     for span in reversed(history.spans):
         for passage in reversed(outlines.of(span).passages):
             if passage.role is Role.RESULT and (rules := {*_rule_lines(passage.text)} - known):
                 known |= rules
+                room -= passage.tokens
+                if room < 0:
+                    return found
                 found[span.index, passage.number] = _RULES
     return found
 
@@ -267,12 +274,13 @@ def _rules(span: Span, outline: Outline) -> dict[Unit, str]:
 
 
 def _rule_lines(text: str) -> Iterator[str]:
-    """Yield the lines that state a rule."""
+    """Yield the lines, or values of JSON, that state a rule."""
     for match in _RULE_IN_PASSING.finditer(text):
         start = text.rfind("\n", 0, match.start() + 1) + 1
         line = text[start : text.find("\n", match.end()) % (len(text) + 1)]
-        if not _CODE.search(line):
-            yield line.strip()
+        for value in _JSON_VALUE.findall(line) or [line]:
+            if _RULE_IN_PASSING.search(value) and not _CODE.search(value):
+                yield value.strip()
 
 
 def _questions(span: Span, outline: Outline) -> dict[Unit, str]:
