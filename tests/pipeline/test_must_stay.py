@@ -158,7 +158,7 @@ def test_rules_outside_of_policies_have_limited_room() -> None:
     pages = [step("", ("get_page", {"page": page}, f"{FILLER}\nNever do {page}.")) for page in range(9)]
     whole = outlined(read(*(message for page in pages for message in page)))
     every = rules_in_passing(*whole, room=10_000)
-    some = rules_in_passing(*whole, room=200)
+    some = rules_in_passing(*whole, room=60)
     assert 0 < len(some) < len(every) == 9
     assert [*some] == [*every][: len(some)], "the newest come first"
 
