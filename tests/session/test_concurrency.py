@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from focusctx import ConfigError, Focus
+from focusctx import Focus
 from focusctx.session import proposal
 from focusctx.session import session as session_module
 from focusctx.session.session import Session
@@ -288,8 +288,10 @@ def test_an_error_of_the_callers_own_code_reaches_all_who_wait() -> None:
     session = session_of(Draft(cites(2), seconds=0.05), pin=pin)
     history = sized(*[100] * 8)
     for _ in range(2):
-        with pytest.raises(ConfigError, match="ZeroDivisionError"):
-            at_once(*[lambda: session.view(history)] * 3)
+        session.events.clear()
+        assert at_once(*[lambda: session.view(history)] * 3) == [history] * 3
+        assert [event.cause for event in session.events] == ["error"] * 3
+        assert all("ZeroDivisionError" in event.why for event in session.events)
 
 
 def counted_decisions(monkeypatch: pytest.MonkeyPatch) -> list[object]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..config import FocusConfig
-from ..errors import ConfigError
+from ..errors import FocusError
 from ..types import History, PinRule, Span
 from .companions import leaders_of
 
@@ -39,4 +39,4 @@ def _is_pinned(span: Span, pin: PinRule) -> bool:
     except Exception as error:
         name = getattr(pin, "__name__", repr(pin))
         problem = f"the function given as pin ({name}) raised {type(error).__name__} for {span.label}: {error}"
-        raise ConfigError(problem) from error
+        raise FocusError(problem) from error

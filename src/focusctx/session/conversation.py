@@ -508,7 +508,11 @@ class Conversations(ForkSafe):
             if not self._frozen:
                 conversation = self._current(conversation, messages, group)
             self._warn(conversation.reader)
-            yield conversation
+            try:
+                yield conversation
+            except Exception:
+                self.forget(conversation)  # it may be half changed
+                raise
         finally:
             self._put_back(conversation)
 
@@ -534,7 +538,12 @@ class Conversations(ForkSafe):
 
     def _grown(self, messages: Sequence[Message], group: Group) -> Conversation | None:
         """Find a held conversation that only got longer, and read the new messages: the usual case."""
-        conversation = self._continued_by(messages, group)
+        try:
+            conversation = self._continued_by(messages, group)
+        except BaseException:
+            for compared in self._idle(group):
+                self.forget(compared)  # it may be half read
+            raise
         if conversation is None:
             return None
         try:

@@ -53,10 +53,11 @@ Cause: TypeAlias = Literal[
     "illegal",
     "draft",
     "store",
+    "error",
 ]
 """Why something happened or did not: spans were dropped here, or by another session; some came back; the view is within
 budget, grew too little, or would not pay; the newest results are large and not answered yet; every span is needed or
-none may be dropped; the provider would refuse the view; the draft or the store failed."""
+none may be dropped; the provider would refuse the view; the draft or the store failed, or something unforeseen did."""
 
 FREE = Price(input=0.0, output=0.0)
 """The price of an unpriced model: nothing is cached, nothing costs, and every event is worth making."""

@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any, Generic, Self, TypeAlias
 
 from ..compressor import Focus
-from ..errors import ConfigError, StoreError
+from ..errors import WRONG_USE, ConfigError, StoreError, described
 from ..pipeline.budget import pinned_spans
 from ..pipeline.decide import Drafted
 from ..pipeline.legal import objection
@@ -29,6 +29,7 @@ from ..pipeline.split import Reader
 from ..prices import price_of
 from ..runtime import LoopRuntime, Runtime, ThreadRuntime, W
 from ..types import Message, Result
+from ..wire import wire_named
 from .conversation import Call, Conversation, Conversations, View
 from .events import FREE, Economics, Growth, Judgement, Ledger, Log, SessionEvent, pending_totals
 from .proposal import Change, Draw, LeftOut, Proposal, draws_over, propose, up_to_date
@@ -125,12 +126,22 @@ class Session:
         decisions about equal histories. Without an id, a conversation is recognised by its steps.
         """
         runtime = ThreadRuntime()
-        with self._conversations.using(messages, format, id) as conversation:
-            return runtime.drive(_Step(self, conversation, runtime).view())
+        try:
+            with self._conversations.using(messages, format, id) as conversation:
+                return runtime.drive(_Step(self, conversation, runtime).view())
+        except WRONG_USE:
+            raise
+        except Exception as error:
+            return self._unchanged(messages, error)
 
     async def aview(self, messages: Sequence[Message], *, format: str | None = None, id: str | None = None) -> View:
         """`view` for async programs. Files and servers are called on a thread."""
-        return await self._aview(messages, format=format, id=id)
+        try:
+            return await self._aview(messages, format=format, id=id)
+        except WRONG_USE:
+            raise
+        except Exception as error:
+            return self._unchanged(messages, error)
 
     @property
     def conversations(self) -> list[Conversation]:
@@ -288,6 +299,18 @@ class Session:
         conversation.stop_sketches(self._draws)
         self._log.forget(conversation)
         self._pending.hurry()
+
+    def _unchanged(self, messages: Sequence[Message], error: Exception) -> View:
+        """Fail open: return the history unchanged, with the error in the log and among the events.
+
+        The view belongs to an empty conversation: its own could not be read, or was given up.
+        """
+        why = described(error)
+        _log.warning("history passed on unchanged: %s", why, exc_info=error)
+        nothing = Reader(wire_named("chat_completions"), self.focus.config, self.focus.count)
+        conversation = self._begin(nothing, Chain(), None)
+        self._log.add(conversation, Judgement(False, "error", why))
+        return View(messages, conversation)
 
 
 class _Step(Generic[W]):
