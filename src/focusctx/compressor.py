@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from .checks import check_types
 from .config import FocusConfig, SessionOptions, Settings
 from .drafts.registry import draft_from, price_of_draft
-from .errors import MessageError
+from .errors import WRONG_USE, MessageError, described
 from .pipeline.decide import Drafted, decide, passages_of, report
 from .pipeline.draft import Breaker, build_prompt, read_sketch, sample
 from .pipeline.keep import Selection, survey
@@ -66,16 +66,26 @@ class Focus:
     def compress(
         self, messages: Sequence[Message] | History, *, goal: str | None = None, format: str | None = None
     ) -> Result:
-        """Return the messages to send instead: the very same list if nothing was due or the draft failed."""
-        event = self._begin(messages, goal, format)
-        return event if isinstance(event, Result) else self._finish(event, run(self.sketch(event.history)))
+        """Return the messages to send instead: the very same list if nothing was due, or something failed."""
+        try:
+            event = self._begin(messages, goal, format)
+            return event if isinstance(event, Result) else self._finish(event, run(self.sketch(event.history)))
+        except WRONG_USE:
+            raise
+        except Exception as error:
+            return _unchanged(messages, error)
 
     async def acompress(
         self, messages: Sequence[Message] | History, *, goal: str | None = None, format: str | None = None
     ) -> Result:
         """`compress` for async programs."""
-        event = self._begin(messages, goal, format)
-        return event if isinstance(event, Result) else self._finish(event, await self.sketch(event.history))
+        try:
+            event = self._begin(messages, goal, format)
+            return event if isinstance(event, Result) else self._finish(event, await self.sketch(event.history))
+        except WRONG_USE:
+            raise
+        except Exception as error:
+            return _unchanged(messages, error)
 
     async def sketch(self, history: History) -> Drafted:
         """Return the draft's N sketches for a history: the slow part of an event."""
@@ -182,6 +192,14 @@ class Focus:
         """Fail open: return the history unchanged, and report the reason in the log and the result."""
         _log.warning("history passed on uncompressed: %s", why)
         return event.untouched(failure=why, drafted=drafted, prompt=self.config.prompt)
+
+
+def _unchanged(messages: Sequence[Message] | History, error: Exception) -> Result:
+    """Fail open after an unexpected error."""
+    why = described(error)
+    _log.warning("history passed on uncompressed: %s", why, exc_info=error)
+    given = messages.messages if isinstance(messages, History) else messages
+    return Result(messages=given, compressed=False, failure=why)
 
 
 def _again(kind: type[Focus], draft: DraftModel, config: FocusConfig) -> Focus:

@@ -12,8 +12,9 @@
         ├── DraftRefused   the server refused the request (bad key, unknown model, no credit)
         └── DraftUnavailable  the server is down, overloaded or unreachable, after all retries
 
-`Focus.compress` raises only MessageError, ConfigError and MissingExtraError: they mean that the program is wrong. A
-failing draft is not the program's fault: the history comes back unchanged, and the Result says why.
+`Focus.compress` and `Session.view` raise only MessageError, ConfigError and MissingExtraError: they mean that the
+program is wrong. A failing draft is not the program's fault, nor is a fault of this package or of a function given as a
+setting: the history comes back unchanged, and the log and the result say why.
 """
 
 from __future__ import annotations
@@ -69,3 +70,12 @@ class DraftRefused(DraftError):
 
 class DraftUnavailable(DraftError):
     """The draft's server is down, overloaded or unreachable."""
+
+
+WRONG_USE = (MessageError, ConfigError, MissingExtraError)
+"""Errors that the caller has to correct, and that are raised. Any other leaves the history unchanged."""
+
+
+def described(error: Exception) -> str:
+    """Describe any other error in one line."""
+    return str(error) if isinstance(error, FocusError) else f"unexpected {type(error).__name__}: {error}"

@@ -18,7 +18,7 @@ from numbers import Real
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from .errors import ConfigError
+from .errors import ConfigError, FocusError
 
 if TYPE_CHECKING:
     import tiktoken
@@ -99,12 +99,12 @@ def _count(name: str, text: str) -> int:
 
 
 def _checked(tokens: TokenCounter, text: str) -> int:
-    """Return what a user's own function counts, rounded up; raise a ConfigError that names it if it fails."""
+    """Return what a user's own function counts, rounded up; raise an error that names it if it fails."""
     name = getattr(tokens, "__name__", repr(tokens))
     try:
         count: Any = tokens(text)
     except Exception as error:
-        raise ConfigError(f"the function given as tokens ({name}) raised {type(error).__name__}: {error}") from error
+        raise FocusError(f"the function given as tokens ({name}) raised {type(error).__name__}: {error}") from error
     if isinstance(count, bool) or not isinstance(count, Real) or not 0 <= float(count) < inf:
         raise ConfigError(
             f"the function given as tokens ({name}) must return a number, 0 or more, and returned {count!r}"

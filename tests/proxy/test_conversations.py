@@ -18,8 +18,7 @@ from focusctx.pipeline.split import read_history
 from focusctx.proxy.compression import Compression, Route
 from focusctx.proxy.conversations import Key, LiveConversation, LiveConversations, Step
 from focusctx.proxy.request import Request, most_tokens, read_request, root_of
-from focusctx.session.economics import Growth
-from focusctx.session.events import SessionEvent
+from focusctx.session.events import Growth, SessionEvent
 from focusctx.session.session import Session
 from focusctx.session.store import Store
 from focusctx.tokens import counter

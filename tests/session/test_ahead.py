@@ -9,7 +9,7 @@ from concurrent.futures import wait
 import pytest
 
 from focusctx import runtime
-from focusctx.session import conversations
+from focusctx.session import conversation as conversation_module
 from focusctx.session.stores.memory import MemoryStore
 from focusctx.types import Usage
 from helpers.session_parts import NOTHING, Draft, cites, everything, growing, moved, session_of, sized, wait_until
@@ -262,7 +262,7 @@ def test_each_conversation_has_its_own_sketches_under_way():
 
 
 def test_a_forgotten_conversation_takes_its_sketches_with_it(monkeypatch):
-    monkeypatch.setattr(conversations, "MOST", 8)
+    monkeypatch.setattr(conversation_module, "MOST", 8)
     session, draft = near()
     for number in range(8):
         session.view(sized(1, name=str(number)))

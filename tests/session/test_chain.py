@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from focusctx.config import FocusConfig
 from focusctx.pipeline.split import read_history
-from focusctx.session.conversation import Chain, canonical
+from focusctx.session.store import Chain, canonical
 from helpers.histories import Messages, run
 from strategies import HISTORIES, Json, json_values
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from focusctx import ConfigError, Focus
-from focusctx.session import proposal, steps
+from focusctx import Focus
+from focusctx.session import proposal
+from focusctx.session import session as session_module
 from focusctx.session.session import Session
 from focusctx.session.stores.memory import MemoryStore
 from focusctx.session.stores.sqlite import SQLiteStore
@@ -237,7 +238,7 @@ def test_a_loop_that_stands_still_is_not_waited_for() -> None:
 
 
 def test_a_loop_that_is_blocked_is_waited_for_no_longer_than_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steps, "_PATIENCE", 0.1)
+    monkeypatch.setattr(session_module, "_PATIENCE", 0.1)
     draft = Draft(cites(2), seconds=0.05)
     session = session_of(draft, deadline=0.2)
     history = sized(*[100] * 8)
@@ -287,8 +288,10 @@ def test_an_error_of_the_callers_own_code_reaches_all_who_wait() -> None:
     session = session_of(Draft(cites(2), seconds=0.05), pin=pin)
     history = sized(*[100] * 8)
     for _ in range(2):
-        with pytest.raises(ConfigError, match="ZeroDivisionError"):
-            at_once(*[lambda: session.view(history)] * 3)
+        session.events.clear()
+        assert at_once(*[lambda: session.view(history)] * 3) == [history] * 3
+        assert [event.cause for event in session.events] == ["error"] * 3
+        assert all("ZeroDivisionError" in event.why for event in session.events)
 
 
 def counted_decisions(monkeypatch: pytest.MonkeyPatch) -> list[object]:

@@ -7,7 +7,7 @@ import pytest
 from focusctx import Focus
 from focusctx.errors import ConfigError
 from focusctx.prices import Price, price_of
-from focusctx.session.economics import Economics, calls_to_come, weigh
+from focusctx.session.events import Economics, calls_to_come, weigh
 from focusctx.session.stores.memory import MemoryStore
 from focusctx.types import Usage
 from helpers import histories
@@ -401,7 +401,7 @@ def test_a_process_that_takes_over_knows_what_is_still_owed():
     first = money_first(Draft(cites(2)), store, budget=3000, model=GPT, growth=10)
     sent(first, histories[:5])
     options = {"ahead": 1.0, "growth": 10.0, "only_if_it_pays": True}
-    money = Economics(price_of(GPT), first.focus.config, None, first.focus.count, **options)
+    money = Economics(price_of(GPT), first.focus, **options)
     for steps, balance in ((4, -250), (5, -250), (6, 250), (8, 1250)):
         second = money_first(Draft(cites(2)), store, budget=3000, model=GPT, growth=10)
         second.view(histories[steps])

@@ -12,7 +12,7 @@ import pytest
 
 from focusctx import ConfigError, Conversation, Focus
 from focusctx.pipeline.split import Reader
-from focusctx.session import conversations
+from focusctx.session import conversation as conversation_module
 from focusctx.session.store import Totals
 from focusctx.session.stores import shared_store
 from focusctx.session.stores.memory import MemoryStore
@@ -271,7 +271,7 @@ def test_thousands_of_steps_of_two_tenants_with_the_same_words(runs: int) -> Non
 
 
 def test_totals_are_written_when_a_conversation_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversations, "MOST", 4)
+    monkeypatch.setattr(conversation_module, "MOST", 4)
     store = MemoryStore()
     session = session_of(Draft(cites(2)), store)
     for run in range(40):
@@ -285,7 +285,7 @@ def test_totals_are_written_when_a_conversation_is_let_go(monkeypatch: pytest.Mo
 
 
 def test_memory_is_bounded_in_tokens_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversations, "MOST_TOKENS", 2500)
+    monkeypatch.setattr(conversation_module, "MOST_TOKENS", 2500)
     session = session_of(Draft(cites(2)))
     for run in range(10):
         last = session.view(sized(*[100] * 8, name=str(run))).conversation

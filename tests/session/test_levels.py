@@ -419,9 +419,7 @@ def test_nobody_runs_in_circles(draft: str, tool: str) -> None:
 
 
 parts = st.frozensets(st.integers(1, 4))
-left_outs = st.dictionaries(st.integers(1, 9), st.none() | parts).map(
-    lambda chosen: LeftOut(frozenset(chosen), {index: shown for index, shown in chosen.items() if shown is not None})
-)
+left_outs = st.dictionaries(st.integers(1, 9), st.none() | parts).map(LeftOut)
 
 
 @given(left_outs, left_outs)

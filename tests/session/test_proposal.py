@@ -31,13 +31,13 @@ HISTORY = sized(*SIZES)
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many messages the moments had about which something was proposed."""
+    """How many messages the snapshots had about which something was proposed."""
     seen: list[int] = []
     propose = proposals.propose
 
-    def counted(focus: Any, moment: Any, drafted: Any) -> Any:
-        seen.append(moment.place.messages)
-        return propose(focus, moment, drafted)
+    def counted(snapshot: Any, drafted: Any) -> Any:
+        seen.append(snapshot.place.messages)
+        return propose(snapshot, drafted)
 
     monkeypatch.setattr(proposals, "propose", counted)
     return seen
@@ -66,8 +66,8 @@ async def test_the_same_history_in_other_objects_gets_a_view_of_its_own_objects(
     one, two = (session_of(Draft(cites(2)), budget=5000, levels=levels, target=300) for _ in range(2))
     first, second = HISTORY, copy.deepcopy(HISTORY)
     here, there = one.view(first).conversation.now(), two.view(second).conversation.now()
-    proposal = await proposals.foresee(one.focus, here)
-    view = proposals.up_to_date(proposal, there, two.focus).change.view
+    proposal = await proposals.foresee(here)
+    view = proposals.up_to_date(proposal, there).change.view
     assert view == proposal.change.view
     assert len(view) < len(HISTORY) or view != HISTORY
     own, others = {id(message) for message in second}, {id(message) for message in first}

@@ -5,8 +5,11 @@ import time
 
 import pytest
 
-from focusctx import Focus
+from focusctx import ConfigError, Focus, MessageError
 from focusctx.errors import DraftUnavailable
+from focusctx.pipeline.split import Reader
+from focusctx.session import conversation, proposal, session
+from focusctx.session.events import Economics, Ledger
 from focusctx.session.stores.memory import MemoryStore
 from helpers.session_parts import (
     NOTHING,
@@ -166,3 +169,81 @@ def test_sessions_of_one_focus_share_its_breaker():
     other.view(sized(*[100] * 5, name=" aside"))
     assert focus.draft.calls == 1
     assert "left alone" in other.events[-1].why
+
+
+FAULTS = [
+    (conversation, "_opening"),
+    (Reader, "extend"),
+    (Reader, "history"),
+    (Economics, "judge"),
+    (session, "objection"),
+    (session, "pinned_spans"),
+    (proposal, "decide"),
+    (proposal, "rebuild"),
+    (proposal, "report"),
+    (conversation.Conversation, "learn"),
+    (conversation.Conversation, "apply"),
+    (conversation.Conversation, "view"),
+    (MemoryStore, "version"),
+    (MemoryStore, "commit"),
+    (Ledger, "call"),
+]
+
+
+@pytest.mark.parametrize(("where", "name"), FAULTS, ids=[name for _, name in FAULTS])
+@pytest.mark.parametrize("ahead", [1.0, 0.5])
+async def test_a_fault_anywhere_never_stops_the_agent(monkeypatch, caplog, where, name, ahead):
+    """The call in which something breaks sends the history as it is, and the next ones go on from the store."""
+
+    def fault(*_, **__):
+        raise ZeroDivisionError("a fault")
+
+    store = MemoryStore()
+    broken = session_of(Draft(cites(2)), store, ahead=ahead)
+    for history in STEPS[:8]:
+        broken.view(history)
+    with monkeypatch.context() as patched:
+        patched.setattr(where, name, fault)
+        for history in STEPS[8:11]:
+            for view in (broken.view(history), await broken.aview(history)):
+                assert isinstance(view, conversation.View)
+                assert view == history
+                assert view.conversation.recall("s_1") == []
+                assert broken.events[-1].cause == "error"
+                assert broken.events[-1].why == "unexpected ZeroDivisionError: a fault"
+    assert caplog.text.count("history passed on unchanged: unexpected ZeroDivisionError: a fault") == 6
+    assert broken.view(STEPS[-1]) == session_of(Draft(cites(2)), store).view(STEPS[-1])
+    broken.close()
+
+
+def test_after_a_fault_in_the_comparison_with_earlier_messages_all_are_read_again(monkeypatch):
+    store = MemoryStore()
+    broken = session_of(Draft(cites(2)), store)
+    broken.view(STEPS[7])
+    with monkeypatch.context() as patched:
+        patched.setattr(Reader, "continues", lambda *_: 1 / 0)
+        assert broken.view(STEPS[8]) == STEPS[8]
+    assert broken.conversations == []
+    assert broken.view(STEPS[9]) == session_of(Draft(cites(2)), store).view(STEPS[9])
+
+
+@pytest.mark.parametrize("raising", ["pin", "tokens"])
+async def test_a_setting_that_raises_never_stops_the_agent(raising):
+    def fault(argument):
+        raise ZeroDivisionError("in a rule")
+
+    failing = session_of(Draft(cites(2)), **{raising: fault})
+    for history in STEPS:
+        assert failing.view(history) == await failing.aview(history) == history
+    assert f"the function given as {raising} (fault) raised ZeroDivisionError" in failing.events[-1].why
+
+
+async def test_wrong_use_is_an_error():
+    wrong = session_of(Draft(cites(2)))
+    with pytest.raises(MessageError, match="expected a list of messages"):
+        wrong.view("hello")
+    with pytest.raises(MessageError, match="message 1"):
+        await wrong.aview([STEPS[0][0], 5])
+    with pytest.raises(ConfigError, match="format"):
+        wrong.view(STEPS[0], format="none")
+    assert list(wrong.events) == []

@@ -12,7 +12,7 @@ from contextlib import closing
 import pytest
 
 from focusctx.errors import ConfigError, StoreError
-from focusctx.session.stores import sqlite_file, store_from
+from focusctx.session.stores import sqlite, store_from
 from focusctx.session.stores.sqlite import SQLiteStore
 from helpers.stored import event, span
 
@@ -56,7 +56,7 @@ def test_a_file_of_another_layout_is_refused_and_left_alone(tmp_path, version):
 
 
 def test_a_lock_that_stays_is_an_error_and_leaves_the_store_usable(tmp_path, monkeypatch):
-    monkeypatch.setattr(sqlite_file, "_PATIENCE", 0.05)
+    monkeypatch.setattr(sqlite, "_PATIENCE", 0.05)
     with closing(SQLiteStore(tmp_path / "focus.db")) as store:
         store.commit("t", "r", event("e1", "a"), [span("a")])
         with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
@@ -137,7 +137,7 @@ def test_a_thousand_keys_are_looked_up_quickly(tmp_path):
 
 def test_a_connection_that_nobody_closed_is_closed_with_its_store(tmp_path):
     """From Python 3.13 on, SQLite's own objects warn when they are collected while open."""
-    connection = sqlite_file.Connection(tmp_path / "focus.db")
+    connection = sqlite.Connection(tmp_path / "focus.db")
     connection.rows("SELECT 1")
     db = connection._db
     assert db is not None

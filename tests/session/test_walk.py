@@ -15,6 +15,6 @@ def test_the_walk_of_a_session_event_is_written_down_and_short() -> None:
     entered = {file for file in script.walk() if file.startswith("session/")}
     contributing = (ROOT / "CONTRIBUTING.md").read_text()
     section = contributing.split("## The walk of a session event")[1].split("\n## ")[0]
-    assert {"session/session.py", "session/steps.py"} <= entered
+    assert {"session/session.py", "session/conversation.py"} <= entered
     assert not [file for file in entered if f"`{file}`" not in section]
-    assert len(entered) <= 11
+    assert len(entered) <= 7

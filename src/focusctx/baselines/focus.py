@@ -17,7 +17,7 @@ from ..types import DraftModel, Message, Prompt, Reply, Usage
 from .drafts import Writer
 from .method import Compressed
 
-_FAILURES = frozenset({"draft", "illegal", "store"})
+_FAILURES = frozenset({"draft", "illegal", "store", "error"})
 
 
 class DefaultFocus:

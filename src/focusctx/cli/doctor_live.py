@@ -13,7 +13,7 @@ import aiohttp
 
 from ..egress import proxy_for
 from ..errors import ConfigError, DraftError, DraftRefused, FocusError
-from ..session.economics import FREE, Economics
+from ..session.events import FREE, Economics
 from ..session.stores import store_from
 from ..types import History, Prompt
 from .doctor import Check
@@ -65,7 +65,7 @@ async def _draft(focus: Focus) -> Check:
 def first_event(focus: Focus) -> Check:
     """Estimate the cost of compressing a history that has just passed the budget."""
     config = focus.config
-    economics = Economics(FREE, config, focus.draft_price, focus.count, ahead=1.0, growth=0.0, only_if_it_pays=False)
+    economics = Economics(FREE, focus, ahead=1.0, growth=0.0, only_if_it_pays=False)
     cost = economics.sketches(config.budget)
     what = f"{config.rollouts} sketches of a history of {config.budget:,} tokens"
     if cost is None:

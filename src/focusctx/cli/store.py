@@ -16,8 +16,7 @@ from .parsers import commands_of, parser_for
 from .problem import Problem
 
 if TYPE_CHECKING:
-    from ..session.stores.retention import StoredConversation
-    from ..session.stores.sqlite import SQLiteStore
+    from ..session.stores.sqlite import SQLiteStore, StoredConversation
 
 _DESCRIPTION = """\
 Maintain a store of decisions and dropped steps: an SQLite file.

@@ -29,10 +29,10 @@ from typing import Any, Self, TypeAlias
 from ..compressor import Focus
 from ..errors import ConfigError, MessageError, MissingExtraError
 from ..once import Once
-from ..session.conversation import Conversation, canonical
+from ..session.conversation import Conversation
 from ..session.events import SessionEvent
 from ..session.session import Session
-from ..session.store import Totals
+from ..session.store import Totals, canonical
 from ..session.stores.fork import ForkSafe
 from ..types import Message
 from ..wire.chat_completions import AS_WRITTEN

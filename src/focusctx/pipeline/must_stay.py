@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ..config import FocusConfig
 from ..drafts.dataflow import Kind, facts_in, kind_of
-from ..errors import ConfigError
+from ..errors import FocusError
 from ..types import Call, History, PinRule, Span, Unit
 from ..wire import Role, wire_named
 from ..wire.calls import calls_of, failed_calls, is_reading, is_shell, may_be_reading
@@ -218,7 +218,7 @@ def _is_pinned(span: Span, pin: PinRule) -> bool:
     except Exception as error:
         name = getattr(pin, "__name__", repr(pin))
         problem = f"the function given as pin ({name}) raised {type(error).__name__} for {span.label}: {error}"
-        raise ConfigError(problem) from error
+        raise FocusError(problem) from error
 
 
 def _neighbours(history: History, chosen: Collection[int]) -> dict[int, str]:

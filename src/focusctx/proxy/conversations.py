@@ -21,12 +21,11 @@ from itertools import islice
 from typing import TypeAlias
 
 from ..pipeline.split import check_list, tokens_of
-from ..session.conversation import Call, Conversation, View, digest
-from ..session.economics import BYTES_PER_TOKEN, Growth
-from ..session.events import SessionEvent
+from ..session.conversation import Call, Conversation, View
+from ..session.events import BYTES_PER_TOKEN, Growth, SessionEvent
 from ..session.recall import answer
 from ..session.session import Session
-from ..session.store import Totals
+from ..session.store import Totals, digest
 from ..wire import wire_named
 from .request import LARGE, Decoded, Request, continues, decode_messages, memory_of, most_tokens, resumes, usual_tokens
 

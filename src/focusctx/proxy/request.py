@@ -23,8 +23,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from ..errors import MessageError
-from ..session.conversation import canonical
-from ..session.store import Spelled
+from ..session.store import Spelled, canonical
 from ..types import Message
 from ..wire import Kind, wire_named
 from ..wire.part import is_by_user, unmarked

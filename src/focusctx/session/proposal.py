@@ -1,85 +1,110 @@
-"""A snapshot of a conversation, and the proposal for it: the change of the view that a set of sketches leads to.
+"""Proposals: the change of a conversation's view that a set of sketches leads to, and the requests for sketches.
 
-A proposal is computed when the sketches arrive, for the conversation as it was when they were requested, so that the
-call that applies it has little left to do: later messages stay, and are appended.
+A proposal is computed when the sketches arrive, for a snapshot of the conversation from when they were requested, so
+that the call that applies it has little left to do: later messages stay, and are appended.
+
+A draw is one request for sketches. Conversations of one tenant with the same history join the same draw, whichever
+thread or event loop they run in. The first one drives it, in a task or on a thread. If that is cancelled, or its loop
+ends, one of the others starts again. A finished draw is kept for a while, for conversations that reach the same place a
+little later.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping, Sequence
+import os
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 from operator import is_
+from typing import TYPE_CHECKING
 
 from ..compressor import Focus
-from ..config import FocusConfig
 from ..errors import StoreError
 from ..pipeline.decide import Drafted, decide, reasons, report
 from ..pipeline.keep import Selection, excess_of, survey, target_tokens
 from ..pipeline.must_stay import NEWER, NEWEST, companions_of, pinned_spans, repeated_lookups
 from ..pipeline.outline import Outlines, Parts, has_result, joint_records
 from ..pipeline.rebuild import rebuild, refusal
-from ..pipeline.split import Count, tokens_of
-from ..types import History, Message, Result
+from ..pipeline.split import tokens_of
+from ..runtime import Runtime, Work
+from ..types import History, Message, PinRule, Result
 from ..wire import wire_named
 from .recall import note, pinned_recalls
-from .store import Archived, Originals, Spelled, pack_all
+from .store import Archived, Originals, PerStore, Spelled, pack_all
+from .stores.fork import ForkSafe
+
+if TYPE_CHECKING:
+    from .conversation import Conversation
 
 _log = logging.getLogger("focusctx")
 _TRIES = 3
 """Times that a selection is made anew, with less room, because of the note on what it leaves out."""
 _EARLIER = "what an earlier event left of it"
+_RECORD: Parts = frozenset()
+"""The passages that a record shows."""
+_KEPT = 32
+"""Most finished draws to keep that no conversation holds."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LeftOut:
     """The spans that a view does not show whole. Their originals are in the store."""
 
-    spans: frozenset[int] = frozenset()
-    """Every one of these spans, those that are shown in part included."""
-    shown: Mapping[int, Parts] = field(default_factory=dict)
-    """The passages that are shown of some; none for a record."""
+    passages: Mapping[int, Parts | None] = field(default_factory=dict)
+    """The passages that are shown of each: none for a record, and None if nothing of the span is shown."""
 
     def __hash__(self) -> int:
-        return hash((self.spans, frozenset(self.shown.items())))
+        return hash(frozenset(self.passages.items()))
 
-    @property
+    @cached_property
+    def spans(self) -> frozenset[int]:
+        """Every one of these spans, those that are shown in part included."""
+        return frozenset(self.passages)
+
+    @cached_property
+    def shown(self) -> dict[int, Parts]:
+        """The spans that are shown in part, with these passages."""
+        return {index: parts for index, parts in self.passages.items() if parts is not None}
+
+    @cached_property
     def gone(self) -> frozenset[int]:
         """The spans that are not shown at all."""
         return self.spans - self.shown.keys()
 
     def then(self, later: LeftOut) -> LeftOut:
         """Leave more out. What an earlier event left of a span may shrink further, or go."""
-        shown = {index: parts for index, parts in self.shown.items() if index not in later.spans}
-        return LeftOut(self.spans | later.spans, {**shown, **later.shown})
+        return LeftOut({**self.passages, **later.passages})
 
     def without(self, spans: Collection[int]) -> LeftOut:
         """Bring these spans back."""
-        shown = {index: parts for index, parts in self.shown.items() if index not in spans}
-        return LeftOut(self.spans.difference(spans), shown)
+        return LeftOut({index: parts for index, parts in self.passages.items() if index not in spans})
 
     def showing(self, passages: Mapping[int, Parts]) -> LeftOut:
         """Show these passages of spans that are left out."""
-        more = {index: self.shown.get(index, frozenset()) | parts for index, parts in passages.items()}
-        return LeftOut(self.spans, {**self.shown, **{i: parts for i, parts in more.items() if i in self.spans}})
+        more = {
+            index: (self.passages[index] or frozenset()) | passages[index] for index in self.spans & passages.keys()
+        }
+        return LeftOut({**self.passages, **more})
 
     def shows_more_than(self, other: LeftOut) -> bool:
         """True if a span or a passage is shown that the other leaves out."""
-        both = self.shown.keys() & other.shown.keys()
         return (
             not other.spans <= self.spans
-            or not self.gone >= other.gone
-            or any(self.shown[index] - other.shown[index] for index in both)
+            or not other.gone <= self.gone
+            or any(self.shown[index] - other.shown[index] for index in self.shown.keys() & other.shown.keys())
         )
 
     def since(self, earlier: LeftOut) -> LeftOut:
         """The changes that lead from `earlier` to this: `earlier.then(…)` of them gives this."""
-        before = {index: earlier.shown.get(index) for index in earlier.spans}
-        news = frozenset(i for i in self.spans if i not in before or self.shown.get(i) != before[i])
-        return LeftOut(news, {index: self.shown[index] for index in news if index in self.shown})
+        before = earlier.passages
+        return LeftOut(
+            {index: parts for index, parts in self.passages.items() if index not in before or parts != before[index]}
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +131,9 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
+    """A conversation at one time, for which sketches are sampled and decided."""
+
+    focus: Focus
     history: History
     """The full history."""
     sizes: Sequence[int]
@@ -119,13 +147,11 @@ class Snapshot:
     """Spans that stay because they were restored, with the reason."""
     passages_back: Mapping[int, Parts]
     """Passages that stay because they were restored."""
-    cut_at: Mapping[int, int]
+    left_out_at: Mapping[int, int]
     """For each span that was left out, the newest span at that time."""
     view: Sequence[Message]
     tokens: int
     """Tokens of the view."""
-    config: FocusConfig
-    count: Count
     noted: bool
     """True if a view gets a note on what was left out."""
 
@@ -156,14 +182,15 @@ class Snapshot:
 
     def regrets(self) -> dict[int, str]:
         """Return the spans that looked something up again whose result had been cut; the paper's rule knows none."""
-        if not self.config.levels and self.config.target is None:
+        config = self.focus.config
+        if not config.levels and config.target is None:
             return {}
-        return repeated_lookups(self.history.spans, self.cut_at, self.config.reads)
+        return repeated_lookups(self.history.spans, self.left_out_at, config.reads)
 
     def pinned(self, history: History) -> dict[int, str]:
         """Return the spans of the remaining history that stay whole, with the reasons."""
         return {
-            **pinned_spans(history, self.config.pin),
+            **pinned_spans(history, self.focus.config.pin),
             **pinned_recalls(history),
             **self.regrets(),
             **self.restored,
@@ -171,7 +198,7 @@ class Snapshot:
 
     def change_to(self, decided: LeftOut) -> Change:
         """Return the view that leaves this out, as far as it may be left out."""
-        left_out = _possible(self.history, decided.showing(self.passages_back), self.config)
+        left_out = _possible(self.history, decided.showing(self.passages_back), self.focus.config.pin)
         view = view_of(self.history, left_out, noted=self.noted)
         same = _common(self.view, view)
         sizes = self._sizes(view)
@@ -196,7 +223,7 @@ class Snapshot:
         known = dict(zip(map(id, self.history.messages), self.sizes, strict=True))
         wire = wire_named(self.history.format)
         sizes = ((message, known.get(id(message))) for message in view)
-        return [tokens_of(message, wire, self.count) if size is None else size for message, size in sizes]
+        return [tokens_of(message, wire, self.focus.count) if size is None else size for message, size in sizes]
 
 
 def shortened_sizes(history: History, outlines: Outlines, left_out: LeftOut) -> dict[int, int]:
@@ -224,23 +251,20 @@ def view_of(history: History, left_out: LeftOut, *, noted: bool) -> list[Message
     return view
 
 
-def _possible(history: History, decided: LeftOut, config: FocusConfig) -> LeftOut:
+def _possible(history: History, decided: LeftOut, pin: PinRule | None) -> LeftOut:
     """Return what can be left out here. The chain may have continued differently since: in a fork a span that was left
     out may be the newest, or hold the reasoning that the newest continues."""
     whole = {span.index for span in history.spans if span.index not in decided.spans}
-    whole |= pinned_spans(history, config.pin).keys()
+    whole |= pinned_spans(history, pin).keys()
     needed = companions_of(history, whole | decided.shown.keys()).keys() - whole
     if history.outlines is None:
         return decided.without(whole | needed)
-    left = decided.then(_records(needed)).without(whole)
+    left = decided.then(LeftOut(dict.fromkeys(needed, _RECORD))).without(whole)
     if any(span.index in left.shown and has_result(span, wire_named(history.format)) for span in history.spans):
         return left
     # No step is there that could tell of the deeds of others, so these keep their records.
-    return left.then(_records([s.index for s in history.spans if s.index in left.gone and history.outlines.deeds(s)]))
-
-
-def _records(spans: Collection[int]) -> LeftOut:
-    return LeftOut(frozenset(spans), dict.fromkeys(spans, frozenset()))
+    deeds = [span.index for span in history.spans if span.index in left.gone and history.outlines.deeds(span)]
+    return left.then(LeftOut(dict.fromkeys(deeds, _RECORD)))
 
 
 def _common(before: Sequence[Message], after: Sequence[Message]) -> int:
@@ -253,6 +277,8 @@ def _common(before: Sequence[Message], after: Sequence[Message]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
+    """The view that a set of sketches leads to, and all that the event will store and report."""
+
     snapshot: Snapshot
     drafted: Drafted
     selection: Selection
@@ -264,13 +290,9 @@ class Proposal:
     news: LeftOut
     """Spans and passages newly left out, as the event will record them."""
 
-    def keys(self, spans: Collection[int]) -> tuple[str, ...]:
-        """Return the chain keys of these spans."""
-        return tuple(self.snapshot.keys[index - 1] for index in sorted(spans))
-
-    def result(self, focus: Focus, started: float) -> Result:
+    def result(self, started: float) -> Result:
         """Return the evidence for the event."""
-        history, config = self.snapshot.remaining(), focus.config
+        history, config = self.snapshot.remaining(), self.snapshot.focus.config
         if self.drafted.failure is not None:
             return Result(
                 messages=self.snapshot.view,
@@ -298,13 +320,13 @@ class Proposal:
         )
 
 
-async def foresee(focus: Focus, snapshot: Snapshot) -> Proposal:
+async def foresee(snapshot: Snapshot) -> Proposal:
     """Ask for sketches and compute their proposal: the slow part of an event."""
-    drafted = await focus.sketch(snapshot.remaining())
-    return await asyncio.to_thread(propose, focus, snapshot, drafted)
+    drafted = await snapshot.focus.sketch(snapshot.remaining())
+    return await asyncio.to_thread(propose, snapshot, drafted)
 
 
-def propose(focus: Focus, snapshot: Snapshot, drafted: Drafted) -> Proposal:
+def propose(snapshot: Snapshot, drafted: Drafted) -> Proposal:
     """Decide by the sketches, and build the view that follows."""
     history = snapshot.remaining()
     if drafted.failure is not None:
@@ -313,7 +335,7 @@ def propose(focus: Focus, snapshot: Snapshot, drafted: Drafted) -> Proposal:
         everything = frozenset(span.index for span in history.spans)
         nothing = Selection(everything, frozenset(), frozenset(), {})
         return Proposal(snapshot, drafted, nothing, same, None, Originals(), LeftOut())
-    selection, change = _chosen(focus, snapshot, drafted, history)
+    selection, change = _chosen(snapshot, drafted, history)
     illegal = refusal(change.view, snapshot.history.messages, history.format)
     news = change.left_out.since(snapshot.place.left_out)
     originals = Originals(_originals(snapshot, drafted, news))
@@ -322,18 +344,17 @@ def propose(focus: Focus, snapshot: Snapshot, drafted: Drafted) -> Proposal:
     return Proposal(snapshot, drafted, selection, change, illegal, originals, news)
 
 
-def _chosen(focus: Focus, snapshot: Snapshot, drafted: Drafted, history: History) -> tuple[Selection, Change]:
-    """Return what stays, and the change of the view that follows."""
-    config, pinned, regrets = focus.config, snapshot.pinned(history), snapshot.regrets()
+def _chosen(snapshot: Snapshot, drafted: Drafted, history: History) -> tuple[Selection, Change]:
+    """Select the spans and passages that stay, and return them with the change of the view that follows."""
+    config, pinned, regrets = snapshot.focus.config, snapshot.pinned(history), snapshot.regrets()
     # Sketches sampled ahead of time see a history within the budget; what comes until it is full stays whole.
     coming = reserve = max(config.budget - history.tokens, 0)
     target = target_tokens(config)
     for _ in range(_TRIES):
         selection = decide(history, drafted, pinned, config, regrets=regrets, reserve=reserve)
         selection = _with_earlier(selection, history, snapshot.place.left_out)
-        gone = {span.index for span in history.spans} - selection.kept - selection.shortened.keys()
-        left = LeftOut(frozenset(gone | selection.shortened.keys()), selection.shortened)
-        change = snapshot.change_by(left)
+        not_kept = [span.index for span in history.spans if span.index not in selection.kept]
+        change = snapshot.change_by(LeftOut({index: selection.shortened.get(index) for index in not_kept}))
         if target is None or change.tokens <= max(target - coming, selection.tokens):
             break
         # The note on what was left out takes room, too.
@@ -347,7 +368,7 @@ def _chosen(focus: Focus, snapshot: Snapshot, drafted: Drafted, history: History
     return selection, change
 
 
-def up_to_date(proposal: Proposal, now: Snapshot, focus: Focus) -> Proposal:
+def up_to_date(proposal: Proposal, now: Snapshot) -> Proposal:
     """Bring a proposal up to date with a conversation that has grown, or holds the same history in other objects.
 
     Newer messages follow a span that stays whole, as they do in the history, so no provider can newly object to them.
@@ -360,8 +381,8 @@ def up_to_date(proposal: Proposal, now: Snapshot, focus: Focus) -> Proposal:
         same = _has_same_objects(proposal, now)
         return proposal if same else replace(proposal, snapshot=now, change=now.change_by(proposal.change.left_out))
     if not _holds(proposal, now):
-        survey_now = survey(now.remaining(), focus.config)  # new steps count, too
-        return propose(focus, now, replace(proposal.drafted, survey=survey_now))
+        survey_now = survey(now.remaining(), now.focus.config)  # new steps count, too
+        return propose(now, replace(proposal.drafted, survey=survey_now))
     was = proposal.change
     change = replace(was, view=[*was.view, *new], tokens=was.tokens + sum(now.sizes[seen:]))
     # The span that was the newest at that time was not judged, either.
@@ -375,7 +396,7 @@ def up_to_date(proposal: Proposal, now: Snapshot, focus: Focus) -> Proposal:
 def _holds(proposal: Proposal, now: Snapshot) -> bool:
     """True if the newer messages only append, leave room below the target, and need no span that would go."""
     then, gone = proposal.snapshot.history, proposal.change.left_out.gone
-    target = target_tokens(now.config)
+    target = target_tokens(now.focus.config)
     tokens = proposal.change.tokens + sum(now.sizes[proposal.snapshot.place.messages :])
     owners = chain.from_iterable((o,) if isinstance(o, int) else o for o in now.history.owners[len(then.messages) :])
     return (
@@ -425,3 +446,218 @@ def _originals(snapshot: Snapshot, drafted: Drafted, news: LeftOut) -> list[Arch
         for span in snapshot.history.spans
         if span.index in going
     ]
+
+
+class Draw:
+    """Sketches that one or several conversations wait for; `users` counts them.
+
+    `scope` is everything that they depend on besides the history: tenant, settings, the last event. `price` is their
+    expected cost in USD, None if unknown.
+    """
+
+    def __init__(
+        self, scope: Hashable, place: Place, price: float | None, loop: asyncio.AbstractEventLoop | None
+    ) -> None:
+        self.scope = scope
+        self.price = price
+        self.place = place
+        self.outcome: Future[Proposal | Drafted | BaseException | None] = Future()
+        """The proposal, or the error it ended with; None if it was cancelled or never started. A draw kept for later
+        conversations holds only the sketches: a proposal holds the whole history."""
+        self.decided: Future[None] = Future()
+        """Settled when the first user has stored a decision, or has left."""
+        self.users = 0
+        self.is_paid = False
+        self._loop = loop
+        self._decider: Runtime[object] | None = None
+        self._work: Work | None = None
+        self._process = os.getpid()
+
+    @property
+    def done(self) -> bool:
+        return self.outcome.done()
+
+    @property
+    def failed(self) -> bool:
+        """True if it ended without a usable proposal."""
+        if not self.done:
+            return False
+        found = self.outcome.result()
+        return not isinstance(found, Drafted) and (not isinstance(found, Proposal) or found.drafted.failure is not None)
+
+    @property
+    def started(self) -> bool:
+        return self._work is not None
+
+    def start(self, snapshot: Snapshot, runtime: Runtime[object]) -> None:
+        work = self._work = runtime.start(self._drive(snapshot))
+        if isinstance(work, asyncio.Task):
+            work.add_done_callback(lambda _: self._settle(None))  # also if it is cancelled before it began
+
+    def is_worth_waiting_for(self, runtime: Runtime[object]) -> bool:
+        """True if it is done, or makes progress while a call waits for it in that runtime."""
+        if self.done:
+            return self.outcome.result() is not None
+        return self._process == os.getpid() and _goes_on(self._loop, runtime)
+
+    def is_driven_by(self, runtime: Runtime[object]) -> bool:
+        """True on the event loop that drives it, where it keeps its own deadline."""
+        return self._loop is not None and self._loop is runtime.loop
+
+    def is_first(self, runtime: Runtime[object]) -> bool:
+        """True if this call is the first to apply it, and so the one that decides."""
+        if self._decider is None:
+            self._decider = runtime
+        return self._decider is runtime
+
+    def is_being_decided(self, runtime: Runtime[object]) -> bool:
+        """True while the first user applies it, and can make progress while a call waits in that runtime."""
+        return self._decider is not None and not self.decided.done() and _goes_on(self._decider.loop, runtime)
+
+    def end_decision(self) -> None:
+        with suppress(InvalidStateError):  # two threads may both have been the first
+            self.decided.set_result(None)
+
+    def stop(self) -> None:
+        """Cancel it; if it was never started, its other users start again."""
+        work = self._work
+        with suppress(RuntimeError):  # its loop is closed
+            if work is None:
+                self._settle(None)
+            elif isinstance(work, asyncio.Task):
+                work.get_loop().call_soon_threadsafe(work.cancel)
+            else:
+                work.cancel()
+
+    def lighten(self) -> None:
+        """Keep only the sketches, if they are usable."""
+        if isinstance(found := self.outcome.result(), Proposal) and not self.failed:
+            self.outcome = Future()
+            self.outcome.set_result(found.drafted)
+
+    async def _drive(self, snapshot: Snapshot) -> None:
+        try:
+            self._settle(await foresee(snapshot))
+        except Exception as error:  # raised again in every call that waits
+            self._settle(error)
+        finally:
+            self._settle(None)
+
+    def _settle(self, found: Proposal | BaseException | None) -> None:
+        if not self.outcome.done():
+            self.outcome.set_result(found)
+
+
+class Draws(ForkSafe):
+    """The draws of all sessions that share a store."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._draws: list[Draw] = []
+        """Most recently joined last."""
+
+    def join(
+        self, conversation: Conversation, scope: Hashable, price: float | None, runtime: Runtime[object]
+    ) -> tuple[Draw, bool]:
+        """Hold the newest draw for the conversation's past; also return whether it is new, for the caller to start."""
+        with self._lock:
+            known = [
+                draw
+                for draw in self._draws
+                if draw.scope == scope
+                and not draw.failed
+                and draw.is_worth_waiting_for(runtime)
+                and conversation.goes_on_from(draw.place)
+            ]
+            draw = max(known, key=lambda draw: draw.place.messages, default=None)
+            is_new = draw is None
+            if draw is None:
+                draw = Draw(scope, conversation.place, price, runtime.loop)
+            else:
+                self._draws.remove(draw)
+            draw.users += 1
+            self._draws.append(draw)
+            return draw, is_new
+
+    def release(self, draw: Draw, *, is_new: bool = False) -> bool:
+        """Release a draw; True if its sketches were requested and then stopped because nobody else waits for them.
+
+        `is_new` is True for the caller that was to start it.
+        """
+        with self._lock:
+            draw.users -= 1
+            ends = not draw.done and (not draw.users or (is_new and not draw.started))
+            if not draw.users and draw.done and not draw.failed:
+                draw.lighten()
+            unused = [known for known in self._draws if not known.users]
+            useless = {known for known in unused if not known.done or known.failed}
+            useless.update(unused[:-_KEPT])
+            self._draws = [known for known in self._draws if known not in useless]
+        if ends:
+            draw.stop()
+        return ends and draw.started
+
+    def give_up(self, draw: Draw) -> None:
+        """Let no other conversation join this draw."""
+        with self._lock:
+            self._draws = [known for known in self._draws if known is not draw]
+
+    def bill(self, draw: Draw) -> float | None:
+        """Return the cost of a draw in USD, None if unknown, and 0 from the second time on: it is paid for once.
+
+        A draw that was stopped half-way has its expected cost: providers bill that too.
+        """
+        with self._lock:
+            if draw.is_paid or not draw.done:
+                return 0.0
+            draw.is_paid = True
+            found = draw.outcome.result()
+            drafted = found.drafted if isinstance(found, Proposal) else found
+            return drafted.usage.cost if isinstance(drafted, Drafted) else draw.price
+
+
+class EarlyDraw:
+    """The draw that a conversation requested ahead of time, if it holds one."""
+
+    def __init__(self) -> None:
+        self._draw: Draw | None = None
+
+    @property
+    def place(self) -> Place | None:
+        """Position of the conversation at the request; None without a draw."""
+        return self._draw.place if self._draw else None
+
+    @property
+    def in_flight(self) -> bool:
+        return self._draw is not None and not self._draw.done
+
+    @property
+    def has_come(self) -> bool:
+        return self._draw is not None and self._draw.done
+
+    def hold(self, draw: Draw) -> None:
+        """Keep a draw until it is needed."""
+        self._draw = draw
+
+    def take(self, draws: Draws, runtime: Runtime[object]) -> Draw | None:
+        """Hand over the draw, unless waiting for it would be useless."""
+        if self._draw is not None and not self._draw.is_worth_waiting_for(runtime):
+            self.discard(draws)
+        draw, self._draw = self._draw, None
+        return draw
+
+    def discard(self, draws: Draws) -> float | None:
+        """Release the draw and return its cost in USD, None if unknown."""
+        draw, self._draw = self._draw, None
+        if draw is None:
+            return 0.0
+        return draw.price if draws.release(draw) else draws.bill(draw)
+
+
+def _goes_on(loop: asyncio.AbstractEventLoop | None, runtime: Runtime[object]) -> bool:
+    """True if work on that loop, or on a thread if None, makes progress while a call waits in that runtime."""
+    return loop is None or (loop.is_running() and loop is not runtime.stopped)
+
+
+draws_over = PerStore(Draws)
+"""Returns the draws that all sessions over a store share."""

@@ -3,34 +3,50 @@
 Sketches, which take time, are requested ahead, while the agent's own call runs. Moving the prefix, which costs money,
 waits until it pays, as far as the budget allows. Originals are in the store before the first view without them is
 returned.
+
+`Session` is the class that users call, `_Step` runs one call of `view`. It is written once for sync and async programs;
+see `runtime.py`. Nothing is locked meanwhile: each call has its conversation to itself, and if two calls decide at
+once, the store keeps the first decision.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
+from dataclasses import replace
 from functools import partial
-from typing import Any, Self, TypeAlias
+from typing import Any, Generic, Self, TypeAlias
 
 from ..compressor import Focus
-from ..errors import ConfigError
+from ..errors import WRONG_USE, ConfigError, StoreError, described
+from ..pipeline.decide import Drafted
+from ..pipeline.must_stay import pinned_spans
+from ..pipeline.rebuild import objection
 from ..pipeline.split import Reader
 from ..prices import price_of
-from ..runtime import LoopRuntime, ThreadRuntime
-from ..types import Message
-from .conversation import Call, Chain, Conversation, View
-from .conversations import Conversations
-from .economics import FREE, Economics, Growth
-from .events import Ledger, Log, SessionEvent, pending_totals
+from ..runtime import LoopRuntime, Runtime, ThreadRuntime, W
+from ..types import Message, Result
+from ..wire import wire_named
+from .conversation import Call, Conversation, Conversations, View
+from .events import FREE, Economics, Growth, Judgement, Ledger, Log, SessionEvent, pending_totals
+from .proposal import Change, Draw, LeftOut, Proposal, draws_over, propose, up_to_date
 from .recall import answer, query_of, recall_tool, span_number
-from .steps import Steps
-from .store import Archived, Store, Totals
+from .store import Archived, Chain, Store, StoredEvent, Totals
 from .stores import shared_store, store_from
 
 OnThread: TypeAlias = Callable[[Callable[[], Conversation]], Awaitable[Conversation]]
 """Calls a function on a thread, and returns its result once it has returned."""
+
+_log = logging.getLogger("focusctx")
+_PATIENCE = 1.0
+"""Seconds to wait, beyond the draft's deadline, for sketches that run on another thread or loop; and for their first
+user to store a decision before others make their own."""
+_TRIES = 3
+_FOLLOWED = Judgement(True, "followed", "decided by another session on the same conversation")
+_RESTORED = Judgement(True, "restored", "steps that were left out came back")
 
 
 class Session:
@@ -73,32 +89,18 @@ class Session:
             raise ConfigError(f"growth must be 0 or more, got {growth!r}")
         self.focus = focus
         self.store = shared_store(store) if isinstance(store, str) else store_from(store)
-        self._owns_store = isinstance(store, str)
-        self._on_a_thread = getattr(self.store, "on_a_thread", None)
         self.tenant = tenant
+        self._owns_store = isinstance(store, str)
+        self._is_quick = getattr(self.store, "quick", False)
+        self._on_a_thread = getattr(self.store, "on_a_thread", None)
         self._clock = clock
-        self._economics = Economics(
-            (price_of(model) if model else None) or FREE,
-            focus.config,
-            focus.draft_price,
-            focus.count,
-            ahead=1.0 if getattr(focus.draft, "instant", False) else ahead,
-            growth=growth,
-            only_if_it_pays=only_if_it_pays,
-        )
         self._offers_recall = recall
+        price = (price_of(model) if model else None) or FREE
+        self._economics = Economics(price, focus, ahead=ahead, growth=growth, only_if_it_pays=only_if_it_pays)
+        self._draws = draws_over(self.store)
         self._log = Log()
         self._pending = pending_totals(self.store)
-        self._ledger = Ledger(self._economics.price, partial(self._pending.add, self.store, tenant))
-        self._steps = Steps(
-            focus,
-            self.store,
-            economics=self._economics,
-            log=self._log,
-            totals=self._pending,
-            noted=recall,
-            clock=clock,
-        )
+        self._ledger = Ledger(price, partial(self._pending.add, self.store, tenant))
         self._conversations = Conversations(focus, self._begin, self._release, frozen=frozen)
 
     def __repr__(self) -> str:
@@ -124,12 +126,22 @@ class Session:
         decisions about equal histories. Without an id, a conversation is recognised by its steps.
         """
         runtime = ThreadRuntime()
-        with self._conversations.using(messages, format, id) as conversation:
-            return runtime.drive(self._steps.view(conversation, runtime))
+        try:
+            with self._conversations.using(messages, format, id) as conversation:
+                return runtime.drive(_Step(self, conversation, runtime).view())
+        except WRONG_USE:
+            raise
+        except Exception as error:
+            return self._unchanged(messages, error)
 
     async def aview(self, messages: Sequence[Message], *, format: str | None = None, id: str | None = None) -> View:
         """`view` for async programs. Files and servers are called on a thread."""
-        return await self._aview(messages, format=format, id=id)
+        try:
+            return await self._aview(messages, format=format, id=id)
+        except WRONG_USE:
+            raise
+        except Exception as error:
+            return self._unchanged(messages, error)
 
     @property
     def conversations(self) -> list[Conversation]:
@@ -188,7 +200,7 @@ class Session:
 
     def _stop_sketches(self) -> None:
         for conversation in self._conversations:
-            self._steps.release(conversation)
+            conversation.stop_sketches(self._draws)
 
     def _write_and_close(self) -> None:
         self._pending.write(self.store)
@@ -219,10 +231,11 @@ class Session:
         with ExitStack() as stack:
             found = self._conversations.using(messages, format, id, continues=continues, name=name)
             conversation = await _entered(stack, found, on_thread)
+            step = _Step(self, conversation, runtime)
             if peek:
-                return await runtime.drive(self._steps.peek(conversation, runtime))
+                return await runtime.drive(step.peek())
             conversation.last_call = conversation.last_call or after
-            return await runtime.drive(self._steps.view(conversation, runtime))
+            return await runtime.drive(step.view())
 
     def _is_quiet(self, more: Growth, conversation: Conversation | None) -> bool:
         """True if nothing can be due, now or soon, for a history that grew by `more` since it was read."""
@@ -235,7 +248,25 @@ class Session:
         elsewhere.
         """
         with self._conversations.if_free(conversation) as free:
-            return free and self._steps.record_append(conversation, messages)
+            if not free or not self._knows_all(conversation):
+                return False
+            now = self._clock()
+            if conversation.dropped:  # otherwise nothing is saved
+                conversation.ledger.call(conversation, cold=self._economics.is_cold(conversation, now))
+            conversation.called(now, messages)
+            return True
+
+    def _knows_all(self, conversation: Conversation) -> bool:
+        """True if all stored decisions about the conversation are loaded, and none has changed since.
+
+        Before the first decision the store need not be asked: none is made while there is room.
+        """
+        if not conversation.knows_all or not conversation.version:
+            return conversation.knows_all
+        try:
+            return self._is_quick and self.store.version(self.tenant, conversation.root) == conversation.version
+        except StoreError:
+            return False
 
     def _forget(self, conversation: Conversation) -> None:
         """Release a conversation. If it comes back, it continues from the store."""
@@ -256,8 +287,7 @@ class Session:
         return Conversation(
             reader,
             chain,
-            self.focus.config,
-            self.focus.count,
+            self.focus,
             tenant=self.tenant,
             id=id,
             store=self.store,
@@ -266,9 +296,259 @@ class Session:
         )
 
     def _release(self, conversation: Conversation) -> None:
-        self._steps.release(conversation)
+        conversation.stop_sketches(self._draws)
         self._log.forget(conversation)
         self._pending.hurry()
+
+    def _unchanged(self, messages: Sequence[Message], error: Exception) -> View:
+        """Fail open: return the history unchanged, with the error in the log and among the events.
+
+        The view belongs to an empty conversation: its own could not be read, or was given up.
+        """
+        why = described(error)
+        _log.warning("history passed on unchanged: %s", why, exc_info=error)
+        nothing = Reader(wire_named("chat_completions"), self.focus.config, self.focus.count)
+        conversation = self._begin(nothing, Chain(), None)
+        self._log.add(conversation, Judgement(False, "error", why))
+        return View(messages, conversation)
+
+
+class _Step(Generic[W]):
+    """One call of `view`: catch up with the store, judge whether an event is due, apply sketches, and look ahead."""
+
+    def __init__(self, session: Session, conversation: Conversation, runtime: Runtime[W]) -> None:
+        self._session = session
+        self._focus = session.focus
+        self._economics = session._economics
+        self._draws = session._draws
+        self._log = session._log
+        self._conversation = conversation
+        self._runtime = runtime
+        self._cold = False
+        """True if the provider's cache has gone cold."""
+        self._store_failed = False
+        """True if the store could not be read."""
+
+    def view(self) -> Generator[W, Any, View]:
+        """Return the view for the agent's next call, after an event if one is due."""
+        session, conversation = self._session, self._conversation
+        yield from self._catch_up()
+        self._cold = self._economics.is_cold(conversation, session._clock())
+        judgement = self._judge()
+        if judgement.due:
+            yield from self._event(judgement)
+        elif judgement.cause != "budget":
+            self._log.add(conversation, judgement)
+        self._look_ahead()
+        conversation.ledger.call(conversation, cold=self._cold)
+        conversation.called(session._clock())
+        if session._pending.is_due:
+            with suppress(StoreError):  # it will be due again
+                yield self._runtime.call(partial(session._pending.write, session.store))
+        return conversation.view()
+
+    def peek(self) -> Generator[W, Any, View]:
+        """Return the current view without making an event or counting a call."""
+        yield from self._catch_up()
+        return self._conversation.view()
+
+    def _catch_up(self) -> Generator[W, Any, None]:
+        """Apply the decisions of other processes and earlier sessions."""
+        conversation = self._conversation
+        self._store_failed = False
+        try:
+            if conversation.settled:
+                read = conversation.ask_store
+                conversation.learn(read() if self._session._is_quick else (yield self._runtime.call(read)))
+        except StoreError as error:  # a store that is down must not stop the agent
+            _log.warning("the store could not be read, so the last known decisions are used: %s", error)
+            self._store_failed = True
+        if conversation.decided != conversation.left_out:
+            came_back = conversation.decided.shows_more_than(conversation.left_out)
+            change = conversation.now().change_to(conversation.decided)
+            self._change(change, _RESTORED if came_back else _FOLLOWED)
+        if (place := conversation.early_draw.place) and not conversation.goes_on_from(place):
+            conversation.stop_sketches(self._draws)
+        if conversation.deferred and not conversation.goes_on_from(conversation.deferred.snapshot.place):
+            conversation.deferred = None
+
+    def _judge(self) -> Judgement:
+        """Judge whether an event is due and possible."""
+        judgement = self._economics.judge(self._conversation, cold=self._cold)
+        if judgement.due and (obstacle := self._obstacle()):
+            return replace(obstacle, verdict=judgement.verdict)
+        return judgement
+
+    def _obstacle(self) -> Judgement | None:
+        """Return why sketches could not be used, or None, so that the draft is not asked in vain."""
+        conversation = self._conversation
+        if self._store_failed:
+            return Judgement(False, "store", "the store cannot be read")
+        if pause := self._focus.pause():
+            return Judgement(False, "draft", pause)
+        if conversation.early_draw.has_come:  # what follows was checked before they were requested
+            return None
+        now = conversation.now()
+        if illegal := objection(now.view, now.history.format):
+            return Judgement(False, "illegal", illegal)
+        history = now.remaining()
+        if len(pinned_spans(history, self._focus.config.pin)) == len(history.spans):
+            return Judgement(False, "pinned", "no step may be dropped")
+        return None
+
+    def _event(self, judgement: Judgement) -> Generator[W, Any, None]:
+        """Apply sketches that were deferred, are on their way, or are requested now."""
+        conversation, draws, runtime = self._conversation, self._draws, self._runtime
+        if judgement.has_sketches and conversation.deferred:
+            yield from self._apply(conversation.deferred)
+            return
+        draw = conversation.early_draw.take(draws, runtime)
+        for _ in range(_TRIES):
+            draw, is_new = (draw, False) if draw else self._join()
+            decides = False
+            try:
+                if is_new:
+                    # Another session may have decided since the store was read, and released its sketches.
+                    place = conversation.place
+                    yield from self._catch_up()
+                    if conversation.place != place:
+                        if not self._judge().due:
+                            return
+                        continue
+                    draw.start(conversation.now(), runtime)
+                found = yield from self._awaited(draw)
+                if found is None and not draw.done:
+                    draws.give_up(draw)
+                    break
+                if found is None:  # it was cancelled, or its loop has ended
+                    continue
+                conversation.pay(draws.bill(draw))
+                decides = draw.is_first(runtime)
+                if not decides and draw.is_being_decided(runtime):
+                    yield runtime.wait(draw.decided, _PATIENCE)
+                    yield from self._catch_up()
+                    if not self._judge().due:
+                        return
+                proposal = found if isinstance(found, Proposal) else propose(conversation.now(), found)
+                if not is_new and self._economics.is_stale(conversation, proposal, cold=self._cold):
+                    draws.give_up(draw)  # fresh sketches do better, although they are paid for again
+                    continue
+                # The draw is held until the decision is stored, so that other calls join it and do not ask again.
+                yield from self._apply(proposal)
+                return
+            finally:
+                if decides:
+                    draw.end_decision()
+                draws.release(draw, is_new=is_new)
+                draw = None
+        why = f"no sketches came within {self._focus.config.deadline:g} s"
+        self._log.add(conversation, Judgement(False, "draft", why))
+
+    def _join(self) -> tuple[Draw, bool]:
+        """Return the draw for this conversation, and whether it is new and must be started."""
+        conversation = self._conversation
+        scope = (
+            self._focus,
+            conversation.tenant,
+            conversation.reader.wire.name,
+            conversation.last_event.key if conversation.last_event else None,  # sketches are for one event
+            conversation.decided,
+            conversation.restored,
+            self._session._offers_recall,
+        )
+        price = self._economics.sketches(conversation.tokens)
+        return self._draws.join(conversation, scope, price, self._runtime)
+
+    def _awaited(self, draw: Draw) -> Generator[W, Any, Proposal | Drafted | None]:
+        """Return the proposal of a draw, or only its sketches; None if it was cancelled or did not arrive in time."""
+        patience = None if draw.is_driven_by(self._runtime) else self._focus.config.deadline + _PATIENCE
+        yield self._runtime.wait(draw.outcome, patience)
+        found = draw.outcome.result() if draw.done else None
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+    def _apply(self, proposal: Proposal) -> Generator[W, Any, None]:
+        """Drop the spans that the sketches leave out, if it pays and can be stored."""
+        conversation = self._conversation
+        conversation.drew_ahead, conversation.deferred = False, None
+        started = time.perf_counter()
+        proposal = up_to_date(proposal, conversation.now())
+        result, change = proposal.result(started), proposal.change
+        if result.failure is not None:
+            self._log.add(conversation, Judgement(False, "draft", result.failure), result)
+            return
+        judgement = self._economics.judge_proposal(conversation, proposal, cold=self._cold)
+        event = self._record(proposal if judgement.due else None)
+        originals = proposal.originals if judgement.due else ()
+        commit = partial(self._session.store.commit, conversation.tenant, conversation.root, event, originals)
+        try:
+            stored: StoredEvent = yield self._runtime.call(commit)
+        except StoreError as error:
+            if judgement.due:
+                why = f"the store could not be written: {error}"
+                conversation.deferred = proposal
+                self._log.add(conversation, replace(judgement, due=False, cause="store", why=why), result)
+                return
+            stored = event  # it only records that these tokens were judged, which this object remembers
+        else:
+            if stored == event:
+                conversation.version += 1  # if others wrote too, the store's is higher, and it is read again
+        if stored == event:
+            conversation.add_event(event)
+            conversation.spent = 0.0
+        else:
+            conversation.add_event(stored)
+            change, judgement = conversation.now().change_to(conversation.decided), _FOLLOWED
+        if judgement.cause == "money":
+            conversation.deferred = proposal
+        if not (judgement.due and self._change(change, judgement, result)):
+            self._log.add(conversation, judgement, result)
+
+    def _record(self, proposal: Proposal | None) -> StoredEvent:
+        """Build the record of an event; without a proposal, of sketches that dropped nothing.
+
+        Its key is that of the newest span that can no longer change: the newest of all may still get results.
+        """
+        conversation, keys = self._conversation, self._conversation.keys
+        change, news = (proposal.change, proposal.news) if proposal else (None, LeftOut())
+        return StoredEvent(
+            key=keys[conversation.settled - 1],
+            index=conversation.reader.newest,
+            tokens_before=conversation.tokens,
+            tokens_after=change.tokens if change else conversation.tokens,
+            dropped=tuple(keys[index - 1] for index in sorted(news.spans)),
+            shortened={keys[index - 1]: tuple(sorted(parts)) for index, parts in sorted(news.shown.items())},
+            time=self._session._clock(),
+            balance=self._economics.balance_after(conversation, change, cold=self._cold),
+            conversation=conversation.id or conversation.key,
+        )
+
+    def _change(self, change: Change, judgement: Judgement, result: Result | None = None) -> bool:
+        """Switch to the changed view if it differs; a session's first view records no event for others' decisions."""
+        conversation = self._conversation
+        before, is_first = conversation.tokens, conversation.last_call is None
+        if change.left_out == conversation.left_out:
+            return False
+        conversation.apply(change)
+        if is_first and judgement is _FOLLOWED and result is None:
+            conversation.unmoved = None
+        elif change.moves:
+            self._log.add(conversation, judgement, result, moved_from=before)
+        return change.moves
+
+    def _look_ahead(self) -> None:
+        """Request sketches now if an event may soon be due: they arrive while the agent's own call runs."""
+        conversation, economics = self._conversation, self._economics
+        if not economics.looks_ahead or conversation.drew_ahead or conversation.early_draw.in_flight:
+            return
+        if economics.is_due_soon(conversation) and not self._obstacle():
+            conversation.stop_sketches(self._draws)
+            conversation.drew_ahead = True
+            draw, is_new = self._join()
+            if is_new:
+                draw.start(conversation.now(), self._runtime)
+            conversation.early_draw.hold(draw)
 
 
 async def _entered(

@@ -1,8 +1,13 @@
-"""The store interface between a session and memory, SQLite or Redis, where decisions persist, and its records.
+"""The store interface between a session and memory, SQLite or Redis, where decisions persist; its keys and records.
 
 All data is scoped by tenant: no tenant sees another's. A span is identified by its chain key, a conversation by its
 root, the chain key of its first span. A store keeps three things: events, each with the originals of the spans it
 dropped; the spans that were restored on request; and totals of savings and costs.
+
+A message is identified by a hash of its content and of the key before it, a span by its last message. So any process
+recognises the same history without a session id, forks share the keys of their common past, and an edited or reordered
+past has different keys from there on. User messages between two spans belong to the second one. Cache marks are
+ignored: agents move them at every step.
 
 Records are encoded as JSON without losing any character or kind of number. All stores do that, also the one in memory:
 the archive holds copies, so an agent that edits its messages later does not edit the archive. A message parsed from
@@ -11,16 +16,22 @@ JSON is stored in its original bytes.
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property, lru_cache
-from typing import Any, Protocol
+from hashlib import blake2b
+from typing import Any, Generic, Protocol, TypeVar
+from weakref import WeakKeyDictionary
 
 from ..errors import StoreError
-from ..types import Message
+from ..types import Message, Owner
 from ..wire import Kind, recognise
+from ..wire.part import unmarked
+
+T = TypeVar("T")
+
+_KEY_BYTES = 16
 
 
 class Spelled(dict[str, Any]):
@@ -174,8 +185,64 @@ class Store(Protocol):
         """Close files and connections."""
 
 
+class PerStore(Generic[T]):
+    """Makes one object per store, which all sessions over that store share; it lives as long as the store."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self.made: WeakKeyDictionary[Store, T] = WeakKeyDictionary()
+
+    def __call__(self, store: Store) -> T:
+        try:
+            return self.made.setdefault(store, self._make())
+        except TypeError:  # a custom store that is not hashable or weakly referenceable
+            return self._make()
+
+
+class Chain:
+    """The keys of a growing history; each message is hashed once."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+        """`keys[i - 1]` belongs to span `s_i`. The last one still changes while its span grows."""
+        self.heads: list[str] = []
+        """`heads[n - 1]` identifies the first n messages."""
+
+    def extend(self, messages: Iterable[Message], owners: Iterable[Owner]) -> None:
+        for message, owner in zip(messages, owners, strict=True):
+            before = self.heads[-1] if self.heads else ""
+            head = blake2b(before.encode() + canonical(message), digest_size=_KEY_BYTES).hexdigest()
+            self.heads.append(head)
+            index = owner if isinstance(owner, int) else max(owner)
+            if index > len(self.keys):
+                self.keys.append(head)
+            elif index:
+                self.keys[-1] = head
+
+
+@lru_cache(maxsize=1024)
+def scope(tenant: str) -> str:
+    """Return the tenant's hash, used in files and on servers: always short, and reveals no name or key."""
+    return blake2b(_bytes(tenant), digest_size=_KEY_BYTES).hexdigest()
+
+
+def digest(*parts: str, size: int = _KEY_BYTES) -> str:
+    """Hash a list of texts; different lists have different hashes, also when they join to the same text."""
+    joined = "".join(f"{len(part)}:{part}" for part in parts)
+    return blake2b(_bytes(joined), digest_size=size).hexdigest()
+
+
+def canonical(message: Message) -> bytes:
+    """Encode the message's content in one canonical form."""
+    text = _encode_sorted(message)
+    if '"cache_control"' in text or '"content":[' in text:
+        text = _encode_sorted(unmarked(message))
+    return _bytes(text)
+
+
 _EVENT = tuple(field.name for field in fields(StoredEvent))
 _ARCHIVED = tuple(field.name for field in fields(Archived))
+_NOT_IN_COLUMNS = ("messages", "event")
 
 
 def pack(event: StoredEvent) -> bytes:
@@ -197,7 +264,9 @@ class Originals(tuple[Archived, ...]):
 
     @cached_property
     def packed(self) -> bytes:
-        return _pack_all(self)
+        columns = {name: [getattr(span, name) for span in self] for name in _ARCHIVED if name not in _NOT_IN_COLUMNS}
+        messages = b",".join(b"[" + b",".join(_spelled(span)) + b"]" for span in self)
+        return _bytes(_encode({**columns, "messages": []})[:-2]) + messages + b"]}"
 
 
 def pack_all(spans: Sequence[Archived]) -> bytes:
@@ -205,13 +274,7 @@ def pack_all(spans: Sequence[Archived]) -> bytes:
 
     An event may drop a hundred spans at once; encoding each by itself takes longer.
     """
-    return spans.packed if isinstance(spans, Originals) else _pack_all(spans)
-
-
-def _pack_all(spans: Sequence[Archived]) -> bytes:
-    columns = {name: [getattr(span, name) for span in spans] for name in _ARCHIVED if name not in ("messages", "event")}
-    messages = b",".join(b"[" + b",".join(_spelled(span)) + b"]" for span in spans)
-    return _bytes(_encode({**columns, "messages": []})[:-2]) + messages + b"]}"
+    return (spans if isinstance(spans, Originals) else Originals(spans)).packed
 
 
 def unpack_all(data: bytes, event: str) -> list[Archived]:
@@ -225,12 +288,6 @@ def unpack_all(data: bytes, event: str) -> list[Archived]:
         return [Archived(*row) for row in zip(*(columns[name] for name in _ARCHIVED), strict=True)]
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise StoreError(f"stored originals cannot be read: {error!r}") from error
-
-
-@lru_cache(maxsize=1024)
-def scope(tenant: str) -> str:
-    """Return the tenant's hash, used in files and on servers: always short, and reveals no name or key."""
-    return hashlib.blake2b(tenant.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def _spelled(span: Archived) -> list[bytes]:
@@ -259,6 +316,13 @@ def _plain(value: object) -> dict[Any, Any]:
     raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
+def _plain_or_text(value: object) -> object:
+    return dict(value) if isinstance(value, Mapping) else str(value)
+
+
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_plain).encode
+_encode_sorted = json.JSONEncoder(
+    sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=_plain_or_text
+).encode
 _encode_ascii = json.JSONEncoder(separators=(",", ":")).encode
 """ASCII is the only encoding of half a surrogate pair that every parser accepts."""

@@ -42,20 +42,6 @@ class Limits:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class StoredConversation:
-    """A stored conversation, as listed by `focusctx store`."""
-
-    tenant: str
-    """The tenant's hash."""
-    root: str
-    events: int
-    size: int
-    """Bytes of its events and originals."""
-    used: float
-    """Seconds since the epoch, to within a minute or two."""
-
-
 def seconds_of(text: str, name: str) -> float:
     """Read an age: `30d`, `12h`, `90m`, `45s`, `2w`."""
     return _quantity(text, _SECONDS, f"{name} must be an age such as 30d, 12h or 90m, not {text!r}")
