@@ -9,8 +9,7 @@ import pytest
 from focusctx import Focus
 from focusctx.errors import ConfigError
 from focusctx.proxy.access import Caller
-from focusctx.proxy.budgets import ModelBudget
-from focusctx.proxy.settings import File, Settings
+from focusctx.proxy.settings import File, ModelBudget, Settings
 from focusctx.proxy.upstream import Upstream
 from helpers.histories import run
 from helpers.raw_http import Head, exchange, proxy, raw_upstream

@@ -8,7 +8,7 @@ import pytest
 
 from focusctx import Focus
 from focusctx.proxy.access import Caller
-from focusctx.proxy.budgets import ModelBudget
+from focusctx.proxy.settings import ModelBudget
 from focusctx.proxy.upstream import Upstream
 from focusctx.session.recall import TOOL
 from helpers.raw_http import exchange, proxy, raw_upstream

@@ -18,11 +18,22 @@ from ..errors import FocusError, MessageError
 from ..once import Once
 from ..session.events import SessionEvent
 from ..wire.held import HELD_BY
-from .body import unpack, unpacked_limit
+from .access import asks_for_bypass, run_of, tenant_of
 from .conversations import Key, LiveConversation, LiveConversations, Step
-from .headers import asks_for_bypass, run_of, tenant_of
-from .recall.tool import RECALLED, offer
-from .request import LARGE, Fields, Request, decode, encode, read_request, root_of, write_fields, write_list
+from .recall.rounds import RECALLED, offer
+from .request import (
+    LARGE,
+    Fields,
+    Request,
+    decode,
+    encode,
+    read_request,
+    root_of,
+    unpack,
+    unpacked_limit,
+    write_fields,
+    write_list,
+)
 from .upstream import GEMINI_PATH
 
 _log = logging.getLogger("focusctx.proxy")

@@ -9,6 +9,7 @@ import math
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -26,8 +27,8 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 
 class Outcome:
     """Outcome of a request. The status is 499 until there is an answer, for callers that disconnect before."""
 
-    caller: str = ""
-    """Name of the caller, if it has a token of its own."""
+    caller: str
+    """Name of the caller; empty if it has no token of its own."""
     status: int = 499
     watch: Callable[[bytes], None] | None = None
     """Called with each piece of the answer, if set."""
@@ -98,16 +99,18 @@ class Metrics:
         """Requests that were answered since the start."""
         return self._requests.total()
 
-    def begin(self, caller: str = "") -> Outcome:
-        """Count a new request as open."""
+    @contextmanager
+    def request(self, upstream: str, caller: str) -> Iterator[Outcome]:
+        """Count a request as open until its outcome is known."""
         self._open += 1
         if caller:
             self.by_caller[caller].all_requests += 1
-        return Outcome(caller)
-
-    def end(self, upstream: str, outcome: Outcome) -> None:
-        self._open -= 1
-        self._requests[upstream, outcome.status] += 1
+        outcome = Outcome(caller)
+        try:
+            yield outcome
+        finally:
+            self._open -= 1
+            self._requests[upstream, outcome.status] += 1
 
     def stepped(self, key: Key, step: Step, events: list[SessionEvent], net: float | None) -> None:
         self._added[bisect_left(_SECONDS, step.added)] += 1

@@ -8,9 +8,9 @@ from typing import TypeAlias
 
 from aiohttp import ClientWebSocketResponse, WSMsgType, web
 
-from .answer import Answer, pass_down, refusal
-from .client import Client, Outgoing
-from .headers import headers_down, split_list
+from .access import refusal
+from .client import Answer, Client, Outgoing, pass_down
+from .upstream import headers_down, listed
 
 _PASSED_ON = (WSMsgType.TEXT, WSMsgType.BINARY, WSMsgType.PING, WSMsgType.PONG)
 _NORMAL_CLOSE = 1000
@@ -30,7 +30,7 @@ async def relay(request: web.BaseRequest, client: Client, outgoing: Outgoing) ->
     """Connect agent and provider. If the provider refuses the WebSocket, the agent gets that answer."""
     if request.content_length or "transfer-encoding" in request.headers:
         return refusal(400, "a WebSocket handshake must not have a body")
-    offered = [name for value in request.headers.getall("sec-websocket-protocol", ()) for name in split_list(value)]
+    offered = listed(request.headers, "sec-websocket-protocol")
     if not web.WebSocketResponse(protocols=offered).can_prepare(request).ok:
         return refusal(400, "invalid WebSocket handshake")
     compress = "permessage-deflate" in request.headers.get("sec-websocket-extensions", "")
