@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any, Self
 
 from ..types import Message
-from .plug import Caller, Plug, as_written, fail_open, needs, places, plugged
+from .plug import CHAT, Caller, Plug, as_written, fail_open, needs, places, plugged
 
 with needs("openhands"):
     from openhands.sdk.context.condenser.base import PipelinableCondenserBase
@@ -22,7 +22,6 @@ with needs("openhands"):
     from openhands.sdk.llm import Message as LLMMessage
     from pydantic import Field, PrivateAttr
 
-_FORMAT = "chat_completions"
 _Part = tuple[dict[str, Any], list[LLMConvertibleEvent]]
 """A chat message, and the events it comes from."""
 
@@ -53,7 +52,7 @@ class FocusCondenser(PipelinableCondenserBase):
         with fail_open():
             if self._plug:
                 given, parts = _read(view)
-                found = self._plug.view(given, _FORMAT, _caller(agent_llm))
+                found = self._plug.view(given, CHAT, _caller(agent_llm))
                 view = view.model_copy(update={"events": list(_chosen(parts, found))})
         return view
 
@@ -61,7 +60,7 @@ class FocusCondenser(PipelinableCondenserBase):
         with fail_open():
             if self._plug:
                 given, parts = _read(view)
-                found = await self._plug.aview(given, _FORMAT, _caller(agent_llm))
+                found = await self._plug.aview(given, CHAT, _caller(agent_llm))
                 view = view.model_copy(update={"events": list(_chosen(parts, found))})
         return view
 

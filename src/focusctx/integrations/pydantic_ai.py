@@ -12,8 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..types import Message
-from .parts import FORMAT, Piece, is_whole, kept
-from .plug import Caller, Source, TenantOf, as_written, fail_open, needs, plugged
+from .plug import CHAT, Caller, Piece, Source, TenantOf, as_written, fail_open, is_whole, kept, needs, plugged
 
 with needs("pydantic-ai"):
     from pydantic_ai.capabilities import AbstractCapability
@@ -49,7 +48,7 @@ class FocusHistory(AbstractCapability[Any]):
             given = as_written([piece.chat for piece in pieces])
             name = request_context.model.model_name
             caller = Caller(id=ctx.conversation_id, model=name, framework="pydantic_ai")  # lasts over runs
-            view = await self.focusctx.aview(given, FORMAT, caller)
+            view = await self.focusctx.aview(given, CHAT, caller)
             messages = [_sent(messages, place, parts) for place, parts in kept(pieces, view).items()]
         return replace(request_context, messages=messages)
 

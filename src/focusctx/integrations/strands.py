@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..types import Message
-from .parts import FORMAT, Piece, kept
-from .plug import Caller, Source, TenantOf, as_written, fail_open, needs, plugged
+from .plug import CHAT, Caller, Piece, Source, TenantOf, as_written, fail_open, kept, needs, plugged
 
 with needs("strands"):
     from strands.middleware import InvokeModelStage
@@ -45,7 +44,7 @@ class FocusPlugin(Plugin):
             return context  # the server holds the history
         with fail_open():
             pieces = [piece for place, message in enumerate(messages) for piece in _pieces(place, message)]
-            view = await self.focusctx.aview(as_written([piece.chat for piece in pieces]), FORMAT, _caller(context))
+            view = await self.focusctx.aview(as_written([piece.chat for piece in pieces]), CHAT, _caller(context))
             messages = _merged(_sent(messages, place, parts) for place, parts in kept(pieces, view).items())
         return context.replace(messages=messages)
 
