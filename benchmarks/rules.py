@@ -25,11 +25,11 @@ from pathlib import Path
 from statistics import fmean
 
 from focusctx.baselines.embedders import embedder_from
-from focusctx.baselines.matched import Matched, Rank, at_random, newest_first
+from focusctx.baselines.focus import Matched, Rank, at_random, newest_first
 from focusctx.baselines.method import Compressed, Method
 from focusctx.baselines.registry import MethodSettings, method_from
-from focusctx.baselines.retrieval import Retrieval
-from focusctx.replay.intervals import Interval, bootstrap_groups
+from focusctx.baselines.rules import Retrieval
+from focusctx.replay.lines import Interval, bootstrap_groups
 from focusctx.replay.runs import Run, part_tokens, read_runs
 from focusctx.types import Message
 from focusctx.wire import wire_named

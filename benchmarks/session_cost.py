@@ -40,7 +40,7 @@ from typing import Any, NamedTuple
 from focusctx import Focus
 from focusctx.drafts.offline import OfflineDraft
 from focusctx.prices import Price, price_of
-from focusctx.replay.money import Call, calls_of
+from focusctx.replay.walk import Call, calls_of
 from focusctx.tokens import Counter
 from focusctx.types import Message, Prompt, Reply, Usage
 

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from focusctx.prices import Price
-from focusctx.replay.money import Call
+from focusctx.replay.walk import Call
 
 BENCHMARK = Path(__file__).parents[1] / "benchmarks" / "session_cost.py"
 CALLS = 20

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Literal, TypeAlias, get_args
 
 from ..drafts.anthropic import AnthropicDraft
-from ..drafts.gather import as_they_come
+from ..drafts.http import as_they_come
 from ..drafts.openai_compatible import OpenAICompatibleDraft
 from ..drafts.registry import draft_from
 from ..errors import ConfigError

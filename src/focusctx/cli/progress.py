@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
-from ..jobs.tally import Tally
+from ..jobs.runner import Tally
 from .terminal import console_on
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from .replay_options import CHAT_ONLY, DATA, REPLAY_METHODS, USUAL_METHODS, add_
 from .research import add_research
 
 if TYPE_CHECKING:
-    from ..replay.folder import ReplayFolder
     from ..replay.job import ReplayTally
+    from ..replay.record import ReplayFolder
     from .parsers import Commands
 
 _DESCRIPTION = """\
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ..replay.advice import model_of
     from ..replay.job import Plan
     from ..replay.record import run_records
-    from ..replay.walks import walk_all
+    from ..replay.walk import walk_all
     from .progress import progress
     from .replay_options import budgets_of, folder_of, runs_of, settings_of
     from .replay_table import print_advice, print_walks

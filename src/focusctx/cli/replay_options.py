@@ -14,8 +14,8 @@ from .parsers import note
 from .problem import Problem, check_positive
 
 if TYPE_CHECKING:
-    from ..replay.folder import ReplayFolder
     from ..replay.methods import ReplaySettings
+    from ..replay.record import ReplayFolder
     from ..replay.runs import Run
 
 DATA = f"""\
@@ -156,7 +156,7 @@ def settings_fields(arguments: argparse.Namespace, runs: list[Run]) -> dict[str,
 
 def folder_of(arguments: argparse.Namespace) -> ReplayFolder:
     """Return the folder that records go to, the same for the same data, and say which it is."""
-    from ..replay.folder import ReplayFolder
+    from ..replay.record import ReplayFolder
     from .terminal import printable
 
     names = "-".join(dict.fromkeys(path.resolve().name.removesuffix(".jsonl") for path in arguments.data))

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError
 from ..types import Prompt, Reply, Usage
-from .gather import as_they_come
-from .http import RETRIES, BadRequest, Endpoint, Rejected, base_url, count, open_session, text_of
+from .http import RETRIES, BadRequest, Endpoint, Rejected, as_they_come, base_url, count, open_session, text_of
 
 if TYPE_CHECKING:
     import aiohttp

@@ -1,4 +1,4 @@
-"""Engines, which do the work: in this process, or in several processes on this machine's cores.
+"""Engines, which do the work and count what it costs: in this process, or in several on this machine's cores.
 
 Other packages add engines by entry point (`focusctx.engines`); focusctx-bench adds `ray`.
 """
@@ -19,10 +19,48 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from ..errors import ConfigError, FocusError, MissingExtraError
 from ..plugins import INSTALL_BENCH, plugin
-from .tally import Meter
 
 I = TypeVar("I")  # noqa: E741
 R = TypeVar("R")
+
+
+class Spending:
+    """USD over the whole job, earlier sittings included."""
+
+    def __init__(self, limit: float | None = None, before: float = 0.0) -> None:
+        self.limit = limit
+        self.total = before
+        self.unpriced = False
+        """True once a model without a known price was asked: the total is then too low."""
+
+    @property
+    def is_used_up(self) -> bool:
+        return self.limit is not None and self.total >= self.limit
+
+
+class Meter:
+    """The cost of one attempt, added to the job's spending as it arises."""
+
+    def __init__(self, spending: Spending | None = None) -> None:
+        self._spending = spending or Spending()
+        self.cost: float | None = 0.0
+        """None once a model without a known price was asked."""
+
+    def add(self, cost: float | None, whose: str) -> None:
+        """Count a cost. One that is not known is refused where there is a limit to keep."""
+        if cost is None:
+            self.cost = None
+            self._spending.unpriced = True
+            if self._spending.limit is not None:
+                raise ConfigError(
+                    f"the spending limit cannot be enforced, since the price of {whose} is unknown: add it to a prices "
+                    "file (FOCUSCTX_PRICES), or run without a limit"
+                )
+            return
+        self._spending.total += cost
+        if self.cost is not None:
+            self.cost += cost
+
 
 Work: TypeAlias = Callable[[I, Meter], Coroutine[Any, Any, Sequence[R]]]
 """Turns an item into records. For other processes: a function of a module, or a `partial` of one."""

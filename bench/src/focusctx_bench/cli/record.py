@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     from focusctx.cli.replay_options import runs_of
     from focusctx.cli.terminal import printable
     from focusctx.config import FocusConfig
-    from focusctx.replay.probe import probe_drafts
+    from focusctx.replay.job import probe_drafts
 
     from ..replay.sketches import record_sketches, sketch_file
 

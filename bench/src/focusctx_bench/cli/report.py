@@ -13,7 +13,7 @@ from focusctx.cli.terminal import printable
 
 if TYPE_CHECKING:
     from focusctx.cli.parsers import Commands
-    from focusctx.jobs.tally import Tally
+    from focusctx.jobs.runner import Tally
 
 
 FORMS = ("markdown", "latex", "html")

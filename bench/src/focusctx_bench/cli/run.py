@@ -17,7 +17,7 @@ from focusctx.cli.progress import progress
 from focusctx.cli.terminal import console_on, printable
 from focusctx.errors import ConfigError, MissingExtraError
 from focusctx.jobs.engines import Engine, InProcess, engine_named
-from focusctx.jobs.tally import Tally
+from focusctx.jobs.runner import Tally
 
 from ..baselines.registry import ALL, KNOWN
 from ..benchmarks.registry import benchmark_names

@@ -14,8 +14,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TypeAlias
 
 from ..baselines.embedders import Embed
-from ..baselines.render import turn_as_text
-from ..baselines.turnwise import Choice, NoChoice, Turnwise, problem_of
+from ..baselines.method import Choice, NoChoice, Turnwise, problem_of, turn_as_text
 from ..pipeline.budget import pinned_spans
 from ..pipeline.companions import leaders_of
 from ..types import History, Span, Usage
@@ -31,7 +30,7 @@ Order: TypeAlias = Callable[[History], Awaitable[tuple[Sequence[int], Usage]]]
 COMPARATORS = ("fifo", "retrieval", "masking")
 
 
-class Matched(Turnwise):
+class Comparator(Turnwise):
     """Takes spans in an order until its quota is full."""
 
     def __init__(self, name: str, quotas: Quotas, order: Order, *, masks: bool = False) -> None:
@@ -62,10 +61,10 @@ class Matched(Turnwise):
         return Choice(kept, masked=self._masks, usage=usage)
 
 
-def comparator(name: str, matched: str, quotas: Quotas, embed: Embed) -> Matched:
+def comparator(name: str, matched: str, quotas: Quotas, embed: Embed) -> Comparator:
     """Return `fifo`, `retrieval` or `masking` with the tokens that the method `matched` left."""
     order: Order = _Similarity(embed).order if name == "retrieval" else _newest_first
-    return Matched(f"{name}@{matched}", quotas, order, masks=name == "masking")
+    return Comparator(f"{name}@{matched}", quotas, order, masks=name == "masking")
 
 
 async def _newest_first(history: History) -> tuple[Sequence[int], Usage]:
