@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from .problem import Problem
+from .command import Problem
 
 if TYPE_CHECKING:
     from ..proxy.upstream import Upstream

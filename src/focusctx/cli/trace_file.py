@@ -1,4 +1,4 @@
-"""Trace files: a list, an object around a list, or one of these per line.
+"""Trace files: a list, an object around a list, or one of these per line, compressed one after the other.
 
 The output has the same shape as the input, and a conversation that was not compressed is written back character for
 character.
@@ -6,12 +6,13 @@ character.
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..config import FocusConfig
 from ..errors import MessageError
@@ -19,7 +20,11 @@ from ..pipeline.split import Reader, check_list
 from ..types import Message, Result
 from ..wire import recognise, wire_named
 from ..wire.foreign import not_understood
-from .problem import Problem
+from .command import Problem
+from .output import console_on, printable
+
+if TYPE_CHECKING:
+    from ..compressor import Focus
 
 _FIELDS = ("messages", "input", "contents")
 _OF_A_RESULT = {"messages", "compressed", "decisions", "tokens_before"}
@@ -75,6 +80,48 @@ def conversations_in(entries: Sequence[Conversation | SavedResult]) -> list[Conv
         if isinstance(entry, SavedResult):
             raise Problem(f"{entry.name} is a saved Result; `focusctx explain` shows it")
     return [entry for entry in entries if isinstance(entry, Conversation)]
+
+
+def results_of(
+    focus: Focus, entries: Sequence[Conversation | SavedResult], arguments: argparse.Namespace
+) -> list[Result]:
+    """Return one result per entry. Progress is shown on standard error, and only on a terminal."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = console_on(sys.stderr)
+    several = (BarColumn(), MofNCompleteColumn()) if len(entries) > 1 else ()
+    results: list[Result] = []
+    with Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        *several,
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal or getattr(arguments, "quiet", False),
+    ) as progress:
+        task = progress.add_task(f"sketching plans: {printable(focus.draft.name)}", total=len(entries))
+        for entry in entries:
+            if isinstance(entry, SavedResult):
+                results.append(entry.result)
+            else:
+                results.append(focus.compress(entry.messages, goal=arguments.goal, format=arguments.format))
+            progress.advance(task)
+    return results
+
+
+def warn(entries: Sequence[Conversation | SavedResult], results: Sequence[Result]) -> None:
+    """Write the warnings of results that are not shown otherwise."""
+    for entry, result in zip(entries, results, strict=True):
+        for warning in result.warnings:
+            sys.stderr.write(printable(f"focusctx: warning: {entry.name}: {warning}\n"))
+
+
+def warn_of_failures(entries: Sequence[Conversation | SavedResult], results: Sequence[Result]) -> None:
+    """Warn of failed drafts: they leave the history unchanged, which is not an error but must not be overlooked."""
+    for entry, result in zip(entries, results, strict=True):
+        if result.failure is not None:
+            sys.stderr.write(printable(f"focusctx: warning: {entry.name} not compressed: {result.failure}\n"))
 
 
 def _read(source: str) -> bytes:

@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from focusctx.cli.problem import Problem
-from focusctx.cli.replay_options import budgets_of
+from focusctx.cli.command import Problem
+from focusctx.cli.replay import budgets_of
 
 Adding: TypeAlias = argparse.ArgumentParser | argparse._ArgumentGroup
 

@@ -18,8 +18,7 @@ from ...explain import levels_of
 from ...types import Result, Sketch, Unit, Usage
 from ..options import Setup
 from .markup import Markup, tag, together
-from .picture import picture
-from .spans import spans
+from .spans import picture, spans
 
 _WHOLE = -1
 
