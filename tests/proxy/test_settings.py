@@ -12,7 +12,7 @@ import pytest
 from focusctx.cli.options import DEFAULTS
 from focusctx.egress import is_loopback
 from focusctx.errors import ConfigError
-from focusctx.proxy.access import Caller, Refused
+from focusctx.proxy.access import NamedCaller, Refused
 from focusctx.proxy.settings import File, ModelBudget, Settings, address, machine
 from focusctx.proxy.upstream import Upstream, Upstreams, base_urls
 
@@ -345,7 +345,7 @@ def test_a_file_with_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         grace=5,
         tls_cert="cert.pem",
         tls_key="key.pem",
-        callers=(Caller("alice", f"{TOKEN} of alice", 10_000),),
+        callers=(NamedCaller("alice", f"{TOKEN} of alice", 10_000),),
         model_budgets=(ModelBudget("gpt-5*", 40_000),),
     )
     assert {field.name for field in fields(Settings) if getattr(settings, field.name) == field.default} == set()

@@ -28,7 +28,7 @@ from focusctx.replay.job import Plan
 from focusctx.replay.methods import Methods, ReplaySettings
 from focusctx.replay.record import ReplayFolder, RunRecord, run_records
 from focusctx.replay.runs import Run, count
-from focusctx.replay.walk import Call, Walker, calls_of, common_prefix, walk_all
+from focusctx.replay.walk import CallInput, Walker, calls_of, common_prefix, walk_all
 from focusctx.types import Message
 from replay.logs import SHOPPING, long_run, run_of, write
 from strategies import COMPLETE_HISTORIES, format_of
@@ -305,11 +305,11 @@ def size(part: Message) -> int:
     return int(part["tokens"])
 
 
-def whole() -> list[Call]:
+def whole() -> list[CallInput]:
     return calls_of([RUN[:turn] for turn in TURNS], [2] * CALLS, size)
 
 
-def compressed() -> list[Call]:
+def compressed() -> list[CallInput]:
     """At the eleventh call the first five of ten spans go: ten messages from the third on."""
     views = [RUN[:turn] if number < 10 else RUN[:2] + RUN[12:turn] for number, turn in enumerate(TURNS)]
     return calls_of(views, [2] * CALLS, size)

@@ -226,7 +226,7 @@ def retry_after(value: str | None) -> float | None:
     return max(seconds, 0.0) if math.isfinite(seconds) else None
 
 
-class Rejected:
+class RejectedParameters:
     """The optional parameters that one draft's server has refused so far."""
 
     def __init__(self, optional: Iterable[str]) -> None:

@@ -120,13 +120,13 @@ class TransformersDraft:
             attention_mask=torch.ones_like(rows),
             past_key_values=cache,
             max_new_tokens=prompt.max_tokens,
-            do_sample=False,  # `_Draws` leaves one token to choose from
-            logits_processor=[_Draws(model, prompt, n, self._min_p)] if prompt.temperature else [],
+            do_sample=False,  # `_Sampler` leaves one token to choose from
+            logits_processor=[_Sampler(model, prompt, n, self._min_p)] if prompt.temperature else [],
             stopping_criteria=[_Progress(model, len(tokens), prompt.max_tokens, hand_over, stopped)],
         )
 
 
-class _Draws:
+class _Sampler:
     """Draws the next token of each row from its own random stream, and rules out all others.
 
     `generate` would draw from the program's global stream. Here row k has the seed `seed + k`, so it gets the same

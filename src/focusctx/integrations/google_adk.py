@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from ..types import Message
-from .plug import CHAT, Caller, Piece, Source, TenantOf, as_written, fail_open, is_whole, kept, needs, plugged
+from .plug import CHAT, Caller, ChatPiece, Source, TenantOf, as_written, fail_open, is_whole, kept, needs, plugged
 
 with needs("google-adk"):
     from google.adk.models.llm_request import LlmRequest
@@ -61,23 +61,23 @@ def _retold(contents: Sequence[Content], events: Sequence[Any]) -> set[int]:
     return {place for place in found if contents[place] not in own}
 
 
-def _pieces(contents: Sequence[Content], retold: Collection[int]) -> Iterator[Piece]:
+def _pieces(contents: Sequence[Content], retold: Collection[int]) -> Iterator[ChatPiece]:
     """Yield one piece for a model's content; for others one for each function response, and one for the rest."""
     calls = _Calls()
     for place, content in enumerate(contents):
         parts = list(enumerate(content.parts or ()))
         if content.role == "model":
-            yield Piece(place, tuple(range(len(parts))), _turn([part for _, part in parts], calls))
+            yield ChatPiece(place, tuple(range(len(parts))), _turn([part for _, part in parts], calls))
             continue
         if place in retold:
             yield from _retold_pieces(place, content, calls)
             continue
         for number, part in parts:
             if part.function_response:
-                yield Piece(place, (number,), _result(part.function_response, calls))
+                yield ChatPiece(place, (number,), _result(part.function_response, calls))
         if said := [(number, part) for number, part in parts if not part.function_response]:
             words = {"role": "user", "content": [_block(part) for _, part in said]}
-            yield Piece(place, tuple(number for number, _ in said), words)
+            yield ChatPiece(place, tuple(number for number, _ in said), words)
 
 
 def _sent(
@@ -161,7 +161,7 @@ def _is_retold(content: Content) -> bool:
     return (first.text or "").startswith("For context:") and bool(texts) and told
 
 
-def _retold_pieces(place: int, content: Content, calls: _Calls) -> Iterator[Piece]:
+def _retold_pieces(place: int, content: Content, calls: _Calls) -> Iterator[ChatPiece]:
     """Yield a piece for each result in a retold content, or one for its turn; the introducing part goes with it."""
     texts = [part.text or "" for part in content.parts or ()]
     results = [(number, found[1]) for number, text in enumerate(texts) if (found := _RETURNED.match(text))]
@@ -171,13 +171,13 @@ def _retold_pieces(place: int, content: Content, calls: _Calls) -> Iterator[Piec
         begin = 0
         for call, end in zip(answered, ends, strict=True):
             said = "\n".join(texts[begin:end])
-            yield Piece(place, tuple(range(begin, end)), {"role": "tool", "tool_call_id": call, "content": said})
+            yield ChatPiece(place, tuple(range(begin, end)), {"role": "tool", "tool_call_id": call, "content": said})
             begin = end
         return
     turn: dict[str, Any] = {"role": "assistant", "content": "\n".join(texts)}
     if names := [found[1] for text in texts if (found := _CALLED.match(text))]:
         turn["tool_calls"] = [_retold_call(name, calls) for name in names]
-    yield Piece(place, tuple(range(len(texts))), turn)
+    yield ChatPiece(place, tuple(range(len(texts))), turn)
 
 
 def _retold_call(name: str, calls: _Calls) -> dict[str, Any]:

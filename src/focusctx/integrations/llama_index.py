@@ -18,7 +18,7 @@ from ..types import Message
 from .plug import (
     CHAT,
     Caller,
-    Piece,
+    ChatPiece,
     Plug,
     Source,
     TenantOf,
@@ -113,7 +113,7 @@ class _History:
         self._messages = messages
         transcript = next((place for place, message in enumerate(messages) if _is_transcript(message)), None)
         self._transcript = transcript
-        pieces = [Piece(place, (), _chat(message)) for place, message in enumerate(messages) if place != transcript]
+        pieces = [ChatPiece(place, (), _chat(message)) for place, message in enumerate(messages) if place != transcript]
         if transcript is not None:
             pieces = [*pieces[:transcript], *_turns(messages[transcript], transcript), *pieces[transcript:]]
         self._pieces = pieces
@@ -175,9 +175,9 @@ def _is_transcript(message: ChatMessage) -> bool:
     return len(texts) == len(message.blocks) > 3 and texts[0] == _BEGIN and texts[-2] == _END
 
 
-def _turns(message: ChatMessage, place: int) -> list[Piece]:
+def _turns(message: ChatMessage, place: int) -> list[ChatPiece]:
     """Return a piece for each message in the transcript, with the blocks it is written in."""
-    pieces: list[Piece] = []
+    pieces: list[ChatPiece] = []
     calls: list[dict[str, Any]] | None = None
     for role, numbers, text in _written(message):
         chat: dict[str, Any] = {"role": role, "content": text}
@@ -189,7 +189,7 @@ def _turns(message: ChatMessage, place: int) -> list[Piece]:
         else:
             calls = None
             chat["role"] = "assistant" if role == "tool" else role
-        pieces.append(Piece(place, numbers, chat))
+        pieces.append(ChatPiece(place, numbers, chat))
     for piece in pieces:
         if piece.chat.get("tool_calls") == []:
             del piece.chat["tool_calls"]  # type: ignore[attr-defined]
@@ -224,7 +224,7 @@ def _written(message: ChatMessage) -> Iterator[tuple[str, tuple[int, ...], str]]
             texts.append(text[1])
 
 
-def _blocks(piece: Piece | None, chat: Message) -> list[int | str]:
+def _blocks(piece: ChatPiece | None, chat: Message) -> list[int | str]:
     """Return the blocks of a transcript for a message of the view; a shortened result keeps its tags."""
     if piece is None:
         return [_line(chat["content"])]

@@ -57,7 +57,7 @@ def _plugged(client: Client, plug: Plug) -> Client:
 
 
 @dataclass(frozen=True, slots=True)
-class _History:
+class _RequestHistory:
     """The history in a request."""
 
     options: FinalRequestOptions
@@ -76,7 +76,7 @@ class _History:
         return options
 
 
-def _history(options: FinalRequestOptions) -> _History | None:
+def _history(options: FinalRequestOptions) -> _RequestHistory | None:
     body = options.json_data
     if options.method != "post" or options.url not in _HISTORIES or not isinstance(body, dict):
         return None
@@ -84,4 +84,4 @@ def _history(options: FinalRequestOptions) -> _History | None:
     messages = body.get(field)
     if not isinstance(messages, list) or is_held(body):
         return None
-    return _History(options, field, wire, messages, body.get("model"))
+    return _RequestHistory(options, field, wire, messages, body.get("model"))

@@ -422,7 +422,7 @@ def native_messages(
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class ChatPiece:
     """Parts of one message that stay or go together, as a chat message of their own.
 
     For frameworks whose messages are lists of parts: a tool's result and the user's words can be in one message.
@@ -439,7 +439,7 @@ Kept: TypeAlias = dict[int | None, dict[int, str | None]]
 """Parts to send, by message; each with the text that replaces it, or None. The line about missing steps is at None."""
 
 
-def kept(pieces: Sequence[Piece], view: Sequence[Message]) -> Kept:
+def kept(pieces: Sequence[ChatPiece], view: Sequence[Message]) -> Kept:
     """Return the messages to send, in order, for a view of the pieces' chat messages."""
     messages: Kept = {}
     for chat, found in zip(view, places([piece.chat for piece in pieces], view), strict=True):

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..types import Message
-from .plug import CHAT, Caller, Piece, Source, TenantOf, as_written, fail_open, is_whole, kept, needs, plugged
+from .plug import CHAT, Caller, ChatPiece, Source, TenantOf, as_written, fail_open, is_whole, kept, needs, plugged
 
 with needs("pydantic-ai"):
     from pydantic_ai.capabilities import AbstractCapability
@@ -53,20 +53,20 @@ class FocusHistory(AbstractCapability[Any]):
         return replace(request_context, messages=messages)
 
 
-def _pieces(place: int, message: ModelMessage) -> Iterator[Piece]:
+def _pieces(place: int, message: ModelMessage) -> Iterator[ChatPiece]:
     """A response is one piece, but for what a provider compacted; in a request every part is one.
 
     Of a request, the tools' results come first, right behind the calls they answer.
     """
     if isinstance(message, ModelRequest):
         parts = sorted(enumerate(message.parts), key=lambda entry: not _is_result(entry[1]))
-        yield from (Piece(place, (number,), _request_part(part)) for number, part in parts)
+        yield from (ChatPiece(place, (number,), _request_part(part)) for number, part in parts)
         return
     summaries = tuple(number for number, part in enumerate(message.parts) if isinstance(part, CompactionPart))
     if summaries:
-        yield Piece(place, summaries, {"role": "system", "content": "what came before, compacted"})
+        yield ChatPiece(place, summaries, {"role": "system", "content": "what came before, compacted"})
     turn = tuple(number for number in range(len(message.parts)) if number not in summaries)
-    yield Piece(place, turn, _turn([message.parts[number] for number in turn]))
+    yield ChatPiece(place, turn, _turn([message.parts[number] for number in turn]))
 
 
 def _sent(messages: Sequence[ModelMessage], place: int | None, parts: dict[int, str | None]) -> ModelMessage:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..types import Message
-from .plug import CHAT, Caller, Piece, Source, TenantOf, as_written, fail_open, kept, needs, plugged
+from .plug import CHAT, Caller, ChatPiece, Source, TenantOf, as_written, fail_open, kept, needs, plugged
 
 with needs("strands"):
     from strands.middleware import InvokeModelStage
@@ -60,11 +60,11 @@ def _caller(context: InvokeModelContext) -> Caller:
     )
 
 
-def _pieces(place: int, message: Native) -> list[Piece]:
+def _pieces(place: int, message: Native) -> list[ChatPiece]:
     """A turn of the model is one piece; of a user's message, every tool's result is one, and all the rest."""
     blocks = message["content"]
     if message["role"] == "assistant":
-        return [Piece(place, tuple(range(len(blocks))), _turn(blocks))]
+        return [ChatPiece(place, tuple(range(len(blocks))), _turn(blocks))]
     results: list[list[int]] = []
     words: list[int] = []
     last = words
@@ -77,10 +77,10 @@ def _pieces(place: int, message: Native) -> list[Piece]:
         else:
             last = words
             words.append(number)
-    pieces = [Piece(place, tuple(numbers), _result(blocks[numbers[0]]["toolResult"])) for numbers in results]
+    pieces = [ChatPiece(place, tuple(numbers), _result(blocks[numbers[0]]["toolResult"])) for numbers in results]
     if words:
         chat = {"role": "user", "content": _blocks(blocks[number] for number in words)}
-        pieces.append(Piece(place, tuple(words), chat))
+        pieces.append(ChatPiece(place, tuple(words), chat))
     return pieces
 
 

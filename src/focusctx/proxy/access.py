@@ -79,7 +79,7 @@ def refusal(status: int, why: str, headers: Iterable[tuple[str, str]] = ()) -> w
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class NamedCaller:
     """A caller with a token and a name of its own, which shares nothing with others.
 
     The name is shown on the dashboard and in the metrics, the token nowhere.
@@ -109,7 +109,7 @@ class Access:
         self._guesses = Guesses()
         self._logins = Logins()
 
-    def use(self, token: str | None, admin_token: str | None, callers: Sequence[Caller]) -> None:
+    def use(self, token: str | None, admin_token: str | None, callers: Sequence[NamedCaller]) -> None:
         """Accept these tokens from now on. Another admin token ends all logins."""
         self._names = {caller.token: caller.name for caller in callers}
         if token is not None:

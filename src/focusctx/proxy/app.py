@@ -21,18 +21,17 @@ from ..session.events import SessionEvent
 from ..session.session import Session
 from ..session.stores import store_from
 from .access import FOREIGN, Access, Refused, refusal
-from .client import Body, Client, NoAnswer, Outgoing, Upload, pass_down
+from .client import Body, Client, NoAnswer, Outgoing, Upload, pass_down, relay
 from .compress_endpoint import PATH, CompressEndpoint
 from .compression import USUAL_PATHS, Compression, Route, route_of
-from .conversations import Key, LiveConversation, LiveConversations, Step
+from .conversations import AgentStep, Key, LiveConversation, LiveConversations
 from .dashboard import add_dashboard
 from .guarded_store import GuardedStore
-from .metrics import Metrics, Outcome
+from .metrics import Metrics, RequestOutcome
 from .recall.rounds import RECALLED, RecallRounds
 from .request import read_pieces, read_up_to
 from .settings import Budgets, Settings, load_certificate, tls_context
 from .upstream import Upstream, Upstreams, headers_up, listed, path_up
-from .websocket import relay
 
 if TYPE_CHECKING:
     from .tracing import Tracing
@@ -147,7 +146,7 @@ class Proxy:
             frozen=True,
         )
 
-    def _watch(self, live: LiveConversation, step: Step, events: list[SessionEvent]) -> None:
+    def _watch(self, live: LiveConversation, step: AgentStep, events: list[SessionEvent]) -> None:
         net = live.newly_saved()
         self.metrics.stepped(live.key, step, events, net)
         if self._tracing is not None:
@@ -186,7 +185,7 @@ class Proxy:
             return response
 
     async def _answer(
-        self, request: web.Request, upstream: Upstream, path: str, outcome: Outcome
+        self, request: web.Request, upstream: Upstream, path: str, outcome: RequestOutcome
     ) -> web.StreamResponse:
         headers = headers_up(request.headers, upstream, path)
         outgoing = Outgoing(upstream, request.method, path_up(path, upstream), headers)

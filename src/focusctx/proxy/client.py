@@ -1,5 +1,7 @@
 """Requests to providers, on aiohttp's client, and their answers: checked, and forwarded byte for byte without delay.
 
+WebSockets are relayed in both directions: messages, pings, pongs and close codes.
+
 A POST that may have reached its provider is not sent again: the provider may have worked on it and billed it. aiohttp
 repeats GET, HEAD, OPTIONS, PUT and DELETE once if the connection was lost before an answer; HTTP allows it for these.
 """
@@ -21,14 +23,22 @@ from io import BytesIO
 from typing import Any, TypeAlias
 
 import aiohttp
-from aiohttp import ClientHandlerType, ClientRequest, ClientResponse, ClientWebSocketResponse, HttpVersion11, web
+from aiohttp import (
+    ClientHandlerType,
+    ClientRequest,
+    ClientResponse,
+    ClientWebSocketResponse,
+    HttpVersion11,
+    WSMsgType,
+    web,
+)
 from multidict import CIMultiDict, MultiMapping
 from yarl import URL
 
 from ..egress import proxy_for
-from .access import caller_of
+from .access import caller_of, refusal
 from .request import TooSlow
-from .upstream import Upstream, headers_down
+from .upstream import Upstream, headers_down, listed
 
 _log = logging.getLogger("focusctx.proxy")
 
@@ -51,6 +61,10 @@ _BROKE_OFF = "the connection broke in the middle of its answer"
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _DECODED = frozenset({"gzip", "deflate", "br", "zstd"})
 """Content encodings that aiohttp decodes."""
+_PASSED_ON = (WSMsgType.TEXT, WSMsgType.BINARY, WSMsgType.PING, WSMsgType.PONG)
+_NORMAL_CLOSE = 1000
+
+_Socket: TypeAlias = "web.WebSocketResponse[bool] | ClientWebSocketResponse[bool]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -478,3 +492,76 @@ def _cut(transport: asyncio.Transport, *, looks_finished: bool) -> None:
         end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         transport.abort()
     transport.close()
+
+
+# ----------------------------------------------------------------------------------------------------------- WebSockets
+
+
+async def relay(request: web.BaseRequest, client: Client, outgoing: Outgoing) -> web.StreamResponse:
+    """Connect agent and provider. If the provider refuses the WebSocket, the agent gets that answer."""
+    if request.content_length or "transfer-encoding" in request.headers:
+        return refusal(400, "a WebSocket handshake must not have a body")
+    offered = listed(request.headers, "sec-websocket-protocol")
+    if not web.WebSocketResponse(protocols=offered).can_prepare(request).ok:
+        return refusal(400, "invalid WebSocket handshake")
+    compress = "permessage-deflate" in request.headers.get("sec-websocket-extensions", "")
+    async with client.open_websocket(outgoing, offered, compress=compress) as (answer, above):
+        if above is None:
+            return await pass_down(request, answer)
+        below = _socket_below(answer, above, compress=compress)
+        await below.prepare(request)
+        close = await _pass_both_ways(above, below)
+        if close is not None:
+            await above.close(code=close.code, message=close.reason)
+            await below.close(code=close.code, message=close.reason)
+        elif request.transport is not None:  # one side vanished: to the other it must not look like a close
+            request.transport.abort()
+    return below
+
+
+def _socket_below(
+    answer: Answer, above: ClientWebSocketResponse[bool], *, compress: bool
+) -> web.WebSocketResponse[bool]:
+    below: web.WebSocketResponse[bool] = web.WebSocketResponse(
+        protocols=[above.protocol] if above.protocol else [],
+        compress=compress,
+        autoclose=False,
+        autoping=False,
+        max_msg_size=0,
+        decode_text=False,
+    )
+    for name, value in headers_down(answer.headers).items():
+        if not name.lower().startswith("sec-websocket-"):
+            below.headers.add(name, value)
+    return below
+
+
+async def _pass_both_ways(above: _Socket, below: _Socket) -> _Close | None:
+    """Forward messages until one side closes the WebSocket; return None if it vanished without closing."""
+    directions = [asyncio.create_task(_pass_on(above, below)), asyncio.create_task(_pass_on(below, above))]
+    try:
+        ended, _ = await asyncio.wait(directions, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for direction in directions:
+            direction.cancel()
+        await asyncio.gather(*directions, return_exceptions=True)
+    return ended.pop().result()
+
+
+async def _pass_on(source: _Socket, sink: _Socket) -> _Close | None:
+    while (message := await source.receive()).type in _PASSED_ON:
+        try:
+            await sink.send_frame(message.data, message.type)
+        except ConnectionError:
+            return None
+    if message.type is not WSMsgType.CLOSE:
+        return None
+    return _Close(message.data or _NORMAL_CLOSE, (message.extra or "").encode())
+
+
+@dataclass(frozen=True, slots=True)
+class _Close:
+    """The code and reason with which one side closed the WebSocket."""
+
+    code: int
+    reason: bytes

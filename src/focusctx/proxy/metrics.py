@@ -18,13 +18,13 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 
 from ..prices import price_of
 from ..session.events import SessionEvent
-from .conversations import Key, LiveConversations, Step
+from .conversations import AgentStep, Key, LiveConversations
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 
 @dataclass(slots=True)
-class Outcome:
+class RequestOutcome:
     """Outcome of a request. The status is 499 until there is an answer, for callers that disconnect before."""
 
     caller: str
@@ -57,7 +57,7 @@ class Sums:
         """USD saved less all costs; None if no model had a known price, or the draft had none."""
         return None if math.isnan(self.net) or not self.priced else self.net
 
-    def add(self, step: Step, events: Sequence[SessionEvent], net: float | None, model: str) -> None:
+    def add(self, step: AgentStep, events: Sequence[SessionEvent], net: float | None, model: str) -> None:
         self.requests += 1
         self.priced += price_of(model) is not None
         self.events += sum(event.happened for event in events)
@@ -100,19 +100,19 @@ class Metrics:
         return self._requests.total()
 
     @contextmanager
-    def request(self, upstream: str, caller: str) -> Iterator[Outcome]:
+    def request(self, upstream: str, caller: str) -> Iterator[RequestOutcome]:
         """Count a request as open until its outcome is known."""
         self._open += 1
         if caller:
             self.by_caller[caller].all_requests += 1
-        outcome = Outcome(caller)
+        outcome = RequestOutcome(caller)
         try:
             yield outcome
         finally:
             self._open -= 1
             self._requests[upstream, outcome.status] += 1
 
-    def stepped(self, key: Key, step: Step, events: list[SessionEvent], net: float | None) -> None:
+    def stepped(self, key: Key, step: AgentStep, events: list[SessionEvent], net: float | None) -> None:
         self._added[bisect_left(_SECONDS, step.added)] += 1
         self._seconds += step.added
         self.sums.add(step, events, net, key.model)

@@ -19,7 +19,7 @@ from ..checks import check_types
 from ..compressor import Focus
 from ..egress import is_loopback
 from ..errors import ConfigError
-from .access import SHORTEST_TOKEN, Caller
+from .access import SHORTEST_TOKEN, NamedCaller
 from .upstream import Upstream
 
 PORT = 8400
@@ -73,7 +73,7 @@ class Settings:
     """File with the certificate to show to callers; without one they call over plain HTTP."""
     tls_key: str | None = None
     """File with the certificate's key, if the file of the certificate does not hold it."""
-    callers: tuple[Caller, ...] = ()
+    callers: tuple[NamedCaller, ...] = ()
     """Callers with a token of their own; with any, nobody may call without one."""
     model_budgets: tuple[ModelBudget, ...] = ()
     """Budgets by model; the first pattern that fits counts."""
@@ -257,11 +257,11 @@ def _upstream(name: str, table: object) -> Upstream:
     return replace(upstream, budget=table.get("budget"))
 
 
-def _caller(name: str, table: object) -> Caller:
+def _caller(name: str, table: object) -> NamedCaller:
     if not isinstance(table, dict) or "token" not in table:
         raise ConfigError(f"[callers.{name}] must be a table with token and, if you like, budget")
     check(table, {"token": str, "budget": int}, f"[callers.{name}] ")
-    return Caller(name, _secret(table["token"]), table.get("budget"))
+    return NamedCaller(name, _secret(table["token"]), table.get("budget"))
 
 
 def _secret(text: str) -> str:

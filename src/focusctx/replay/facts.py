@@ -53,7 +53,7 @@ _FAILED = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class RecordedAction:
     """One turn of the recorded agent."""
 
     span: int
@@ -86,7 +86,7 @@ class Evidence:
         return frozenset[str]().union(*self._used)
 
     @cached_property
-    def actions(self) -> tuple[Action, ...]:
+    def actions(self) -> tuple[RecordedAction, ...]:
         """The turns at which the agent was asked with a history: all but a greeting before anybody spoke."""
         repeats = repeated_failures(self.history.spans)
         opening = next((place for place, fixed in enumerate(self._fixed) if not fixed.is_static), 0)
@@ -98,7 +98,7 @@ class Evidence:
                 stays = self.always_there(start)
                 needs = frozenset(fact for fact in uses & given if fact not in stays)
                 output = sum(part_tokens(part) for part in self._parts(span) if part.kind is Kind.TURN)
-                found.append(Action(span.index, start, uses, needs, output, repeats.get(span.index, ())))
+                found.append(RecordedAction(span.index, start, uses, needs, output, repeats.get(span.index, ())))
             given |= {fact for fact in self.facts - given if fact in self._texts[number]}
         return tuple(found)
 

@@ -21,7 +21,7 @@ from ..prices import Price, price_of
 from ..types import History, Message, Usage
 from ..wire import wire_named
 from .comparators import comparator
-from .facts import Action, Evidence
+from .facts import Evidence, RecordedAction
 from .job import CompareItem, Plan, Replay, ReplayTally, matched_fields
 from .methods import Methods, ReplaySettings, close_method
 from .record import RunRecord, StepRecord
@@ -138,7 +138,7 @@ class Walker:
             seconds=round(seconds, 3),
         )
 
-    def _step(self, action: Action, sent: Compressed, seen: Seen) -> StepRecord:
+    def _step(self, action: RecordedAction, sent: Compressed, seen: Seen) -> StepRecord:
         tokens = self._evidence.tokens_before(action.messages)
         spans = self._evidence.span_tokens_before(action.span)
         failures = [self._evidence.results_of(index) for index in action.repeats]
@@ -156,7 +156,7 @@ class Walker:
             forgotten=bool(failures) and not any(seen.texts.keys() >= failure for failure in failures),
         )
 
-    def _lost(self, action: Action, seen: Seen) -> frozenset[str]:
+    def _lost(self, action: RecordedAction, seen: Seen) -> frozenset[str]:
         """Return the user's words and system prompts that are not in the view."""
         return frozenset(Counter(self._evidence.words(action.messages)) - seen.texts)
 
@@ -175,7 +175,7 @@ class Walker:
         )
 
 
-def _dependency(step: StepRecord, action: Action) -> float:
+def _dependency(step: StepRecord, action: RecordedAction) -> float:
     return (step.sent_tokens + 2 * action.output_tokens) * action.output_tokens / 2
 
 
@@ -243,7 +243,7 @@ class Views:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallInput:
     """The input of one call, in tokens."""
 
     cached: int
@@ -262,7 +262,9 @@ class Call:
         return units * price.input / 1_000_000
 
 
-def calls_of(views: Sequence[Sequence[Message]], fresh: Sequence[int], size: Callable[[Message], int]) -> list[Call]:
+def calls_of(
+    views: Sequence[Sequence[Message]], fresh: Sequence[int], size: Callable[[Message], int]
+) -> list[CallInput]:
     """Return the calls that these views make; the last `fresh[i]` messages of view i were never sent before.
 
     The provider has cached the longest common prefix, by messages, of a call's view and the one before. It is assumed
@@ -275,7 +277,7 @@ def calls_of(views: Sequence[Sequence[Message]], fresh: Sequence[int], size: Cal
         same = common_prefix(before, view)
         border = max(len(view) - unsent, same)
         parts = (view[:same], view[same:border], view[border:])
-        calls.append(Call(*(sum(map(size, part)) for part in parts)))
+        calls.append(CallInput(*(sum(map(size, part)) for part in parts)))
         before = view
     return calls
 

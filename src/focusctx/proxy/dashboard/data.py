@@ -23,8 +23,8 @@ from ...prices import price_of
 from ...session.events import SessionEvent
 from ...session.store import Archived
 from ...types import Decision, Fate, Result, Sketch, Span, Unit, UserTurn
-from ..access import Caller
-from ..conversations import LiveConversation, Step
+from ..access import NamedCaller
+from ..conversations import AgentStep, LiveConversation
 from ..metrics import CallerSums
 
 Json = dict[str, Any]
@@ -62,7 +62,7 @@ def about_session(live: LiveConversation) -> Json:
     }
 
 
-def about_callers(callers: Iterable[Caller], sums: Mapping[str, CallerSums]) -> list[Json]:
+def about_callers(callers: Iterable[NamedCaller], sums: Mapping[str, CallerSums]) -> list[Json]:
     """Return a line for each caller that has a name: what it sent and saved since the proxy started."""
     budgets = {caller.name: caller.budget for caller in callers}
     return [_about_caller(name, budgets.get(name), sums.get(name) or CallerSums()) for name in budgets | dict(sums)]
@@ -190,7 +190,7 @@ def _entry(event: SessionEvent, live: LiveConversation, place: int | None) -> Js
     }
 
 
-def requests_of(steps: Sequence[Step], events: Sequence[SessionEvent]) -> list[int | None]:
+def requests_of(steps: Sequence[AgentStep], events: Sequence[SessionEvent]) -> list[int | None]:
     """Return, for each event, the index of its request in `steps`; None if that is no longer remembered.
 
     Neither of them records it. But an event records the size of the view after it, and its request was sent in that
@@ -222,7 +222,7 @@ def _last_up_to(places: Sequence[int], latest: int) -> int | None:
     return places[number - 1] if number else None
 
 
-def _first_try(steps: Sequence[Step], place: int) -> int:
+def _first_try(steps: Sequence[AgentStep], place: int) -> int:
     """Return the first of several equal requests: agents repeat failed ones, and the event came with the first."""
     sizes = steps[place].full, steps[place].sent
     while place and (steps[place - 1].full, steps[place - 1].sent) == sizes:
