@@ -36,13 +36,13 @@ class Compressed:
     usage: Usage = Usage()
     """Usage of the models that were asked: a draft, a summariser, an embedder."""
     failure: str | None = None
-    """Why nothing happened although it was due; what was sent last then goes on, with what is new."""
+    """Why compression was due but did not happen; the last view is then sent again, followed by new messages."""
     unanswered: bool = False
-    """It failed because a model gave no answer: that says nothing about the method."""
+    """True if it failed because a model gave no answer, which says nothing about the method."""
 
 
 class Method(Protocol):
-    """Follows one run of an agent. Histories are Chat Completions messages, tool calls or plain text."""
+    """A method, made for one run of an agent. Histories are Chat Completions messages: tool calls or plain text."""
 
     name: str
 
@@ -51,12 +51,12 @@ class Method(Protocol):
 
 
 Factory: TypeAlias = Callable[[], Method]
-"""A method begins afresh with every run."""
+"""Makes a new method for each run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A message of the method's own, in the place of a turn that goes."""
+    """A message that the method wrote itself, to replace a turn."""
 
     message: Message
     turn: int

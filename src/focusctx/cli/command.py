@@ -1,4 +1,4 @@
-"""What all commands share: parsers, problems in one line, an end by Ctrl-C, stand-ins for those of focusctx-bench."""
+"""The parts that commands share: parsers, one-line problems, interruption, stand-ins for those of focusctx-bench."""
 
 from __future__ import annotations
 

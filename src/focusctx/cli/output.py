@@ -1,4 +1,4 @@
-"""What commands write: files whole or not at all, text and wide tables on a terminal, and the progress of a job.
+"""The output of commands: files whole or not at all, text and wide tables on a terminal, and the progress of a job.
 
 Traces are untrusted: none of their control characters reaches the screen.
 """

@@ -1,4 +1,4 @@
-"""`focusctx wrap`: run an agent with a proxy of its own, and say at the end what was saved."""
+"""`focusctx wrap`: run an agent through a proxy that is only for it, and say at the end what was saved."""
 
 from __future__ import annotations
 

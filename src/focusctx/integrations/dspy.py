@@ -1,7 +1,7 @@
-"""DSPy: `FocusedReAct(signature, tools, focus=focus)` in the place of `dspy.ReAct`.
+"""DSPy: `FocusedReAct(signature, tools, focus=focus)` instead of `dspy.ReAct`.
 
-A ReAct agent sends its whole trajectory as one field of one message, so there are no messages to leave out: what is
-left out are steps of the trajectory, before it is written into the prompt.
+A ReAct agent sends its whole trajectory as one field of one message. So steps are left out of the trajectory, before it
+is written into the prompt.
 """
 
 from __future__ import annotations

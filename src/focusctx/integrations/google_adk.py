@@ -26,7 +26,7 @@ _SAID = re.compile(r"\[[^\]]+\] (said|thought):")
 
 
 class FocusPlugin(BasePlugin):
-    """Every model of the app is sent the view; the session keeps all events.
+    """Sends the view to every model of the app; the session keeps all events.
 
     Its `before_model_callback` can also be given to a single agent.
     """

@@ -21,7 +21,7 @@ with needs("haystack"):
 
 @component
 class FocusChatGenerator:
-    """Calls another chat generator with the view; the agent's state, or whoever sends messages, keeps them all."""
+    """Calls another chat generator with the view; the agent's state keeps all messages."""
 
     def __init__(self, chat_generator: Any, focus: Source, *, tenant: TenantOf | None = None) -> None:
         self.chat_generator = chat_generator

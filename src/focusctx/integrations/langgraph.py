@@ -21,7 +21,7 @@ with needs("langgraph"):
 
 _ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "function"}
 _ELSEWHERE = {"tool_call", "tool_call_chunk", "invalid_tool_call", "reasoning", "non_standard"}
-"""Content blocks that a chat message has in fields of their own, or not at all."""
+"""Content blocks that a chat message has in other fields, or not at all."""
 
 
 class FocusMessages(Runnable[Any, list[Any]]):

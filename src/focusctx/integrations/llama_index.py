@@ -38,7 +38,7 @@ with needs("llama-index"):
 Model = TypeVar("Model", bound=LLM)
 
 _ELSEWHERE = {"text", "tool_call", "thinking"}
-"""Blocks that a chat message has as its text, or in fields of their own."""
+"""Blocks that a chat message has as its text, or in other fields."""
 _BEGIN, _END = "<current_conversation>\n", "</current_conversation>\n\n"
 _OPENING = re.compile(r"\t<(\w+)>\n")
 _TEXT = re.compile(r"\t\t<message>(.*)</message>\n", re.DOTALL)
@@ -107,7 +107,7 @@ class _Sent(list[ChatMessage]):
 
 
 class _History:
-    """An LLM's messages as chat messages, and the way back."""
+    """Translates an LLM's messages to chat messages, and a view of these back."""
 
     def __init__(self, messages: Sequence[ChatMessage]) -> None:
         self._messages = messages
@@ -163,7 +163,7 @@ def _call(block: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain(call: Any) -> dict[str, Any]:
-    """Older LLM packages keep calls in their provider's own form."""
+    """Return a call that an older LLM package keeps in its provider's form."""
     return call if isinstance(call, dict) else call.model_dump(mode="json", exclude_none=True)
 
 
@@ -208,7 +208,7 @@ def _line(text: str) -> str:
 
 
 def _text_line(text: str) -> str:
-    """Return the text of a block that stands for the words of a message of a transcript."""
+    """Return the text of a block with a message's words."""
     return f"\t\t<message>{text}</message>\n"
 
 

@@ -1,7 +1,7 @@
 """OpenAI's SDK: `client = focused(OpenAI(), focus)`, for chat completions and responses.
 
-A call is changed once, before the SDK's retries. Whatever is no call of a model with its whole history goes
-through as it is: other endpoints, a text as input, and responses whose past the server holds.
+A call is changed once, before the SDK's retries. Only model calls with their whole history are changed: not other
+endpoints, not a text as input, and no responses whose past the server holds.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 Client = TypeVar("Client", OpenAI, AsyncOpenAI)
 
 _HISTORIES = {"/chat/completions": ("messages", "chat_completions"), "/responses": ("input", "responses")}
-"""For each endpoint, where the history stands in the request and in which format."""
+"""The field with the history and its format, by endpoint."""
 
 
 def focused(client: Client, focus: Source, *, tenant: TenantOf | None = None) -> Client:
-    """A copy of the client whose calls carry views; copies made of it with `with_options` do so too.
+    """Return a copy of the client whose calls carry views, as do copies of it made with `with_options`.
 
     Its attribute `focusctx` has the conversations, events and savings.
     """

@@ -32,7 +32,7 @@ _NUMBER = re.compile(r"\d+\. ")
 
 
 class FocusFilter:
-    """Every call of a model carries a view; the run's items, and the session they are stored in, stay whole.
+    """Gives every model call a view; the run's items, and the session they are stored in, stay whole.
 
     A trace's `group_id`, in the `RunConfig`, names the conversation.
     """

@@ -27,8 +27,8 @@ _Part = tuple[dict[str, Any], list[LLMConvertibleEvent]]
 
 
 class FocusCondenser(PipelinableCondenserBase):
-    """The model is called with the view; the conversation keeps every event. One that was saved and loaded has no
-    `focus` any more, and sends all events."""
+    """Gives the model the view; the conversation keeps every event. A condenser that was saved and loaded again has no
+    `focus`, and sends all events."""
 
     focus: Any = Field(default=None, exclude=True)
     tenant: Any = Field(default=None, exclude=True)
@@ -70,7 +70,7 @@ def _caller(llm: LLM | None) -> Caller:
 
 
 class ShownInstead(LLMConvertibleEvent):
-    """Stands in a view for events: a placeholder, or the line about missing steps."""
+    """Replaces events in a view: a placeholder, or the line about missing steps."""
 
     message: LLMMessage
     source: SourceType = "environment"
@@ -89,7 +89,7 @@ def _read(view: View) -> tuple[list[Message], list[_Part]]:
 
 
 def _turn(event: LLMConvertibleEvent) -> str:
-    """All actions of a turn are one message; any other event is one by itself."""
+    """Return the same key for all actions of a turn, which are one message; other events are messages by themselves."""
     return str(event.llm_response_id if isinstance(event, ActionEvent) else event.id)
 
 

@@ -8,8 +8,8 @@ An integration takes one argument that says how to compress:
 - a `Session`: all calls go through it. They all belong to its tenant;
 - the `focusctx` of another integration object: both share its sessions, as where an agent is made for each request.
 
-Every integration hands on the framework's own identity of a conversation where there is one. Without one, a session
-knows a conversation by its messages. The object a user holds has the `Plug` as its attribute `focusctx`.
+An integration passes the framework's own id of a conversation where there is one. Without one, a session recognises a
+conversation by its messages. The object a user holds has the `Plug` as its attribute `focusctx`.
 
 The framework's history stays whole: a view goes out with one call and is gone. An error in here is logged, and the
 framework's call goes out unchanged.
@@ -183,7 +183,7 @@ class Plug(ForkSafe):
 
 
 Source: TypeAlias = Focus | Session | Plug | Callable[[Caller], Session]
-"""How to compress, as a user hands it to an integration."""
+"""The argument that says how to compress, as described above."""
 
 
 def plugged(source: Source, tenant: TenantOf | None = None) -> Plug:

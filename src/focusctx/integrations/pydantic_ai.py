@@ -54,9 +54,9 @@ class FocusHistory(AbstractCapability[Any]):
 
 
 def _pieces(place: int, message: ModelMessage) -> Iterator[ChatPiece]:
-    """A response is one piece, but for what a provider compacted; in a request every part is one.
+    """Yield one piece for a response, and one for what a provider compacted; a request has one for each part.
 
-    Of a request, the tools' results come first, right behind the calls they answer.
+    Tool results come first in a request, right behind the calls that they answer.
     """
     if isinstance(message, ModelRequest):
         parts = sorted(enumerate(message.parts), key=lambda entry: not _is_result(entry[1]))
@@ -97,7 +97,7 @@ def _request_part(part: Any) -> Message:
 
 
 def _blocks(content: Sequence[Any]) -> list[dict[str, Any]]:
-    """Texts and files; marks of a cache are no content."""
+    """Describe texts and files, without cache marks."""
     return [_block(item) for item in content if not isinstance(item, CachePoint)]
 
 

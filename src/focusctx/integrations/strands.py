@@ -50,7 +50,7 @@ class FocusPlugin(Plugin):
 
 
 def _caller(context: InvokeModelContext) -> Caller:
-    """A session is the conversation of an agent object, or of a session manager, and holds one or more agents."""
+    """Name the conversation: a session, of an agent object or a session manager, holds one or more agents."""
     agent: Any = context.agent
     name = context.model.get_config().get("model_id")
     return Caller(
@@ -61,7 +61,7 @@ def _caller(context: InvokeModelContext) -> Caller:
 
 
 def _pieces(place: int, message: Native) -> list[ChatPiece]:
-    """A turn of the model is one piece; of a user's message, every tool's result is one, and all the rest."""
+    """Return one piece for a model's turn; for a user's message one for each tool result, and one for the rest."""
     blocks = message["content"]
     if message["role"] == "assistant":
         return [ChatPiece(place, tuple(range(len(blocks))), _turn(blocks))]
@@ -100,7 +100,7 @@ def _changed(block: Native, text: str | None) -> Native:
 
 
 def _merged(messages: Iterable[dict[str, Any]]) -> list[Any]:
-    """Some providers want the roles to take turns: what the user says in a row is one message."""
+    """Join user messages that follow each other: some providers want the roles to alternate."""
     merged: list[dict[str, Any]] = []
     for message in messages:
         if merged and merged[-1]["role"] == message["role"] == "user":
@@ -137,7 +137,7 @@ def _blocks(blocks: Iterable[Native]) -> list[dict[str, Any]]:
 
 
 def _block(block: Native) -> dict[str, Any]:
-    """Texts, data and citations are text; anything else is a file, known by what is in it."""
+    """Describe texts, data and citations as text; anything else as a file, named by a hash of it."""
     if isinstance(text := block.get("text"), str):
         return {"type": "text", "text": text}
     if said := {"json", "citationsContent", "guardContent"} & block.keys():

@@ -73,7 +73,7 @@ class Outcome(Generic[R]):
     records: Sequence[R] = ()
     problem: str = ""
     trace: str = ""
-    """Traceback of an error that nobody foresaw."""
+    """Traceback of an unexpected error."""
     is_users: bool = False
     """True if the user has to fix it: a setting, a missing package. The job stops."""
 
@@ -102,13 +102,13 @@ async def attempt(work: Work[I, R], item: I, meter: Meter) -> Outcome[R]:
 
 
 def attempt_elsewhere(work: Work[I, R], item: I) -> tuple[Outcome[R], float | None]:
-    """Do one item in a process of its own; also return its cost."""
+    """Do one item in another process; also return its cost."""
     meter = Meter()
     return asyncio.run(attempt(work, item, meter)), meter.cost
 
 
 class InProcess:
-    """All items on one event loop: they wait for their models side by side."""
+    """Runs all items on one event loop, where they wait for their models at the same time."""
 
     def __init__(self, concurrency: int = 1) -> None:
         self.concurrency = concurrency
@@ -162,7 +162,7 @@ def engine_named(name: str, concurrency: int | None = None) -> Engine:
 
 
 def _begin_worker() -> None:
-    """Prepare a worker process: quiet, deaf to Ctrl-C, which the parent handles, and gone when the parent is."""
+    """Prepare a worker process: it logs errors only, leaves Ctrl-C to the parent, and ends with the parent."""
     logging.getLogger("focusctx").setLevel(logging.ERROR)  # records say why a history was passed on
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()

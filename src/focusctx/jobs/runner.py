@@ -81,8 +81,8 @@ class Runner(Generic[I, R]):
         patience: int | None = None,
     ) -> None:
         """`part` names the part of the work an item belongs to. `waits` are the seconds before each further attempt at
-        an item that failed. With `patience`, the job stops after that many failed items in a row, and one more for
-        each that runs beside: a key may be wrong."""
+        an item that failed. With `patience`, the job stops after that many failed items in a row, plus the number
+        of items under way at once: a key may be wrong."""
         self.tally = tally or Tally()
         self._engine = engine
         self._work = work

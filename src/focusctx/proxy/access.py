@@ -80,7 +80,7 @@ def refusal(status: int, why: str, headers: Iterable[tuple[str, str]] = ()) -> w
 
 @dataclass(frozen=True, slots=True)
 class NamedCaller:
-    """A caller with a token and a name of its own, which shares nothing with others.
+    """A caller with its own token and name; its conversations are apart from those of others.
 
     The name is shown on the dashboard and in the metrics, the token nowhere.
     """

@@ -1,8 +1,8 @@
 """`POST /v1/compress`: messages in, messages out, for programs that call their provider themselves.
 
-Without a conversation, each request stands alone, as with `focusctx compress`. With one, decisions last, as they do for
-forwarded requests. Only a malformed request is refused: if compression fails, the messages come back unchanged, and the
-result says why.
+Without a conversation, each request is compressed by itself, as with `focusctx compress`. With one, decisions last, as
+they do for forwarded requests. Only a malformed request is refused: if compression fails, the messages come back
+unchanged, and the result says why.
 """
 
 from __future__ import annotations

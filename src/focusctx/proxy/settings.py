@@ -74,7 +74,7 @@ class Settings:
     tls_key: str | None = None
     """File with the certificate's key, if the file of the certificate does not hold it."""
     callers: tuple[NamedCaller, ...] = ()
-    """Callers with a token of their own; with any, nobody may call without one."""
+    """Callers with their own tokens; if there are any, every request needs a token."""
     model_budgets: tuple[ModelBudget, ...] = ()
     """Budgets by model; the first pattern that fits counts."""
 
@@ -265,9 +265,9 @@ def _caller(name: str, table: object) -> NamedCaller:
 
 
 def _secret(text: str) -> str:
-    """Read a secret from the environment (`env:NAME`) or from a file of its own (`file:PATH`).
+    """Read a secret from the environment (`env:NAME`) or from a separate file (`file:PATH`).
 
-    It does not belong in the settings themselves, which get copied around.
+    The settings themselves get copied around, so secrets are not written into them.
     """
     kind, _, name = text.partition(":")
     if kind == "file":
@@ -322,5 +322,5 @@ def load_certificate(context: ssl.SSLContext, certificate: str, key: str | None)
 
 
 def _no_password() -> str:
-    """Answer for a key that is encrypted: nobody can be asked for its password."""
+    """Refuse an encrypted key: a server cannot ask for its password."""
     raise ConfigError("the key of the certificate is encrypted: save it without a password, readable by its owner only")

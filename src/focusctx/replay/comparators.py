@@ -90,7 +90,7 @@ def _draw(text: str) -> float:
 
 
 def _closed(history: History, kept: Collection[int]) -> set[int]:
-    """Return the spans with those that providers want to see beside them."""
+    """Return the spans with those that providers require with them."""
     return {*kept, *leaders_of(history, kept)}
 
 

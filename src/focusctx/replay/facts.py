@@ -38,7 +38,7 @@ NEEDED = re.compile(
 _SHELL = re.compile(r"```(?:bash|sh)\n(.*?)```", re.DOTALL)
 """The block that a text agent runs; other blocks in its turn are quotations."""
 _ESCAPE = re.compile(r"\\[nrt]")
-"""In `print("\\nTotal")` there is no name `nTotal`."""
+"""Escapes in a code string: `print("\\nTotal")` does not use a name `nTotal`."""
 _GIVEN = ("arguments", "input", "action", "code", "query")
 """Fields in which items of the Responses format hold a call's arguments."""
 _FAILED = re.compile(
@@ -62,7 +62,7 @@ class RecordedAction:
     uses: frozenset[str]
     """All facts in its arguments."""
     needs: frozenset[str]
-    """Its evidence."""
+    """The facts among them that only earlier spans gave: its evidence."""
     output_tokens: int
     """Tokens of the turn itself: `n_o`."""
     repeats: tuple[int, ...]
@@ -75,7 +75,7 @@ class Evidence:
     def __init__(self, run: Run) -> None:
         self.run = run
         self.history: History = run.history()
-        """All of the run."""
+        """The whole run."""
         self._texts = [text_of(span) for span in self.history.spans]
         self._used = [facts_in(arguments(span)) for span in self.history.spans]
         self._starts = _starts(self.history)
@@ -87,7 +87,7 @@ class Evidence:
 
     @cached_property
     def actions(self) -> tuple[RecordedAction, ...]:
-        """The turns at which the agent was asked with a history: all but a greeting before anybody spoke."""
+        """The turns made on a history: all but a greeting at the very beginning."""
         repeats = repeated_failures(self.history.spans)
         opening = next((place for place, fixed in enumerate(self._fixed) if not fixed.is_static), 0)
         found = []

@@ -65,7 +65,7 @@ class Line(Generic[R]):
 
     @property
     def matched(self) -> str:
-        """The method whose share of tokens it got; "" for a method with a size of its own."""
+        """The method whose share of tokens it got; "" if it chose its own."""
         return self.method.partition("@")[2]
 
     @cached_property

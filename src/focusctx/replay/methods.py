@@ -32,7 +32,7 @@ _UNTOLD = frozenset(
         *("temperature", "sketch_tokens", "seed", "confidence", "m_max"),
     }
 )
-"""Settings that a record names elsewhere, or that nobody varies."""
+"""Settings that a record names elsewhere, or that are never varied."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class ReplaySettings:
     model: str = "gpt-4.1"
     """The model at whose prices the agent's calls are counted."""
     matched: bool = True
-    """Whether comparators walk too, with as many tokens as each FOCUS left."""
+    """True if comparators walk too, with as many tokens as each FOCUS left."""
 
     def check(self, more: Sequence[str] = ()) -> None:
         """Reject unknown methods and wrong settings before the replay begins; `more` are further known methods."""

@@ -201,7 +201,7 @@ def _sketches(result: Result, key: str) -> Markup | None:
 
 
 def _certificate(result: Result) -> Markup | None:
-    """Describe the bound with its assumptions beside it: it is worth no more than they are."""
+    """Describe the bound together with its assumptions: without them it means nothing."""
     found = result.certificate
     if found is None:
         return None

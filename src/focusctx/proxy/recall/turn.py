@@ -1,4 +1,4 @@
-"""One turn of the agent: decide what it sees of each round with the provider, and when. The same for all formats.
+"""One turn of the agent: decide which parts of each round with the provider it sees, and when, in any format.
 
 In a turn the agent sees:
 
