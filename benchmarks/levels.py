@@ -31,7 +31,7 @@ from statistics import fmean
 
 from focusctx import DraftModel, Focus, FocusConfig
 from focusctx.drafts import OfflineDraft, ScriptedDraft
-from focusctx.replay.evidence import Evidence
+from focusctx.replay.facts import Evidence
 from focusctx.replay.runs import Half, Run, half_of, read_runs
 from focusctx.types import Message
 from focusctx_bench.replay.ablations.variants import Variant

@@ -28,7 +28,7 @@ from focusctx import Focus, FocusConfig
 from focusctx.baselines.embedders import embedder_from
 from focusctx.drafts import ScriptedDraft, TransformersDraft, draft_from
 from focusctx.pipeline.draft import build_prompt
-from focusctx.replay.evidence import Evidence
+from focusctx.replay.facts import Evidence
 from focusctx.replay.runs import read_runs
 from focusctx_bench.local_models.likelihood import ScoringDraft, TransformersScorer, losses, write_plans
 from focusctx_bench.replay.ablations.settings import Outcome

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from focusctx import Focus
-from focusctx.replay.money import calls_of
+from focusctx.replay.walk import calls_of
 from focusctx.types import Message
 from session_cost import DRAFT, PricedDraft, counter, fresh_of, known_price, size, turns_of
 

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 from focusctx import Focus, FocusConfig, Result, Span
 from focusctx.drafts import OfflineDraft
 from focusctx.pipeline.split import read_history
-from focusctx.replay.evidence import arguments, facts_in, text_of
+from focusctx.replay.facts import arguments, facts_in, text_of
 
 DATA = Path(__file__).parents[2] / "shared" / "trajectories"
 

@@ -19,7 +19,7 @@ from statistics import fmean
 from focusctx.baselines.embedders import embedder_from
 from focusctx.config import FocusConfig
 from focusctx.pipeline.draft import read_sketch
-from focusctx.replay.evidence import Evidence
+from focusctx.replay.facts import Evidence
 from focusctx.replay.runs import read_runs
 from focusctx_bench.replay.ablations.settings import Outcome, judge
 from focusctx_bench.replay.ablations.variants import Variant

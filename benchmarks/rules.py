@@ -25,11 +25,11 @@ from pathlib import Path
 from statistics import fmean
 
 from focusctx.baselines.embedders import embedder_from
-from focusctx.baselines.matched import Matched, Rank, at_random, newest_first
+from focusctx.baselines.focus import Matched, Rank, at_random, newest_first
 from focusctx.baselines.method import Compressed, Method
 from focusctx.baselines.registry import MethodSettings, method_from
-from focusctx.baselines.retrieval import Retrieval
-from focusctx.replay.intervals import Interval, bootstrap_groups
+from focusctx.baselines.rules import Retrieval
+from focusctx.replay.lines import Interval, bootstrap_groups
 from focusctx.replay.runs import Run, part_tokens, read_runs
 from focusctx.types import Message
 from focusctx.wire import wire_named
@@ -69,10 +69,11 @@ still show the rule's sentence, word for word?
 - A running summary needs a model and was **not measured**. Neither was how often an agent breaks a rule that is gone.
 - **This page is not held out.** The first time, `focus` showed a rule without a cue word in .03 of the cases and one
   with a cue word in .32: only rules on lines of their own in policies were seen, and none of agents that act in plain
-  text. Then a policy that the agent opens stayed whole up to 1,200 characters (the planted ones are that short), which made
-  it .69 of all cases, but .08 of those in an ordinary result. Now lines that look like rules are kept in any result. The
-  figures are of the same cases after both changes. Words such as "only … can" and "please leave" were added to the cue
-  words with these cases in mind, so the column without a cue word is no test of other wordings.
+  text. Then a policy that the agent opens stayed whole up to 1,200 characters (the planted ones are that short), which
+  made it .69 of all cases, but .08 of those in an ordinary result. Now lines that look like rules are kept in any
+  result. The figures are of the same cases after both changes. Words such as
+  "only … can" and "please leave" were added to the cue words with these cases in mind, so the column without a cue word
+  is no test of other wordings.
 
 ## The rule is still shown at the end
 """

@@ -40,7 +40,7 @@ from typing import Any, NamedTuple
 from focusctx import Focus
 from focusctx.drafts.offline import OfflineDraft
 from focusctx.prices import Price, price_of
-from focusctx.replay.money import Call, calls_of
+from focusctx.replay.walk import CallInput, calls_of
 from focusctx.tokens import Counter
 from focusctx.types import Message, Prompt, Reply, Usage
 
@@ -70,7 +70,7 @@ def message_size(message: Message, count: Callable[[str], int]) -> int:
     return sum(count(text) for text in texts if text)
 
 
-def reread(call: Call, price: Price) -> float:
+def reread(call: CallInput, price: Price) -> float:
     """USD that a call cost more because its prefix had moved."""
     return price.cost((price.cache_write - price.cache_read) * call.again)
 
@@ -88,7 +88,7 @@ class Draw:
         return price.cost(self.input_tokens, self.output_tokens)
 
 
-def event_costs(calls: Sequence[Call], draws: Sequence[Draw], agent: Price, draft: Price) -> list[float]:
+def event_costs(calls: Sequence[CallInput], draws: Sequence[Draw], agent: Price, draft: Price) -> list[float]:
     """USD for each event: a moved prefix with the last draw before it; a draw that moved nothing is one by itself."""
     waiting = list(draws)
     costs = []
@@ -196,7 +196,7 @@ class PricedDraft:
 class Replay:
     """What the agent sent, call by call, and what the session says about it."""
 
-    calls: list[Call]
+    calls: list[CallInput]
     draws: list[Draw]
     net: float
     longest: int

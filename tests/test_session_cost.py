@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from focusctx.prices import Price
-from focusctx.replay.money import Call
+from focusctx.replay.walk import CallInput
 
 BENCHMARK = Path(__file__).parents[1] / "benchmarks" / "session_cost.py"
 CALLS = 20
@@ -83,7 +83,7 @@ def test_missing_runs_are_said_in_words(
 def test_an_event_costs_its_draw_and_its_reread(cost: ModuleType) -> None:
     agent, draft = Price(input=2.0, output=8.0, cache_read=0.25, cache_write=1.25), Price(input=0.4, output=1.6)
     early, used, late = cost.Draw(2, 1000, 750), cost.Draw(9, 2000, 750), cost.Draw(15, 500, 750)
-    quiet, moved = Call(cached=200, again=0, new=SPAN), Call(cached=200, again=4 * SPAN, new=SPAN)
+    quiet, moved = CallInput(cached=200, again=0, new=SPAN), CallInput(cached=200, again=4 * SPAN, new=SPAN)
     calls = [quiet] * 10 + [moved] + [quiet] * 9
     reread = (1.25 - 0.25) * 4 * SPAN * 2 / 1e6
     costs = cost.event_costs(calls, [early, used, late], agent, draft)

@@ -11,8 +11,8 @@ from types import ModuleType
 
 import pytest
 
+from focusctx.cli.command import Problem
 from focusctx.cli.main import _parser
-from focusctx.cli.problem import Problem
 from helpers.pages import FRAMEWORK_PAGES, PAGES, ROOT
 
 REPOSITORY = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Repository"]

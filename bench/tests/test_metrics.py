@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench_helpers.made import a_record, records
-from focusctx.replay.intervals import bootstrap, percentile
+from focusctx.replay.lines import bootstrap, percentile
 from focusctx_bench.metrics import TaskMetrics, by_difficulty, difference, of_task, spread, summarise
 from focusctx_bench.record import Record
 from focusctx_bench.report.drawing import count_events

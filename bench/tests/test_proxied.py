@@ -10,7 +10,7 @@ import pytest
 from focusctx import Focus
 from focusctx.errors import BenchError, ConfigError
 from focusctx.jobs.engines import InProcess
-from focusctx.jobs.tally import Tally
+from focusctx.jobs.runner import Tally
 from focusctx_bench.benchmarks.office import scripted_draft
 from focusctx_bench.benchmarks.registry import scripted_model
 from focusctx_bench.components import Components

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from bench_helpers.made_jobs import METHODS, Desk, office, records_of, run_desk
 from focusctx.errors import BenchError, ConfigError
-from focusctx.jobs.engines import InProcess, Outcome
-from focusctx.jobs.tally import Meter, Tally
+from focusctx.jobs.engines import InProcess, Meter, Outcome
+from focusctx.jobs.runner import Tally
 from focusctx_bench.benchmarks.registry import scripted_model
 from focusctx_bench.components import Components
 from focusctx_bench.folder import BenchFolder

@@ -9,8 +9,7 @@ import pytest
 
 from bench_helpers.made_jobs import office
 from focusctx.errors import ConfigError
-from focusctx.jobs.engines import InProcess
-from focusctx.jobs.tally import Meter, Spending
+from focusctx.jobs.engines import InProcess, Meter, Spending
 from focusctx_bench.benchmarks.qa8.environment import EightQuestionsTask
 from focusctx_bench.components import Components
 from focusctx_bench.folder import BenchFolder

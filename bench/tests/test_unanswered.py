@@ -6,7 +6,7 @@ import pytest
 
 from focusctx.baselines.focus import FocusMethod
 from focusctx.baselines.method import Compressed, Method
-from focusctx.baselines.retrieval import Retrieval
+from focusctx.baselines.rules import Retrieval
 from focusctx.errors import DraftUnavailable
 from focusctx.types import Prompt, Reply
 from focusctx_bench.baselines.ask import Ask

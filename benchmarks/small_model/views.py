@@ -23,11 +23,10 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from focusctx.baselines.method import Compressed, Method
+from focusctx.baselines.method import Choice, Compressed, Method, Turnwise
 from focusctx.baselines.registry import MethodSettings, method_from
 from focusctx.baselines.rules import NoCompression
-from focusctx.baselines.turnwise import Choice, Turnwise
-from focusctx.replay.evidence import Evidence
+from focusctx.replay.facts import Evidence
 from focusctx.replay.runs import Run, part_tokens, read_runs
 from focusctx.types import History, Message, Reply
 from focusctx.wire import wire_named

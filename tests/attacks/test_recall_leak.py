@@ -9,7 +9,7 @@ from collections.abc import Callable
 import brotli
 import pytest
 
-from focusctx.proxy.body import zstd
+from focusctx.proxy.request import zstd
 from focusctx.session.recall import TOOL
 from helpers.raw_http import Head, Line, Whole, exchange, proxy, raw_upstream
 from helpers.troubled import CHAT, eager, history

@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from focusctx.proxy import body, serve
+from focusctx.proxy import app
+from focusctx.proxy import request as request_module
 from helpers.raw_http import Line, connect, exchange, proxy, raw_upstream, request
 
 CHAT = "/v1/chat/completions"
@@ -14,9 +15,9 @@ CHAT = "/v1/chat/completions"
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A proxy that waits for fractions of the usual time."""
-    monkeypatch.setattr(serve, "HEAD", 0.5)
-    monkeypatch.setattr(body, "SILENCE", 0.5)
-    monkeypatch.setattr(body, "GRACE", 1.0)
+    monkeypatch.setattr(app, "HEAD", 0.5)
+    monkeypatch.setattr(request_module, "SILENCE", 0.5)
+    monkeypatch.setattr(request_module, "GRACE", 1.0)
 
 
 async def trickle(line: Line, text: bytes, pause: float) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from focusctx.baselines.clear_tool_uses import ClearToolUses
+from focusctx.baselines.rules import ClearToolUses
 from focusctx.errors import ConfigError
 from helpers.histories import Messages, call, run, step
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from focusctx.cli.agents import KNOWN, agent_for, bases_of, environment_for, usual_upstreams
-from focusctx.cli.problem import Problem
+from focusctx.cli.command import Problem
 from focusctx.proxy.upstream import Upstream
 
 ADDRESS = "http://127.0.0.1:9"

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from focusctx.cli.terminal import console_on
+from focusctx.cli.output import console_on
 from focusctx.errors import DraftError
 from helpers import histories
 from helpers.text_agents import HUMANS

@@ -2,13 +2,13 @@
 
 import pytest
 
-from focusctx.cli import research
+from focusctx.cli import command as commands
 from replay.logs import long_run, write
 
 
 @pytest.fixture(autouse=True)
 def without_bench(monkeypatch):
-    monkeypatch.setattr(research, "plugin", lambda kind, name: None)
+    monkeypatch.setattr(commands, "plugin", lambda kind, name: None)
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_a_command_that_is_not_installed_says_how_to_install_it(focusctx, comman
     code, out, err = focusctx(*command)
     name = " ".join(command[:2] if command[0] == "replay" else command[:1])
     assert (code, out) == (2, "")
-    assert err == f"focusctx: `focusctx {name}` comes with focusctx-bench: {research.INSTALL_BENCH}\n"
+    assert err == f"focusctx: `focusctx {name}` comes with focusctx-bench: {commands.INSTALL_BENCH}\n"
 
 
 def test_replay_run_needs_no_bench(focusctx, tmp_path):
@@ -47,4 +47,4 @@ def test_a_method_of_the_bench_says_where_it_comes_from(focusctx, tmp_path, monk
     code, _, err = focusctx("replay", "run", log, "--methods", "prompting", "--out", tmp_path / "out")
     assert code == 2
     assert "unknown method 'prompting'; known: none, fifo, " in err
-    assert err.endswith(f"; more come with focusctx-bench: {research.INSTALL_BENCH}\n")
+    assert err.endswith(f"; more come with focusctx-bench: {commands.INSTALL_BENCH}\n")

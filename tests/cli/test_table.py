@@ -5,8 +5,8 @@ import io
 import pytest
 
 from focusctx import Focus
+from focusctx.cli.output import console_on, printable, short
 from focusctx.cli.table import numbers, print_events, what
-from focusctx.cli.terminal import console_on, printable, short
 from focusctx.drafts import ScriptedDraft
 from focusctx.types import Span
 from helpers import histories

@@ -26,8 +26,7 @@ from helpers.session_parts import WHOLE_STEPS, Draft, crosses, everything, growi
 
 CHAT = "chat_completions"
 FOLDER = Path(focusctx.integrations.__file__).parent
-SHARED = {"__init__", "plug", "sessions", "parts", "subclass", "langchain_messages", "llama_index_transcript"}
-SHARED |= {"google_adk_steps", "openai_agents_nested"}
+SHARED = {"__init__", "plug"}
 INTEGRATIONS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in SHARED)
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import pytest
 
 from focusctx.errors import BenchError, ConfigError, MissingExtraError
-from focusctx.jobs.engines import Engine, InProcess, Processes, engine_named, on_cores
-from focusctx.jobs.runner import Runner
-from focusctx.jobs.tally import Meter, Tally
+from focusctx.jobs.engines import Engine, InProcess, Meter, Processes, engine_named, on_cores
+from focusctx.jobs.runner import Runner, Tally
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from focusctx.errors import ConfigError, DraftError
-from focusctx.jobs.engines import InProcess, Outcome
-from focusctx.jobs.runner import Runner
-from focusctx.jobs.tally import Meter, Spending, Tally
+from focusctx.jobs.engines import InProcess, Meter, Outcome, Spending
+from focusctx.jobs.runner import Runner, Tally
 
 
 class Shop:

@@ -8,9 +8,8 @@ import pytest
 
 from focusctx import Focus
 from focusctx.errors import ConfigError
-from focusctx.proxy.access import Caller
-from focusctx.proxy.budgets import ModelBudget
-from focusctx.proxy.settings import File, Settings
+from focusctx.proxy.access import NamedCaller
+from focusctx.proxy.settings import File, ModelBudget, Settings
 from focusctx.proxy.upstream import Upstream
 from helpers.histories import run
 from helpers.raw_http import Head, exchange, proxy, raw_upstream
@@ -35,7 +34,7 @@ async def asked(url: str, path: str, token: str) -> Any:
 
 
 async def test_each_caller_has_a_token_a_budget_and_totals(nothing_left: None) -> None:
-    callers = (Caller("alice", ALICE, 60), Caller("bob", BOB))
+    callers = (NamedCaller("alice", ALICE, 60), NamedCaller("bob", BOB))
     async with (
         raw_upstream() as up,
         proxy(up.url, callers=callers, admin_token=ADMIN, focus=Focus("offline", budget=5000)) as (_, url),
@@ -72,7 +71,7 @@ async def test_each_caller_has_a_token_a_budget_and_totals(nothing_left: None) -
 
 async def test_callers_share_nothing_though_the_proxy_holds_the_key(nothing_left: None) -> None:
     """Both send the same history and no key of their own: neither follows the other's decisions."""
-    callers = (Caller("alice", ALICE), Caller("bob", BOB))
+    callers = (NamedCaller("alice", ALICE), NamedCaller("bob", BOB))
     async with raw_upstream() as up:
         upstream = Upstream("one", up.url, "sk-of-the-proxy")
         async with proxy(upstream, callers=callers, focus=Focus("offline", budget=60)) as (served, url):
@@ -86,7 +85,7 @@ async def test_callers_share_nothing_though_the_proxy_holds_the_key(nothing_left
 
 
 async def test_the_shared_token_goes_on_beside_them(nothing_left: None) -> None:
-    settings = {"callers": (Caller("alice", ALICE),), "token": ALL, "admin_token": ADMIN}
+    settings = {"callers": (NamedCaller("alice", ALICE),), "token": ALL, "admin_token": ADMIN}
     async with raw_upstream() as up, proxy(up.url, **settings) as (_, url):
         for token in (ALL, ALICE):
             assert (await exchange(url, "POST", CHAT, [("x-focusctx-token", token)], history())).status == 200
@@ -97,7 +96,7 @@ async def test_the_shared_token_goes_on_beside_them(nothing_left: None) -> None:
 async def test_the_token_may_stand_in_the_place_of_a_key(nothing_left: None) -> None:
     async with raw_upstream() as up:
         upstream = Upstream("one", up.url, "sk-of-the-proxy")
-        async with proxy(upstream, callers=(Caller("alice", ALICE),)) as (served, url):
+        async with proxy(upstream, callers=(NamedCaller("alice", ALICE),)) as (served, url):
             for name, value in (("authorization", f"Bearer {ALICE}"), ("x-api-key", ALICE)):
                 assert (await exchange(url, "POST", CHAT, [(name, value)], history())).status == 200
             assert {live.key.caller for live in served.conversations} == {"alice"}
@@ -105,7 +104,7 @@ async def test_the_token_may_stand_in_the_place_of_a_key(nothing_left: None) -> 
 
 
 async def test_the_dashboard_is_closed_without_an_admin_token(nothing_left: None) -> None:
-    async with raw_upstream() as up, proxy(up.url, callers=(Caller("alice", ALICE),)) as (_, url):
+    async with raw_upstream() as up, proxy(up.url, callers=(NamedCaller("alice", ALICE),)) as (_, url):
         assert (await exchange(url, "GET", "/ui/api/sessions", [("x-focusctx-token", ALICE)])).status == 403
 
 
@@ -114,7 +113,7 @@ async def test_budgets_by_model_and_upstream(nothing_left: None) -> None:
     async with raw_upstream() as up:
         upstreams = (Upstream("one", up.url), Upstream("two", up.url, budget=60))
         models = (ModelBudget("small-*", 60), ModelBudget("small-but-large", 1), ModelBudget("large", 5000))
-        settings = {"callers": (Caller("alice", ALICE, 60),), "token": ALL, "model_budgets": models}
+        settings = {"callers": (NamedCaller("alice", ALICE, 60),), "token": ALL, "model_budgets": models}
         async with proxy(*upstreams, focus=Focus("offline", budget=5000), **settings) as (served, url):
             cases = [
                 (CHAT, "other", ALL, 5000),
@@ -156,7 +155,7 @@ def test_a_file_with_callers_and_budgets(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "focusctx.toml").write_text(FILE.format(path=tmp_path / "bob"))
     monkeypatch.setenv("ALICE", ALICE)
     settings = Settings(**File.read(tmp_path / "focusctx.toml").serve)
-    assert settings.callers == (Caller("alice", ALICE, 400), Caller("bob", BOB))
+    assert settings.callers == (NamedCaller("alice", ALICE, 400), NamedCaller("bob", BOB))
     assert settings.model_budgets == (ModelBudget("gpt-5*", 200), ModelBudget("claude-*", 300))
     assert settings.upstreams[0].budget == 100
     assert ALICE not in repr(settings)
@@ -190,9 +189,9 @@ def test_what_is_wrong_in_a_file(text: str, said: str, tmp_path: Path, monkeypat
 
 
 def test_tokens_must_differ() -> None:
-    alice = Caller("alice", ALICE)
+    alice = NamedCaller("alice", ALICE)
     with pytest.raises(ConfigError, match="two callers have the same token"):
-        Settings(UP, callers=(alice, Caller("bob", ALICE)))
+        Settings(UP, callers=(alice, NamedCaller("bob", ALICE)))
     with pytest.raises(ConfigError, match="two callers have the same token"):
         Settings(UP, callers=(alice,), token=ALICE)
     with pytest.raises(ConfigError, match="every caller could open the dashboard"):
@@ -200,6 +199,6 @@ def test_tokens_must_differ() -> None:
 
 
 def test_callers_alone_are_enough_to_listen_for_others() -> None:
-    assert Settings(UP, host="0.0.0.0", callers=(Caller("alice", ALICE),)).callers
+    assert Settings(UP, host="0.0.0.0", callers=(NamedCaller("alice", ALICE),)).callers
     with pytest.raises(ConfigError, match="lets others in"):
         Settings(UP, host="0.0.0.0")

@@ -16,7 +16,7 @@ from focusctx import Focus
 from focusctx.config import FocusConfig
 from focusctx.pipeline.split import read_history
 from focusctx.proxy.compression import Compression, Route
-from focusctx.proxy.conversations import Key, LiveConversation, LiveConversations, Step
+from focusctx.proxy.conversations import AgentStep, Key, LiveConversation, LiveConversations
 from focusctx.proxy.request import Request, most_tokens, read_request, root_of
 from focusctx.session.events import Growth, SessionEvent
 from focusctx.session.session import Session
@@ -98,7 +98,7 @@ class Agent:
         self._priced = priced
         self._ahead = ahead
         self.now = 0.0
-        self.steps: list[Step] = []
+        self.steps: list[AgentStep] = []
         self.route = ROUTE
         self.looks = self._session("memory", frozen=False)
         self._conversations = LiveConversations(lambda _key: self._session(store, frozen=True))
@@ -114,7 +114,7 @@ class Agent:
             clock=lambda: self.now,
         )
 
-    def _watch(self, _live: LiveConversation, step: Step, _events: list[SessionEvent]) -> None:
+    def _watch(self, _live: LiveConversation, step: AgentStep, _events: list[SessionEvent]) -> None:
         self.steps.append(step)
 
     @property

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from focusctx import Focus
-from focusctx.proxy.body import unpack, unpacked_limit
+from focusctx.proxy.request import unpack, unpacked_limit
 from helpers.histories import run
 from helpers.raw_http import exchange, proxy, raw_upstream
 from helpers.session_parts import Draft

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from focusctx import Focus
-from focusctx.proxy.access import Caller
-from focusctx.proxy.budgets import ModelBudget
+from focusctx.proxy.access import NamedCaller
+from focusctx.proxy.settings import ModelBudget
 from focusctx.proxy.upstream import Upstream
 from focusctx.session.recall import TOOL
 from helpers.raw_http import exchange, proxy, raw_upstream
@@ -49,7 +49,7 @@ async def test_the_path_names_the_model_and_keys_in_queries_tell_callers_apart()
 async def test_callers_and_budgets_by_model_hold_for_gemini() -> None:
     """The token is in the place of the key, as Google's clients send it, and the path names the model."""
     token = "the-token-of-alice"
-    settings = {"callers": (Caller("alice", token),), "model_budgets": (ModelBudget("gemini-3*", 100),)}
+    settings = {"callers": (NamedCaller("alice", token),), "model_budgets": (ModelBudget("gemini-3*", 100),)}
     async with raw_upstream() as up:
         upstream = Upstream("gemini", up.url, "sk-of-the-proxy")
         async with proxy(upstream, focus=Focus(Draft(), budget=100_000), **settings) as (served, url):

@@ -10,7 +10,6 @@ import aiohttp
 import pytest
 
 from focusctx import Focus
-from focusctx.proxy.reload import reload
 from focusctx.proxy.settings import Settings
 from focusctx.proxy.upstream import Upstream
 from helpers.certificates import certificate_for
@@ -130,7 +129,7 @@ async def test_decisions_outlast_a_reload_and_so_does_a_request_that_is_being_lo
             request = asyncio.create_task(exchange(url, "POST", CHAT, [], history(40)))
             await asked.wait()
             (old,) = served.conversations
-            reload(served, lambda: (Focus(draft, budget=61), served.settings))
+            served.reload(lambda: (Focus(draft, budget=61), served.settings))
             hold.set()
             assert (await request).status == 200
             assert served.focus.draft is old.session.focus.draft, "the draft was not made again"
@@ -147,7 +146,7 @@ async def test_settings_that_do_not_touch_compression_leave_conversations_alone(
         await exchange(url, "POST", CHAT, [], history(40))
         (before,) = served.conversations
         new = Settings(served.settings.upstreams, port=0, store="memory", grace=0.2, log_text=True)
-        reload(served, lambda: (Focus("offline", budget=60), new))
+        served.reload(lambda: (Focus("offline", budget=60), new))
         assert served.settings.log_text
         assert list(served.conversations) == [before]
 
@@ -156,7 +155,7 @@ async def test_upstreams_with_the_same_name_are_refused_before_anything_changes(
     async with raw_upstream() as up, proxy(up.url, focus=Focus("offline", budget=60)) as (served, url):
         before = served.settings
         twice = (Upstream("a", up.url), Upstream("a", up.url))
-        reload(served, lambda: (Focus("offline", budget=1), Settings(twice, port=0, store="memory")))
+        served.reload(lambda: (Focus("offline", budget=1), Settings(twice, port=0, store="memory")))
         assert served.settings is before
         assert served.focus.config.budget == 60
         assert (await exchange(url, "GET", "/v1/models")).status == 200
@@ -175,11 +174,11 @@ async def test_the_certificate_is_read_again(tmp_path: Path, nothing_left: None)
 
         assert await status(old) == 200
         certificate_for("IP:127.0.0.1", tmp_path)
-        reload(served, lambda: (served.focus, served.settings))
+        served.reload(lambda: (served.focus, served.settings))
         assert await status(shown.read_text()) == 200
         with pytest.raises(aiohttp.ClientConnectorCertificateError):
             await status(old)
         good = shown.read_text()
         shown.write_text("broken")
-        reload(served, lambda: (served.focus, served.settings))
+        served.reload(lambda: (served.focus, served.settings))
         assert await status(good) == 200, "the one that works stays"

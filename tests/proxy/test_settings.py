@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,8 @@ import pytest
 from focusctx.cli.options import DEFAULTS
 from focusctx.egress import is_loopback
 from focusctx.errors import ConfigError
-from focusctx.proxy.access import Caller
-from focusctx.proxy.budgets import ModelBudget
-from focusctx.proxy.settings import File, Settings, address, machine
+from focusctx.proxy.access import NamedCaller, Refused
+from focusctx.proxy.settings import File, ModelBudget, Settings, address, machine
 from focusctx.proxy.upstream import Upstream, Upstreams, base_urls
 
 TOKEN = "a token of more than 16 characters"
@@ -120,6 +120,15 @@ def test_names_are_needed_and_told_apart() -> None:
         Upstreams((Upstream.named("openai"), Upstream.named("openai=http://x")))
 
 
+def chosen(names: Sequence[str], path: str, headers: dict[str, str]) -> str:
+    """The upstream's name, or why the request is refused."""
+    upstreams = Upstreams([Upstream.named(name) for name in names])
+    try:
+        return upstreams.choose(path, headers)[0].name
+    except Refused as refused:
+        return str(refused) if refused.status == 404 else f"{refused} ({refused.status})"
+
+
 GEMINI = [
     ("/v1beta/models/gemini-3.8-flash:streamGenerateContent?alt=sse", {}),
     ("/v1/models/gemini-3.8-flash:generateContent", {}),
@@ -132,8 +141,7 @@ GEMINI = [
 @pytest.mark.parametrize(("own", "headers"), GEMINI)
 def test_a_gemini_key_goes_only_to_those_who_may_answer_gemini_requests(own: str, headers: dict[str, str]) -> None:
     def choose(*names: str, path: str = own) -> str:
-        chosen = Upstreams([Upstream.named(name) for name in names]).choose(path, headers if path == own else {})
-        return chosen if isinstance(chosen, str) else chosen[0].name
+        return chosen(names, path, headers if path == own else {})
 
     for name in ("openai", "anthropic", "deepseek", "groq", "mistral", "openrouter", "ollama", "vllm"):
         assert choose(name) == "no upstream for Gemini requests: add --upstream gemini"
@@ -148,11 +156,8 @@ def test_a_gemini_key_goes_only_to_those_who_may_answer_gemini_requests(own: str
 
 
 def test_ollamas_own_api_goes_to_ollama() -> None:
-    ups = Upstreams([Upstream.named("openai"), Upstream.named("ollama")])
     for path, name in (("/api/chat", "ollama"), ("/api/tags", "ollama"), ("/v1/chat/completions", "openai")):
-        chosen = ups.choose(path, {})
-        assert not isinstance(chosen, str)
-        assert chosen[0].name == name
+        assert chosen(["openai", "ollama"], path, {}) == name
 
 
 def test_variables_for_agents_that_speak_a_providers_own_format() -> None:
@@ -172,8 +177,7 @@ def test_an_anthropic_key_does_not_go_to_those_who_answer_no_anthropic_requests(
     path: str, headers: dict[str, str]
 ) -> None:
     def choose(*names: str, path: str = path) -> str:
-        chosen = Upstreams([Upstream.named(name) for name in names]).choose(path, headers)
-        return chosen if isinstance(chosen, str) else chosen[0].name
+        return chosen(names, path, headers)
 
     refused = "no upstream for Anthropic requests: add --upstream anthropic"
     for name in ("openai", "deepseek", "gemini", "groq", "mistral"):
@@ -212,9 +216,7 @@ def test_agents_are_told_only_of_what_an_upstream_speaks(names: list[str], told:
     assert base_urls(upstreams) == told
     paths = {"OPENAI_BASE_URL": "/chat/completions", "ANTHROPIC_BASE_URL": "/v1/messages"}
     for name, path in told.items():
-        chosen = Upstreams(upstreams).choose(path + paths[name], {})
-        assert not isinstance(chosen, str)
-        assert chosen[0].name in (name.partition("_")[0].lower(), "mine")
+        assert chosen(names, path + paths[name], {}) in (name.partition("_")[0].lower(), "mine")
 
 
 @pytest.mark.parametrize(
@@ -343,7 +345,7 @@ def test_a_file_with_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         grace=5,
         tls_cert="cert.pem",
         tls_key="key.pem",
-        callers=(Caller("alice", f"{TOKEN} of alice", 10_000),),
+        callers=(NamedCaller("alice", f"{TOKEN} of alice", 10_000),),
         model_budgets=(ModelBudget("gpt-5*", 40_000),),
     )
     assert {field.name for field in fields(Settings) if getattr(settings, field.name) == field.default} == set()

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from focusctx.errors import BenchError
-from focusctx.jobs.folder import LOCK, JobFolder
-from focusctx.jobs.records import Key, PlainRecord, RecordFile
+from focusctx.jobs.records import LOCK, JobFolder, Key, PlainRecord, RecordFile
 
 from .job import Job
 from .protocols import Task

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from focusctx.replay.intervals import Interval, bootstrap, percentile
+from focusctx.replay.lines import Interval, bootstrap, percentile
 from focusctx.types import Usage
 
 from .record import Ended, Record

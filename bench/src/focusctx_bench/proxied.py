@@ -17,7 +17,7 @@ import aiohttp
 
 from focusctx.drafts.http import open_session
 from focusctx.errors import BenchError
-from focusctx.proxy.headers import SESSION
+from focusctx.proxy.access import SESSION
 
 from .record import Record
 

@@ -14,8 +14,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from focusctx.errors import BenchError, MissingExtraError
-from focusctx.jobs.engines import Outcome, Work, attempt_elsewhere
-from focusctx.jobs.tally import Meter
+from focusctx.jobs.engines import Meter, Outcome, Work, attempt_elsewhere
 
 I = TypeVar("I")  # noqa: E741
 R = TypeVar("R")

@@ -8,10 +8,9 @@ from functools import cache, partial
 from uuid import uuid4
 
 from focusctx.errors import ModelError
-from focusctx.jobs.engines import Engine, Outcome
-from focusctx.jobs.runner import Runner, Watch
-from focusctx.jobs.tally import Meter, Spending, Tally
-from focusctx.replay.probe import probe_drafts
+from focusctx.jobs.engines import Engine, Meter, Outcome, Spending
+from focusctx.jobs.runner import Runner, Tally, Watch
+from focusctx.replay.job import probe_drafts
 
 from .agent import Agent
 from .components import Components

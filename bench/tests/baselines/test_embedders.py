@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from focusctx.baselines.embedders import Embed, Embedded, embed_words, embedder_from
-from focusctx.baselines.retrieval import Retrieval
+from focusctx.baselines.rules import Retrieval
 from focusctx.errors import ConfigError, DraftRefused, DraftUnavailable
 from focusctx.types import Usage
 from focusctx_bench.baselines.embedders.openai_compatible import OpenAICompatibleEmbedder

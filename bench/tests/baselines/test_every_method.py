@@ -8,13 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench_helpers.answers import SPENT, Scripted, every_third_word
-from focusctx.baselines.clear_tool_uses import ClearToolUses
 from focusctx.baselines.embedders import embedder_from
-from focusctx.baselines.focus import DefaultFocus, FocusMethod
-from focusctx.baselines.matched import Matched, at_random, newest_first
+from focusctx.baselines.focus import DefaultFocus, FocusMethod, Matched, at_random, newest_first
 from focusctx.baselines.method import Compressed, Method
-from focusctx.baselines.retrieval import Retrieval
-from focusctx.baselines.rules import Fifo, Masking, NoCompression
+from focusctx.baselines.rules import ClearToolUses, Fifo, Masking, NoCompression, Retrieval
 from focusctx.config import FocusConfig
 from focusctx.drafts import ScriptedDraft
 from focusctx.errors import DraftUnavailable

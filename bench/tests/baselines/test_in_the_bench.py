@@ -10,8 +10,7 @@ from bench_helpers.ledger import Ledger, auditor
 from focusctx.baselines.embedders import embedder_from
 from focusctx.baselines.focus import FocusMethod
 from focusctx.baselines.method import Method
-from focusctx.baselines.retrieval import Retrieval
-from focusctx.baselines.rules import Fifo, Masking, NoCompression
+from focusctx.baselines.rules import Fifo, Masking, NoCompression, Retrieval
 from focusctx.types import Usage
 from focusctx_bench.agent import Agent
 from focusctx_bench.baselines.acon_optimiser import contrasts, run_as_text, successes

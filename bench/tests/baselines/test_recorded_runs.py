@@ -11,8 +11,7 @@ from bench_helpers.answers import Scripted, every_third_word
 from focusctx.baselines.embedders import embedder_from
 from focusctx.baselines.focus import FocusMethod
 from focusctx.baselines.method import Method
-from focusctx.baselines.retrieval import Retrieval
-from focusctx.baselines.rules import Fifo, Masking
+from focusctx.baselines.rules import Fifo, Masking, Retrieval
 from focusctx.config import FocusConfig
 from focusctx.invariants import violations
 from focusctx.pipeline.split import read_history

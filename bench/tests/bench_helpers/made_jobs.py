@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from bench_helpers.made import a_record
-from focusctx.jobs.engines import Outcome
-from focusctx.jobs.tally import Meter, Tally
+from focusctx.jobs.engines import Meter, Outcome
+from focusctx.jobs.runner import Tally
 from focusctx_bench.folder import BenchFolder
 from focusctx_bench.job import Job, TaskItem
 from focusctx_bench.protocols import Options, Task

@@ -21,7 +21,7 @@ def log(tmp_path):
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch):
-    monkeypatch.setattr("focusctx.replay.probe._RETRIES", 0)
+    monkeypatch.setattr("focusctx.replay.job._PROBE_RETRIES", 0)
 
 
 @pytest.mark.parametrize("command", ["run", "points", "record"])

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from focusctx.errors import BenchError, ModelError
-from focusctx.jobs.tally import Meter
-from focusctx.replay.evidence import Evidence
+from focusctx.jobs.engines import Meter
+from focusctx.replay.facts import Evidence
 from focusctx.replay.methods import Methods, ReplaySettings
 from focusctx.types import Message
 from focusctx_bench.models.scripted import FunctionModel, Say

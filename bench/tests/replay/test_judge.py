@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from focusctx.jobs.tally import Tally
+from focusctx.jobs.runner import Tally
 from focusctx.replay.job import Plan
 from focusctx_bench.replay.judge import PointSettings, judge_all, point_records
 from focusctx_bench.replay.sketches import PointSketches

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from focusctx.baselines.embedders import embedder_from
 from focusctx.invariants import violations
-from focusctx.replay.evidence import Evidence
-from focusctx.replay.matched import COMPARATORS, Matched, comparator
+from focusctx.replay.comparators import COMPARATORS, Comparator, comparator
+from focusctx.replay.facts import Evidence
 from focusctx_bench.replay.points import Oracle, Point, point_at
 from replay.logs import SHOPPING, long_run, run_of
 
@@ -23,7 +23,7 @@ ALL = POINT.span_tokens
 LARGEST = max(span.tokens for span in SPANS)
 
 
-def left(name: str, room: int, point: Point = POINT) -> tuple[int, Matched]:
+def left(name: str, room: int, point: Point = POINT) -> tuple[int, Comparator]:
     method = comparator(name, "focus", {point.history.newest: room}, EMBED)
     view = asyncio.run(method.compress(point.sent)).messages
     assert violations(view, "chat_completions") == []

@@ -4,7 +4,7 @@ import pytest
 
 from focusctx.errors import BenchError
 from focusctx.pipeline.rebuild import rebuild
-from focusctx.replay.evidence import Evidence
+from focusctx.replay.facts import Evidence
 from focusctx_bench.replay.points import point_at, points_of
 from replay.logs import SHOPPING, chat, long_run, run_of, step
 

@@ -6,10 +6,10 @@ from statistics import fmean
 
 import pytest
 
-from focusctx.jobs.tally import Meter
+from focusctx.jobs.engines import Meter
 from focusctx.replay.methods import ReplaySettings
 from focusctx.replay.runs import read_runs
-from focusctx.replay.walks import WalkItem, walk_item
+from focusctx.replay.walk import WalkItem, walk_item
 from focusctx_bench.replay.judge import PointItem, PointRecord, PointSettings, judge_item
 from focusctx_bench.replay.sketches import read_sketches
 

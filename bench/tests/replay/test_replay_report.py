@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from focusctx.errors import BenchError
-from focusctx.replay.intervals import bootstrap, bootstrap_groups
-from focusctx.replay.lines import Line, lines_of
+from focusctx.replay.lines import Line, bootstrap, bootstrap_groups, lines_of
 from focusctx.replay.record import RunRecord, StepRecord, run_records
 from focusctx.types import Usage
 from focusctx_bench.replay.judge import PointRecord, point_records

@@ -10,8 +10,8 @@ import pytest
 from focusctx import Focus, FocusConfig
 from focusctx.drafts import ScriptedDraft
 from focusctx.errors import BenchError, DraftError
-from focusctx.jobs.tally import Tally
-from focusctx.replay.evidence import Evidence
+from focusctx.jobs.runner import Tally
+from focusctx.replay.facts import Evidence
 from focusctx.types import Prompt, Reply, Usage
 from focusctx_bench.replay.points import Point, points_of
 from focusctx_bench.replay.sketches import (

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Literal, TypeAlias, get_args
 
 from ..drafts.anthropic import AnthropicDraft
-from ..drafts.gather import as_they_come
+from ..drafts.http import as_they_come
 from ..drafts.openai_compatible import OpenAICompatibleDraft
 from ..drafts.registry import draft_from
 from ..errors import ConfigError
@@ -21,7 +21,7 @@ Writer: TypeAlias = str | DraftModel | Callable[[Prompt], str | Awaitable[str]]
 """A model that writes text, in any form that a draft can be given."""
 
 PATIENCE = 120.0
-"""Seconds a model may take for an answer. In an experiment a busy server may cost time, but not change the outcome."""
+"""Seconds that a model may take for an answer: a busy server must not change the outcome of an experiment."""
 
 _RETRIES = 10
 
@@ -49,7 +49,7 @@ def requesting(draft: DraftModel, mode: str) -> DraftModel:
 
 
 class SingleRequests:
-    """Requests every sketch by itself, each with a seed of its own."""
+    """Makes a separate request for every sketch, each with another seed."""
 
     def __init__(self, draft: DraftModel, *, parallel: bool) -> None:
         self._draft = draft

@@ -9,14 +9,11 @@ from typing import Any
 
 from ..errors import ConfigError
 from ..plugins import INSTALL_BENCH, plugin, plugin_names
-from .clear_tool_uses import ClearToolUses
 from .drafts import PATIENCE, Writer, patient, requesting
 from .embedders import embedder_from
-from .focus import DefaultFocus, FocusMethod
-from .matched import Matched, Rank, at_random, newest_first
+from .focus import DefaultFocus, FocusMethod, Matched, Rank, at_random, newest_first
 from .method import Factory, Method
-from .retrieval import Retrieval
-from .rules import Fifo, Masking, NoCompression
+from .rules import ClearToolUses, Fifo, Masking, NoCompression, Retrieval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

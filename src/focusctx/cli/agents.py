@@ -1,4 +1,4 @@
-"""How to point each agent to the proxy: the providers it talks to, and the variables or arguments that it reads.
+"""A table of agents, to point each to the proxy: its usual providers, and the variables or arguments that it reads.
 
 The names were looked up in these releases: Claude Code 2.1, Codex 0.166, Gemini CLI 0.61, Qwen Code 0.24, OpenCode
 1.18, aider 0.86 and mini-swe-agent 2.4 (both over LiteLLM).
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from .problem import Problem
+from .command import Problem
 
 if TYPE_CHECKING:
     from ..proxy.upstream import Upstream
@@ -35,7 +35,7 @@ Bases = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """A program that can be told which base URL to use."""
+    """A program whose base URL can be set from outside."""
 
     upstreams: tuple[str, ...]
     """Providers that it usually talks to."""
@@ -68,10 +68,10 @@ def _opencode_variables(bases: Bases, environment: Mapping[str, str]) -> dict[st
 
 
 def _gemini_variables(_bases: Bases, environment: Mapping[str, str]) -> dict[str, str]:
-    """Make a key count as the way to log in where nothing else was chosen.
+    """Choose the key as the way to log in, unless another way was chosen.
 
-    Gemini CLI does so by itself, but not where a base URL is set: it takes that for a gateway, and without a terminal
-    it then refuses to start.
+    Gemini CLI does the same, but not if a base URL is set: it then expects a gateway, and refuses to start without a
+    terminal.
     """
     name = "GEMINI_CLI_SYSTEM_DEFAULTS_PATH"
     if not environment.get("GEMINI_API_KEY") or environment.get(name):

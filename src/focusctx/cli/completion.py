@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .parsers import parser_for
+from .command import parser_for
 
 if TYPE_CHECKING:
-    from .parsers import Commands
+    from .command import Commands
 
 _DESCRIPTION = """\
 Print a script that completes commands, options and their values.

@@ -6,11 +6,11 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from .command import add_quiet, parser_for
 from .options import DRAFTS, TRACES, add_settings, add_trace_options, focus_from
-from .parsers import add_quiet, parser_for
 
 if TYPE_CHECKING:
-    from .parsers import Commands
+    from .command import Commands
 
 _DESCRIPTION = f"""\
 Compress a trace and show the decision about each span.
@@ -40,11 +40,9 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from .events import results_of, warn, warn_of_failures
-    from .output import names_file, write_line, writing
+    from .output import console_on, names_file, write_line, writing
     from .table import print_events
-    from .terminal import console_on
-    from .trace_file import conversations_in, read_trace
+    from .trace_file import conversations_in, read_trace, results_of, warn, warn_of_failures
 
     conversations = conversations_in(read_trace(arguments.trace, arguments.format))
     focus = focus_from(arguments)

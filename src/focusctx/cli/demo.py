@@ -8,11 +8,11 @@ import sys
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from .command import parser_for
 from .options import DRAFTS, add_settings, focus_from, setup_of
-from .parsers import parser_for
 
 if TYPE_CHECKING:
-    from .parsers import Commands
+    from .command import Commands
 
 _NEXT = """\
 Next, with a trace of your own agent:
@@ -34,10 +34,9 @@ def add_to(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from ..drafts import ScriptedDraft
-    from .output import write_line, writing
+    from .output import console_on, printable, short, write_line, writing
     from .report import Entry, page
     from .table import print_events
-    from .terminal import console_on, printable, short
 
     messages = _bundled("demo_trace.json")["messages"]
     recorded = arguments.draft is None

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from .. import __version__
 from ..errors import FocusError, MissingExtraError
 from .agents import KNOWN
+from .command import parser_for
 from .options import DRAFTS
-from .parsers import parser_for
+from .output import printable
 from .serve import UPSTREAMS, add_options, configured
-from .terminal import printable
 
 if TYPE_CHECKING:
     from ..compressor import Focus

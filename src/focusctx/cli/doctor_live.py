@@ -1,4 +1,4 @@
-"""Checks of `focusctx doctor` that ask somebody: the draft, the upstreams, the store, the port."""
+"""Checks of `focusctx doctor` that need an answer: from the draft, the upstreams, the store, the port."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from ..proxy.upstream import Upstream
 
 _PATIENCE = 10.0
-"""Seconds within which each of them has to answer."""
+"""Seconds that each check may take."""
 _UNREACHABLE = "check the address, that the server runs, and HTTPS_PROXY and NO_PROXY"
 
 
 async def live_checks(focus: Focus, settings: Settings | None) -> list[Check]:
-    """Ask all of them at the same time."""
+    """Make all checks at the same time."""
     asked = [_draft(focus)]
     if settings is None:
         no_upstream = Check("upstreams", None, "none named", "add --upstream NAME to check that it answers")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from .command import add_quiet, note, parser_for
 from .options import DRAFTS, TRACES, add_settings, add_trace_options, focus_from, setup_of
-from .parsers import add_quiet, note, parser_for
 
 if TYPE_CHECKING:
-    from .parsers import Commands
+    from .command import Commands
 
 _DESCRIPTION = f"""\
 Explain what each step of a trace did, whether it stays whole, as an excerpt, as a
@@ -40,11 +40,9 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from .events import results_of, warn_of_failures
-    from .output import names_file, write_line, writing
+    from .output import names_file, printable, write_line, writing
     from .report import Entry, page
-    from .terminal import printable
-    from .trace_file import SavedResult, read_trace
+    from .trace_file import SavedResult, read_trace, results_of, warn_of_failures
 
     found = read_trace(arguments.trace, arguments.format)
     focus = focus_from(arguments)

@@ -13,9 +13,7 @@ from typing import NoReturn
 from .. import __version__
 from ..errors import FocusError
 from . import completion, compress, demo, doctor, explain, replay, serve, store, wrap
-from .parsers import commands_of
-from .problem import Problem
-from .research import add_research, not_installed
+from .command import Problem, add_research, commands_of, not_installed
 
 _EPILOG = """\
 exit codes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..errors import ConfigError
 from ..wire import WIRES
 from ..wire.foreign import UNDERSTOOD
-from .problem import Problem
+from .command import Problem
 
 if TYPE_CHECKING:
     from ..compressor import Focus

@@ -9,7 +9,7 @@ from ..prices import price_of
 from ..replay.advice import ENOUGH_FACTS, advice, facts_of, log_in_words
 from ..replay.lines import Line, by_file, lines_of
 from ..replay.record import ReplayRecord, RunRecord
-from .terminal import column_widths, parts_that_fit, printable
+from .output import column_widths, parts_that_fit, printable
 
 if TYPE_CHECKING:
     from rich.console import Console

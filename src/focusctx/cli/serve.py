@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ..errors import MissingExtraError
+from .command import Problem, add_quiet, parser_for
 from .options import DEFAULTS, DRAFTS, add_settings, focus_from
-from .parsers import add_quiet, parser_for
-from .problem import Problem
 
 if TYPE_CHECKING:
     from ..compressor import Focus

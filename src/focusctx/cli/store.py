@@ -12,8 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .parsers import commands_of, parser_for
-from .problem import Problem
+from .command import Problem, commands_of, parser_for
 
 if TYPE_CHECKING:
     from ..session.stores.sqlite import SQLiteStore, StoredConversation

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..explain import evidence, summary
 from ..types import Decision, Result, Span
-from .terminal import printable, short
+from .output import printable, short
 
 if TYPE_CHECKING:
     from rich.console import Console

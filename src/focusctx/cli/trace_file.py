@@ -1,4 +1,4 @@
-"""Trace files: a list, an object around a list, or one of these per line.
+"""Trace files: a list, an object around a list, or one of these per line, compressed one after the other.
 
 The output has the same shape as the input, and a conversation that was not compressed is written back character for
 character.
@@ -6,12 +6,13 @@ character.
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..config import FocusConfig
 from ..errors import MessageError
@@ -19,7 +20,11 @@ from ..pipeline.split import Reader, check_list
 from ..types import Message, Result
 from ..wire import recognise, wire_named
 from ..wire.foreign import not_understood
-from .problem import Problem
+from .command import Problem
+from .output import console_on, printable
+
+if TYPE_CHECKING:
+    from ..compressor import Focus
 
 _FIELDS = ("messages", "input", "contents")
 _OF_A_RESULT = {"messages", "compressed", "decisions", "tokens_before"}
@@ -27,7 +32,7 @@ _JSONL = (".jsonl", ".ndjson")
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class RecordedConversation:
     """One message list and its place in the file."""
 
     name: str
@@ -58,23 +63,65 @@ class SavedResult:
     result: Result
 
 
-def read_trace(source: str, format: str | None = None) -> list[Conversation | SavedResult]:
+def read_trace(source: str, format: str | None = None) -> list[RecordedConversation | SavedResult]:
     """Read and check the whole file, so that a bad last line is found before the first draft is paid for."""
     name = "standard input" if source == "-" else source
     text = _decoded(_read(source), name)
     entries = [_entry(value, part, _named(value, place)) for value, part, place in _values(text, name)]
     for entry in entries:
-        if isinstance(entry, Conversation):
+        if isinstance(entry, RecordedConversation):
             _check(entry, format)
     return entries
 
 
-def conversations_in(entries: Sequence[Conversation | SavedResult]) -> list[Conversation]:
+def conversations_in(entries: Sequence[RecordedConversation | SavedResult]) -> list[RecordedConversation]:
     """Return the entries, if none of them is a saved result."""
     for entry in entries:
         if isinstance(entry, SavedResult):
             raise Problem(f"{entry.name} is a saved Result; `focusctx explain` shows it")
-    return [entry for entry in entries if isinstance(entry, Conversation)]
+    return [entry for entry in entries if isinstance(entry, RecordedConversation)]
+
+
+def results_of(
+    focus: Focus, entries: Sequence[RecordedConversation | SavedResult], arguments: argparse.Namespace
+) -> list[Result]:
+    """Return one result per entry. Progress is shown on standard error, and only on a terminal."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = console_on(sys.stderr)
+    several = (BarColumn(), MofNCompleteColumn()) if len(entries) > 1 else ()
+    results: list[Result] = []
+    with Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        *several,
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal or getattr(arguments, "quiet", False),
+    ) as progress:
+        task = progress.add_task(f"sketching plans: {printable(focus.draft.name)}", total=len(entries))
+        for entry in entries:
+            if isinstance(entry, SavedResult):
+                results.append(entry.result)
+            else:
+                results.append(focus.compress(entry.messages, goal=arguments.goal, format=arguments.format))
+            progress.advance(task)
+    return results
+
+
+def warn(entries: Sequence[RecordedConversation | SavedResult], results: Sequence[Result]) -> None:
+    """Write the warnings of results that are not shown otherwise."""
+    for entry, result in zip(entries, results, strict=True):
+        for warning in result.warnings:
+            sys.stderr.write(printable(f"focusctx: warning: {entry.name}: {warning}\n"))
+
+
+def warn_of_failures(entries: Sequence[RecordedConversation | SavedResult], results: Sequence[Result]) -> None:
+    """Warn of failed drafts: they leave the history unchanged, which is not an error but must not be overlooked."""
+    for entry, result in zip(entries, results, strict=True):
+        if result.failure is not None:
+            sys.stderr.write(printable(f"focusctx: warning: {entry.name} not compressed: {result.failure}\n"))
 
 
 def _read(source: str) -> bytes:
@@ -133,16 +180,16 @@ def _place(line: int, error: json.JSONDecodeError) -> str:
     return f"line {line}, column {error.colno}: {error.msg}"
 
 
-def _entry(value: Any, text: str, name: str) -> Conversation | SavedResult:
+def _entry(value: Any, text: str, name: str) -> RecordedConversation | SavedResult:
     if isinstance(value, list):
-        return Conversation(name, text, value, None)
+        return RecordedConversation(name, text, value, None)
     if not isinstance(value, Mapping):
         raise Problem(f"{name} holds a {_json_name(value)}; it should hold a list of messages")
     if value.keys() >= _OF_A_RESULT:
         return SavedResult(name, _result(text, name))
     for field in _FIELDS:
         if field in value:
-            return Conversation(name, text, value, field)
+            return RecordedConversation(name, text, value, field)
     if "role" in value or "type" in value:
         raise Problem(f"{name} is a single message; put the messages in a list (`jq -s . FILE` does it for JSONL)")
     raise Problem(
@@ -168,7 +215,7 @@ def _result(text: str, name: str) -> Result:
         raise Problem(f"{name}: {error}; run `focusctx compress --json` again") from error
 
 
-def _check(conversation: Conversation, format: str | None) -> None:
+def _check(conversation: RecordedConversation, format: str | None) -> None:
     messages = conversation.messages
     try:
         check_list(messages)

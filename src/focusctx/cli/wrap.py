@@ -1,4 +1,4 @@
-"""`focusctx wrap`: run an agent with a proxy of its own, and say at the end what was saved."""
+"""`focusctx wrap`: run an agent through a proxy that is only for it, and say at the end what was saved."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any
 from ..errors import MissingExtraError
 from ..prices import price_of
 from .agents import KNOWN, Agent, agent_for, bases_of, environment_for, usual_upstreams
+from .command import Problem, parser_for
 from .options import DRAFTS
-from .parsers import parser_for
-from .problem import Problem
 from .serve import add_options, configured
 
 if TYPE_CHECKING:

@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError
 from ..types import Prompt, Reply, Usage
-from .gather import as_they_come
-from .http import RETRIES, BadRequest, Endpoint, Rejected, base_url, count, open_session, text_of
+from .http import (
+    RETRIES,
+    BadRequest,
+    Endpoint,
+    RejectedParameters,
+    as_they_come,
+    base_url,
+    count,
+    open_session,
+    text_of,
+)
 
 if TYPE_CHECKING:
     import aiohttp
@@ -52,7 +61,7 @@ class AnthropicDraft:
         self.endpoint = Endpoint(f"{base}/v1/messages", _headers(base, api_key, headers), timeout, retries)
         """URL, headers, timeout and retries of its requests; may be replaced by another."""
         self._extra = dict(extra_body or {})
-        self._rejected = Rejected({"temperature", "thinking"} - self._extra.keys())
+        self._rejected = RejectedParameters({"temperature", "thinking"} - self._extra.keys())
 
     @property
     def name(self) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import DraftError
 from ..types import Prompt, Reply, Usage
-from .gather import as_they_come
+from .http import as_they_come
 
 
 class FunctionDraft:

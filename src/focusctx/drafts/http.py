@@ -1,4 +1,4 @@
-"""Post JSON to a model server: retries, failures as `DraftError`, refused parameters, and fields of its answers."""
+"""Ask a model server: JSON posted with retries, several requests at once, and what its answers and refusals say."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ import logging
 import math
 import random
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from time import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from ..egress import proxy_for
-from ..errors import ConfigError, DraftRefused, DraftTimeout, DraftUnavailable
+from ..errors import ConfigError, DraftError, DraftRefused, DraftTimeout, DraftUnavailable
 
 if TYPE_CHECKING:
     import aiohttp
-
 
 _log = logging.getLogger(__name__)
 RETRIES = 2
@@ -30,6 +29,8 @@ _LONGEST_WAIT = 10.0
 """Longest wait before a retry in seconds, whatever the server asks for: the event's deadline is near."""
 
 _PASSING = frozenset({408, 409, 425, 429})
+
+T = TypeVar("T")
 
 
 class BadRequest(DraftRefused):
@@ -148,6 +149,29 @@ class Endpoint:
         return urlsplit(self.url).netloc
 
 
+async def as_they_come(calls: Iterable[Coroutine[Any, Any, T]]) -> AsyncGenerator[T, None]:
+    """Run calls in parallel: yield the result of each that succeeds, then raise the first `DraftError`, if one failed.
+
+    Closing the generator early cancels the calls that are still running and waits until they have ended.
+    """
+    tasks = [asyncio.create_task(call) for call in calls]
+    failure: DraftError | None = None
+    try:
+        for finished in asyncio.as_completed(tasks):
+            try:
+                result = await finished
+            except DraftError as error:
+                failure = failure or error
+            else:
+                yield result
+        if failure is not None:
+            raise failure
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
 def open_session() -> aiohttp.ClientSession:
     """Open a session for one call of `sample`: events are rare, and each may run in its own loop."""
     import aiohttp
@@ -202,7 +226,7 @@ def retry_after(value: str | None) -> float | None:
     return max(seconds, 0.0) if math.isfinite(seconds) else None
 
 
-class Rejected:
+class RejectedParameters:
     """The optional parameters that one draft's server has refused so far."""
 
     def __init__(self, optional: Iterable[str]) -> None:

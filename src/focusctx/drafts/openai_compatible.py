@@ -11,8 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError
 from ..types import Prompt, Reply, Usage
-from .gather import as_they_come
-from .http import RETRIES, BadRequest, Endpoint, Rejected, base_url, count, open_session, text_of
+from .http import (
+    RETRIES,
+    BadRequest,
+    Endpoint,
+    RejectedParameters,
+    as_they_come,
+    base_url,
+    count,
+    open_session,
+    text_of,
+)
 
 if TYPE_CHECKING:
     import aiohttp
@@ -71,7 +80,7 @@ class OpenAICompatibleDraft:
         self._reasons = _REASONING.match(model) is not None
         self._no_thinking = _no_thinking(base) if _THINKS_UNLESS_TOLD.match(model) else {}
         ours = {"n", "temperature", "seed", "max_tokens", "max_completion_tokens", "reasoning_effort"}
-        self._rejected = Rejected((ours | self._no_thinking.keys()) - self._extra.keys())
+        self._rejected = RejectedParameters((ours | self._no_thinking.keys()) - self._extra.keys())
         if self._reasons:
             self._rejected.add("max_tokens")
         if not sends_n:

@@ -1,5 +1,4 @@
 """focusctx in the agent frameworks people already have: one framework per file, translation only.
 
-`plug.py` has the convention they share. A history that a framework retells as text is read in a file beside its own.
-Importing one integration imports its framework and no other.
+`plug.py` has what they share. Importing one integration imports its framework and no other.
 """

@@ -1,7 +1,7 @@
 """Microsoft Agent Framework: `Agent(client, tools=…, middleware=[FocusMiddleware(focus)])`.
 
-Chat middleware runs once per model call, on a list of its own. A compaction strategy would mark the messages of the
-history itself.
+Chat middleware runs once per model call, on a copy of the list of messages. A compaction strategy would mark the
+messages of the history itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Part = tuple[dict[str, Any], list[Native]]
 
 
 class FocusMiddleware(ChatMiddleware):
-    """The client is called with the view; sessions and histories keep every message."""
+    """Calls the client with the view; sessions and histories keep every message."""
 
     def __init__(self, focus: Source, *, tenant: TenantOf | None = None) -> None:
         self.focusctx = plugged(focus, tenant)
@@ -43,7 +43,7 @@ class FocusMiddleware(ChatMiddleware):
 
 
 def _parts(messages: Sequence[Native]) -> Iterator[_Part]:
-    """One chat message for each result of a call, and one for all that the model said and called in a row."""
+    """Yield a chat message for each result of a call, and one for everything the model said and called in a row."""
     for role, run in groupby(messages, key=lambda message: message.role):
         if role == "assistant":
             yield _turn(said := list(run)), said

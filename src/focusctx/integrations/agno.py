@@ -10,20 +10,18 @@ from copy import copy
 from typing import Any, TypeVar, cast
 
 from ..types import Message
-from .plug import Caller, Plug, Source, TenantOf, as_written, fail_open, needs, places, plugged
-from .subclass import subclass
+from .plug import CHAT, Caller, Plug, Source, TenantOf, as_written, fail_open, native_messages, needs, plugged, subclass
 
 with needs("agno"):
     from agno.models.base import Model
     from agno.models.message import Message as Native
 
 _Kind = TypeVar("_Kind", bound=Model)
-_FORMAT = "chat_completions"
 _MEDIA = ("images", "audio", "videos", "files")
 
 
 def focused(model: _Kind, focus: Source, *, tenant: TenantOf | None = None) -> _Kind:
-    """A copy of the model whose calls carry views; of the same class, the same in everything else."""
+    """Return a copy of the model whose calls carry views; it is of the same class."""
     changed: Any = copy(model)
     changed.__class__ = subclass(_focused, type(model))
     changed.focusctx = plugged(focus, tenant)
@@ -50,13 +48,13 @@ def _focused(kind: type[Any]) -> type[Any]:
         def _view(self, messages: list[Native], options: Mapping[str, Any]) -> list[Native]:
             with fail_open():
                 given = as_written([_chat(message) for message in messages])
-                return _chosen(messages, given, self.focusctx.view(given, _FORMAT, self._caller(options)))
+                return _chosen(messages, given, self.focusctx.view(given, CHAT, self._caller(options)))
             return messages
 
         async def _aview(self, messages: list[Native], options: Mapping[str, Any]) -> list[Native]:
             with fail_open():
                 given = as_written([_chat(message) for message in messages])
-                return _chosen(messages, given, await self.focusctx.aview(given, _FORMAT, self._caller(options)))
+                return _chosen(messages, given, await self.focusctx.aview(given, CHAT, self._caller(options)))
             return messages
 
         def _caller(self, options: Mapping[str, Any]) -> Caller:
@@ -66,23 +64,21 @@ def _focused(kind: type[Any]) -> type[Any]:
 
 
 def _conversation(run: Any) -> str | None:
-    """A session belongs to a user, and each agent or team in it has messages of its own."""
+    """Name the conversation: a session belongs to a user, and each agent or team in it has its own messages."""
     named = [getattr(run, name, None) for name in ("user_id", "session_id")]
     own = getattr(run, "agent_id", None) or getattr(run, "team_id", None)
     return "/".join(str(part) for part in (*named, own) if part) if named[1] else None
 
 
 def _chosen(messages: Sequence[Native], given: list[Message], view: list[Message]) -> list[Native]:
-    found = zip(view, places(given, view), strict=True)
-    return [
-        Native(role="user", content=chat["content"]) if place is None else _changed(messages[place], given[place], chat)
-        for chat, place in found
-    ]
+    return native_messages(
+        messages, given, view, line=lambda text: Native(role="user", content=text), shortened=_shortened
+    )
 
 
-def _changed(message: Native, given: Message, chat: Message) -> Native:
+def _shortened(message: Native, text: str) -> Native:
     nothing = {"compressed_content": None, **dict.fromkeys(_MEDIA)}
-    return message if chat is given else message.model_copy(update={"content": chat["content"], **nothing})
+    return message.model_copy(update={"content": text, **nothing})
 
 
 def _chat(message: Native) -> Message:

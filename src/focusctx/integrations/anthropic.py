@@ -1,6 +1,6 @@
 """Anthropic's SDK: `client = Anthropic(middleware=[FocusMiddleware(focus)])`.
 
-The SDK runs middleware once per attempt; a call that is tried again sends what it sent (see `plug.py`).
+The SDK runs middleware once per attempt; a repeated call gets the same view again (see `plug.py`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MESSAGES = "/v1/messages"
 
 
 class FocusMiddleware(Middleware):
-    """For `Anthropic` and `AsyncAnthropic`: calls of a model carry views, anything else goes through as it is."""
+    """Middleware of `Anthropic` and `AsyncAnthropic`: model calls carry views, other requests are unchanged."""
 
     def __init__(self, focus: Source, *, tenant: TenantOf | None = None) -> None:
         self.focusctx = plugged(focus, tenant)
@@ -41,7 +41,7 @@ class FocusMiddleware(Middleware):
 
 
 def _body(request: APIRequest) -> dict[str, Any] | None:
-    """The request's body, if it is a call of a model that carries its history."""
+    """Return the request's body if it is a model call with its whole history."""
     body = request.json
     if request.method != "post" or request.url.partition("?")[0] != _MESSAGES or not isinstance(body, dict):
         return None

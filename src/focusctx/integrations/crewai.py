@@ -9,23 +9,20 @@ from copy import copy
 from typing import Any, TypeVar
 
 from ..types import Message
-from .plug import Caller, Plug, Source, TenantOf, fail_open, needs, plugged
-from .subclass import subclass
+from .plug import CHAT, Caller, Plug, Source, TenantOf, attach, fail_open, needs, plugged, subclass
 
 with needs("crewai"):
     from crewai import BaseLLM
     from pydantic import PrivateAttr
 
 _Kind = TypeVar("_Kind", bound=BaseLLM)
-_FORMAT = "chat_completions"
 
 
 def focused(llm: _Kind, focus: Source, *, tenant: TenantOf | None = None) -> _Kind:
-    """A copy of the LLM whose calls carry views; of the same class, the same in everything else."""
+    """Return a copy of the LLM whose calls carry views; it is of the same class."""
     changed = copy(llm)
     object.__setattr__(changed, "__class__", subclass(_focused, type(llm)))
-    private = getattr(changed, "__pydantic_private__", None) or {}
-    object.__setattr__(changed, "__pydantic_private__", {**private, "_focusctx": plugged(focus, tenant)})
+    attach(changed, plugged(focus, tenant))
     return changed
 
 
@@ -43,7 +40,7 @@ def _focused(kind: type[Any]) -> type[Any]:
         async def acall(self, messages: str | list[Message], *args: Any, **kwargs: Any) -> Any:
             with fail_open():
                 if isinstance(messages, list):
-                    messages = await self._focusctx.aview(messages, _FORMAT, self._caller())
+                    messages = await self._focusctx.aview(messages, CHAT, self._caller())
             return await super().acall(messages, *args, **kwargs)
 
         def is_context_window_overflowing_threshold(
@@ -55,7 +52,7 @@ def _focused(kind: type[Any]) -> type[Any]:
         def _view(self, messages: str | list[Message]) -> str | list[Message]:
             with fail_open():
                 if isinstance(messages, list):
-                    messages = self._focusctx.view(messages, _FORMAT, self._caller())
+                    messages = self._focusctx.view(messages, CHAT, self._caller())
             return messages
 
         def _caller(self) -> Caller:

@@ -1,7 +1,7 @@
-"""DSPy: `FocusedReAct(signature, tools, focus=focus)` in the place of `dspy.ReAct`.
+"""DSPy: `FocusedReAct(signature, tools, focus=focus)` instead of `dspy.ReAct`.
 
-A ReAct agent sends its whole trajectory as one field of one message, so there are no messages to leave out: what is
-left out are steps of the trajectory, before it is written into the prompt.
+A ReAct agent sends its whole trajectory as one field of one message. So steps are left out of the trajectory, before it
+is written into the prompt.
 """
 
 from __future__ import annotations
@@ -11,12 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..types import Message
-from .plug import Caller, Source, TenantOf, as_written, fail_open, needs, places, plugged
+from .plug import CHAT, Caller, Source, TenantOf, as_written, fail_open, needs, places, plugged
 
 with needs("dspy"):
     import dspy
-
-_FORMAT = "chat_completions"
 
 
 class FocusedReAct(dspy.ReAct):
@@ -37,7 +35,7 @@ class FocusedReAct(dspy.ReAct):
     def _call_with_potential_trajectory_truncation(self, module: Any, trajectory: dict[str, Any], **inputs: Any) -> Any:
         with fail_open():
             given = as_written(list(_chats(trajectory, inputs)))
-            trajectory = _chosen(trajectory, given, self.focusctx.view(given, _FORMAT, _caller()))
+            trajectory = _chosen(trajectory, given, self.focusctx.view(given, CHAT, _caller()))
         return super()._call_with_potential_trajectory_truncation(module, trajectory, **inputs)
 
     async def _async_call_with_potential_trajectory_truncation(
@@ -45,7 +43,7 @@ class FocusedReAct(dspy.ReAct):
     ) -> Any:
         with fail_open():
             given = as_written(list(_chats(trajectory, inputs)))
-            trajectory = _chosen(trajectory, given, await self.focusctx.aview(given, _FORMAT, _caller()))
+            trajectory = _chosen(trajectory, given, await self.focusctx.aview(given, CHAT, _caller()))
         return await super()._async_call_with_potential_trajectory_truncation(module, trajectory, **inputs)
 
 
@@ -54,7 +52,7 @@ def _caller() -> Caller:
 
 
 def _chats(trajectory: Mapping[str, Any], inputs: Mapping[str, Any]) -> Iterator[Message]:
-    """The inputs as the user's words, then a call and its result for each step."""
+    """Yield the inputs as the user's words, then a call and its result for each step."""
     yield {"role": "user", "content": "\n".join(f"{name}: {value}" for name, value in inputs.items())}
     for number in _steps(trajectory):
         thought, name, arguments, found = (trajectory[field] for field in _fields(number))

@@ -1,28 +1,32 @@
 """Google's ADK: `App(name=…, root_agent=agent, plugins=[FocusPlugin(focus)])`.
 
-ADK makes the contents of a request afresh from the session's events, so a plugin may replace them.
+ADK makes the contents of a request afresh from the session's events, so a plugin may replace them. After
+`transfer_to_agent` it shows the other agents' turns and results as user contents, written as text: "retold" below.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from ..types import Message
-from .parts import FORMAT, Piece, is_whole, kept
-from .plug import Caller, Source, TenantOf, as_written, fail_open, needs, plugged
+from .plug import CHAT, Caller, ChatPiece, Source, TenantOf, as_written, fail_open, is_whole, kept, needs, plugged
 
 with needs("google-adk"):
     from google.adk.models.llm_request import LlmRequest
     from google.adk.plugins.base_plugin import BasePlugin
-    from google.genai.types import Content, FunctionResponse, Part
+    from google.genai.types import Content, FunctionCall, FunctionResponse, Part
 
-    from .google_adk_steps import Calls, is_retold, retold_pieces
+_CALLED = re.compile(r"\[[^\]]+\] called tool `(.*?)` with parameters:")
+_RETURNED = re.compile(r"\[[^\]]+\] `(.*?)` tool returned result:")
+_SAID = re.compile(r"\[[^\]]+\] (said|thought):")
+"""The texts with which ADK tells an agent what another agent did."""
 
 
 class FocusPlugin(BasePlugin):
-    """Every model of the app is sent the view; the session keeps all events.
+    """Sends the view to every model of the app; the session keeps all events.
 
     Its `before_model_callback` can also be given to a single agent.
     """
@@ -42,38 +46,38 @@ class FocusPlugin(BasePlugin):
             # Each agent of a session is sent contents of its own.
             names = (session.app_name, session.user_id, session.id, callback_context.agent_name)
             caller = Caller(id="/".join(names), model=llm_request.model, framework="google_adk")
-            view = await self.focusctx.aview(as_written([piece.chat for piece in pieces]), FORMAT, caller)
+            view = await self.focusctx.aview(as_written([piece.chat for piece in pieces]), CHAT, caller)
             shown = kept(pieces, view).items()
             llm_request.contents = [_sent(contents, place, parts, retold) for place, parts in shown]
 
 
 def _retold(contents: Sequence[Content], events: Sequence[Any]) -> set[int]:
-    """The places of contents in which ADK tells an agent, as the user, what another agent did.
+    """Return the places of contents in which ADK tells an agent, as the user, what another agent did.
 
-    They are steps, and not the user's words. A user who writes in just that form is believed by the session's events.
+    They are steps, and not the user's words, unless the session's events say that a user wrote just that.
     """
-    found = {place for place, content in enumerate(contents) if content.role == "user" and is_retold(content)}
+    found = {place for place, content in enumerate(contents) if content.role == "user" and _is_retold(content)}
     own = [event.content for event in events if event.author == "user"] if found else []
     return {place for place in found if contents[place] not in own}
 
 
-def _pieces(contents: Sequence[Content], retold: Collection[int]) -> Iterator[Piece]:
-    """A model's content is one piece; of the others, every function's response is one, and all the rest."""
-    calls = Calls()
+def _pieces(contents: Sequence[Content], retold: Collection[int]) -> Iterator[ChatPiece]:
+    """Yield one piece for a model's content; for others one for each function response, and one for the rest."""
+    calls = _Calls()
     for place, content in enumerate(contents):
         parts = list(enumerate(content.parts or ()))
         if content.role == "model":
-            yield Piece(place, tuple(range(len(parts))), _turn([part for _, part in parts], calls))
+            yield ChatPiece(place, tuple(range(len(parts))), _turn([part for _, part in parts], calls))
             continue
         if place in retold:
-            yield from retold_pieces(place, content, calls)
+            yield from _retold_pieces(place, content, calls)
             continue
         for number, part in parts:
             if part.function_response:
-                yield Piece(place, (number,), _result(part.function_response, calls))
+                yield ChatPiece(place, (number,), _result(part.function_response, calls))
         if said := [(number, part) for number, part in parts if not part.function_response]:
             words = {"role": "user", "content": [_block(part) for _, part in said]}
-            yield Piece(place, tuple(number for number, _ in said), words)
+            yield ChatPiece(place, tuple(number for number, _ in said), words)
 
 
 def _sent(
@@ -97,7 +101,7 @@ def _changed(part: Part, text: str | None) -> Part:
     return part.model_copy(update={"function_response": response})
 
 
-def _turn(parts: Sequence[Part], calls: Calls) -> Message:
+def _turn(parts: Sequence[Part], calls: _Calls) -> Message:
     chat: dict[str, Any] = {"role": "assistant"}
     chat["content"] = [_block(part) for part in parts if not part.function_call and not part.thought]
     if hidden := "\n".join(part.text for part in parts if part.thought and part.text):
@@ -114,7 +118,7 @@ def _turn(parts: Sequence[Part], calls: Calls) -> Message:
     return chat
 
 
-def _result(response: FunctionResponse, calls: Calls) -> Message:
+def _result(response: FunctionResponse, calls: _Calls) -> Message:
     said = response.response or {}
     said = said.get("result", said)  # a function that returns no object is answered so
     content = said if isinstance(said, str) else json.dumps(said, default=str)
@@ -126,3 +130,56 @@ def _block(part: Part) -> dict[str, Any]:
         return {"type": "text", "text": part.text}
     whole = part.model_dump_json(exclude_none=True)
     return {"type": "file", "file": whole} if part.inline_data or part.file_data else {"type": "text", "text": whole}
+
+
+class _Calls:
+    """Matches results to calls. Requests to Gemini have no ids: its calls are answered by name, in order."""
+
+    def __init__(self) -> None:
+        self._made = 0
+        self._open: list[tuple[str | None, str]] = []
+
+    def made(self, call: FunctionCall) -> str:
+        self._made += 1
+        self._open.append((call.name, call.id or f"call_{self._made}"))
+        return self._open[-1][1]
+
+    def answered(self, response: FunctionResponse) -> str:
+        """Return the id of the call that is answered; empty if there is none."""
+        for call in self._open:
+            name, known = call
+            if response.id == known or (response.id is None and response.name == name):
+                self._open.remove(call)
+                return known
+        return response.id or ""
+
+
+def _is_retold(content: Content) -> bool:
+    first, *rest = content.parts or [Part()]
+    texts = [part.text for part in rest if part.text is not None]
+    told = all(_SAID.match(text) or _CALLED.match(text) or _RETURNED.match(text) for text in texts)
+    return (first.text or "").startswith("For context:") and bool(texts) and told
+
+
+def _retold_pieces(place: int, content: Content, calls: _Calls) -> Iterator[ChatPiece]:
+    """Yield a piece for each result in a retold content, or one for its turn; the introducing part goes with it."""
+    texts = [part.text or "" for part in content.parts or ()]
+    results = [(number, found[1]) for number, text in enumerate(texts) if (found := _RETURNED.match(text))]
+    answered = [calls.answered(FunctionResponse(name=name)) for _, name in results]
+    if results and all(answered):
+        ends = [*(number for number, _ in results[1:]), len(texts)]
+        begin = 0
+        for call, end in zip(answered, ends, strict=True):
+            said = "\n".join(texts[begin:end])
+            yield ChatPiece(place, tuple(range(begin, end)), {"role": "tool", "tool_call_id": call, "content": said})
+            begin = end
+        return
+    turn: dict[str, Any] = {"role": "assistant", "content": "\n".join(texts)}
+    if names := [found[1] for text in texts if (found := _CALLED.match(text))]:
+        turn["tool_calls"] = [_retold_call(name, calls) for name in names]
+    yield ChatPiece(place, tuple(range(len(texts))), turn)
+
+
+def _retold_call(name: str, calls: _Calls) -> dict[str, Any]:
+    made = calls.made(FunctionCall(name=name))
+    return {"id": made, "type": "function", "function": {"name": name, "arguments": ""}}

@@ -11,19 +11,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..types import Message
-from .plug import Caller, Source, TenantOf, as_written, fail_open, needs, places, plugged
+from .plug import CHAT, Caller, Source, TenantOf, as_written, fail_open, native_messages, needs, plugged
 
 with needs("haystack"):
     from haystack import component
     from haystack.dataclasses import ChatMessage, StreamingCallbackT
     from haystack.tools import ToolsType
 
-_FORMAT = "chat_completions"
-
 
 @component
 class FocusChatGenerator:
-    """Calls another chat generator with the view; the agent's state, or whoever sends messages, keeps them all."""
+    """Calls another chat generator with the view; the agent's state keeps all messages."""
 
     def __init__(self, chat_generator: Any, focus: Source, *, tenant: TenantOf | None = None) -> None:
         self.chat_generator = chat_generator
@@ -40,7 +38,7 @@ class FocusChatGenerator:
         more = _said(generation_kwargs=generation_kwargs, tools=tools, streaming_callback=streaming_callback)
         with fail_open():
             given = as_written([_chat(message) for message in messages])
-            messages = _chosen(messages, given, self.focusctx.view(given, _FORMAT, self._caller()))
+            messages = _chosen(messages, given, self.focusctx.view(given, CHAT, self._caller()))
         answer: dict[str, Any] = self.chat_generator.run(messages=messages, **more)
         return answer
 
@@ -55,7 +53,7 @@ class FocusChatGenerator:
         more = _said(generation_kwargs=generation_kwargs, tools=tools, streaming_callback=streaming_callback)
         with fail_open():
             given = as_written([_chat(message) for message in messages])
-            messages = _chosen(messages, given, await self.focusctx.aview(given, _FORMAT, self._caller()))
+            messages = _chosen(messages, given, await self.focusctx.aview(given, CHAT, self._caller()))
         if not hasattr(self.chat_generator, "run_async"):
             return await asyncio.to_thread(self.chat_generator.run, messages=messages, **more)
         answer: dict[str, Any] = await self.chat_generator.run_async(messages=messages, **more)
@@ -71,23 +69,17 @@ class FocusChatGenerator:
 
 
 def _said(**options: Any) -> dict[str, Any]:
-    """Not every generator takes every option."""
+    """Return the options that were given: not every generator takes every one."""
     return {name: value for name, value in options.items() if value is not None}
 
 
 def _chosen(messages: Sequence[ChatMessage], given: list[Message], view: list[Message]) -> list[ChatMessage]:
-    found = zip(view, places(given, view), strict=True)
-    return [
-        ChatMessage.from_user(chat["content"]) if place is None else _changed(messages[place], given[place], chat)
-        for chat, place in found
-    ]
+    return native_messages(messages, given, view, line=ChatMessage.from_user, shortened=_shortened)
 
 
-def _changed(message: ChatMessage, given: Message, chat: Message) -> ChatMessage:
-    if chat is given:
-        return message
+def _shortened(message: ChatMessage, text: str) -> ChatMessage:
     result = message.tool_call_results[0]
-    return ChatMessage.from_tool(chat["content"], origin=result.origin, error=result.error)
+    return ChatMessage.from_tool(text, origin=result.origin, error=result.error)
 
 
 def _chat(message: ChatMessage) -> Message:
@@ -112,5 +104,5 @@ def _call(call: Any) -> dict[str, Any]:
 
 
 def _block(part: Any) -> dict[str, Any]:
-    """A text, an image or a file."""
+    """Describe a text, an image or a file."""
     return {"type": "text" if hasattr(part, "text") else "file", **part.to_dict()}

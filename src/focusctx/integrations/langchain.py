@@ -1,16 +1,19 @@
-"""LangChain 1 and newer: `create_agent(model, tools, middleware=[FocusMiddleware(focus)])`."""
+"""LangChain 1 and newer: `create_agent(model, tools, middleware=[FocusMiddleware(focus)])`.
+
+Its agents are graphs of LangGraph, and its messages are translated as those.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from .plug import Caller, Source, TenantOf, fail_open, needs, plugged
+from .plug import CHAT, Caller, Source, TenantOf, fail_open, needs, plugged
 
 with needs("langchain"):
     from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
 
-    from .langchain_messages import FORMAT, as_chat, chosen, conversation_of
+    from .langgraph import as_chat, chosen, conversation_of
 
 
 class FocusMiddleware(AgentMiddleware):
@@ -23,7 +26,7 @@ class FocusMiddleware(AgentMiddleware):
     def wrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], ModelResponse]) -> ModelResponse:
         with fail_open():
             given = as_chat(request.messages)
-            view = self.focusctx.view(given, FORMAT, _caller(request))
+            view = self.focusctx.view(given, CHAT, _caller(request))
             request = request.override(messages=chosen(request.messages, given, view))
         return handler(request)
 
@@ -32,7 +35,7 @@ class FocusMiddleware(AgentMiddleware):
     ) -> ModelResponse:
         with fail_open():
             given = as_chat(request.messages)
-            view = await self.focusctx.aview(given, FORMAT, _caller(request))
+            view = await self.focusctx.aview(given, CHAT, _caller(request))
             request = request.override(messages=chosen(request.messages, given, view))
         return await handler(request)
 

@@ -32,11 +32,11 @@ _HISTORIES = {
     "aresponses": _RESPONSES,
     "anthropic_messages": _MESSAGES,
 }
-"""For each kind of call, where the history stands in its arguments and in which format."""
+"""The argument with the history and its format, by the kind of call."""
 
 
 class FocusCallback(CustomLogger):
-    """Calls of a model carry views; the messages that were passed in stay as they are."""
+    """Callback with which model calls carry views; the messages that were passed in stay as they are."""
 
     def __init__(self, focus: Source, *, tenant: TenantOf | None = None) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class FocusCallback(CustomLogger):
         self._has_warned = False
 
     def completion(self, model: str, messages: list[Any], **arguments: Any) -> Any:
-        """`litellm.completion` with a view: the one call that LiteLLM shows to no hook."""
+        """Call `litellm.completion` with a view: LiteLLM has no hook for it."""
         sent = messages
         with fail_open():
             sent = self.focusctx.view(messages, "chat_completions", _caller({"model": model, **arguments}))
@@ -55,7 +55,7 @@ class FocusCallback(CustomLogger):
             _has_view.reset(token)
 
     def log_pre_api_call(self, model: Any, messages: Any, kwargs: dict[str, Any]) -> None:  # noqa: ARG002
-        """Warn once of calls that go out whole. LiteLLM would swallow an exception here."""
+        """Warn once about calls without a view. LiteLLM would swallow an exception here."""
         if kwargs.get("call_type") == "completion" and not _has_view.get() and not self._has_warned:
             self._has_warned = True
             _log.warning(
@@ -64,7 +64,7 @@ class FocusCallback(CustomLogger):
             )
 
     async def async_pre_call_deployment_hook(self, kwargs: dict[str, Any], call_type: Any) -> dict[str, Any] | None:
-        """For the SDK and the router, once per attempt."""
+        """Change a call of the SDK or the router; called once per attempt."""
         if "proxy_server_request" in kwargs or _is_translation(kwargs, call_type):
             return None
         return await self._with_view(kwargs, call_type)
@@ -76,13 +76,13 @@ class FocusCallback(CustomLogger):
         data: dict[str, Any],
         call_type: str,
     ) -> dict[str, Any] | None:
-        """For the proxy, once per request."""
+        """Change a call of the proxy; called once per request."""
         return await self._with_view(data, call_type, _tenant(user_api_key_dict))
 
     async def _with_view(
         self, arguments: dict[str, Any], call_type: Any, tenant: str = DEFAULT_TENANT
     ) -> dict[str, Any] | None:
-        """The arguments with a view in place of the history; None where they stay as they are."""
+        """Return the arguments with a view in place of the history; None to leave them unchanged."""
         field, wire = _HISTORIES.get(call_type, ("", ""))
         messages = arguments.get(field)
         if not isinstance(messages, list) or is_held(arguments):
@@ -93,7 +93,7 @@ class FocusCallback(CustomLogger):
 
 
 def _caller(arguments: Mapping[str, Any], tenant: str = DEFAULT_TENANT) -> Caller:
-    """A session that the user names. The trace ids that LiteLLM makes up are other ones at every call."""
+    """Return the caller with the session that the user names. LiteLLM's own trace ids differ at every call."""
     noted = [arguments.get(field) or {} for field in ("litellm_metadata", "metadata")]
     named = [arguments.get("litellm_session_id"), *(note.get("session_id") for note in noted)]
     session = next((str(name) for name in named if name), None)
@@ -101,7 +101,7 @@ def _caller(arguments: Mapping[str, Any], tenant: str = DEFAULT_TENANT) -> Calle
 
 
 def _tenant(key: Any) -> str:
-    """The caller's key, by a hash: the key itself is stored nowhere."""
+    """Return a hash of the caller's key as its tenant: the key itself is stored nowhere."""
     name = getattr(key, "api_key", None)
     return f"key-{sha256(name.encode()).hexdigest()[:16]}" if name else DEFAULT_TENANT
 

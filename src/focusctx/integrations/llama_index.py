@@ -2,42 +2,57 @@
 
 The agents keep the steps of a run outside of their memory until it ends, so a memory would see none of them. All
 steps, and all of the memory, come together where the LLM is called.
+
+An agent with `output_cls` asks for structured output with its whole conversation as one user message, the transcript:
+text blocks, with a tag for each message around its texts. It is read as messages again, so that steps can be left out.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 from ..types import Message
-from .parts import FORMAT, Piece
-from .plug import Caller, Plug, Source, TenantOf, as_written, fail_open, needs, places, plugged
-from .subclass import subclass
+from .plug import (
+    CHAT,
+    Caller,
+    ChatPiece,
+    Plug,
+    Source,
+    TenantOf,
+    as_written,
+    attach,
+    fail_open,
+    needs,
+    places,
+    plugged,
+    subclass,
+)
 
 with needs("llama-index"):
     from llama_index.core.bridge.pydantic import PrivateAttr
     from llama_index.core.llms import LLM, ChatMessage, TextBlock
 
-    from .llama_index_transcript import is_transcript, line, shortened, text_line, turns
-
 Model = TypeVar("Model", bound=LLM)
 
 _ELSEWHERE = {"text", "tool_call", "thinking"}
-"""Blocks that a chat message has as its text, or in fields of their own."""
+"""Blocks that a chat message has as its text, or in other fields."""
+_BEGIN, _END = "<current_conversation>\n", "</current_conversation>\n\n"
+_OPENING = re.compile(r"\t<(\w+)>\n")
+_TEXT = re.compile(r"\t\t<message>(.*)</message>\n", re.DOTALL)
+_UNTOLD = {"name": "lookup", "arguments": ""}
+"""The name of every call, since the transcript holds none. It must be one that only reads: if each step counted as a
+change, none of them could go, and the request would stay over the budget."""
 
 
 def focused(llm: Model, focus: Source, *, tenant: TenantOf | None = None) -> Model:
-    """A copy of the LLM whose chats carry views; of the same class, the same in everything else."""
+    """Return a copy of the LLM whose chats carry views; it is of the same class."""
     copy: Model = llm.model_copy()
     object.__setattr__(copy, "__class__", subclass(_focused, type(llm)))
-    _attach(copy, plugged(focus, tenant))
+    attach(copy, plugged(focus, tenant))
     return copy
-
-
-def _attach(llm: LLM, plug: Plug) -> None:
-    private = getattr(llm, "__pydantic_private__", None) or {}
-    object.__setattr__(llm, "__pydantic_private__", {**private, "_focusctx": plug})
 
 
 def _focused(kind: type[Any]) -> type[Any]:
@@ -64,14 +79,14 @@ def _focused(kind: type[Any]) -> type[Any]:
             with fail_open():
                 if not isinstance(messages, _Sent):
                     history = _History(messages)
-                    messages = history.sent(self._focusctx.view(history.given, FORMAT, self._caller()))
+                    messages = history.sent(self._focusctx.view(history.given, CHAT, self._caller()))
             return messages
 
         async def _aview(self, messages: Sequence[ChatMessage]) -> Sequence[ChatMessage]:
             with fail_open():
                 if not isinstance(messages, _Sent):
                     history = _History(messages)
-                    messages = history.sent(await self._focusctx.aview(history.given, FORMAT, self._caller()))
+                    messages = history.sent(await self._focusctx.aview(history.given, CHAT, self._caller()))
             return messages
 
         def _caller(self) -> Caller:
@@ -82,25 +97,25 @@ def _focused(kind: type[Any]) -> type[Any]:
 
         def __setstate__(self, state: dict[str, Any]) -> None:
             super().__setstate__(state["llm"])  # drops what is private
-            _attach(self, state["focusctx"])
+            attach(self, state["focusctx"])
 
     return Focused
 
 
 class _Sent(list[ChatMessage]):
-    """Messages that are a view already: some LLMs carry out one kind of call by another."""
+    """Marks messages that are a view already: some LLMs carry out one kind of call by another."""
 
 
 class _History:
-    """An LLM's messages as chat messages, and the way back."""
+    """Translates an LLM's messages to chat messages, and a view of these back."""
 
     def __init__(self, messages: Sequence[ChatMessage]) -> None:
         self._messages = messages
-        transcript = next((place for place, message in enumerate(messages) if is_transcript(message)), None)
+        transcript = next((place for place, message in enumerate(messages) if _is_transcript(message)), None)
         self._transcript = transcript
-        pieces = [Piece(place, (), _chat(message)) for place, message in enumerate(messages) if place != transcript]
+        pieces = [ChatPiece(place, (), _chat(message)) for place, message in enumerate(messages) if place != transcript]
         if transcript is not None:
-            pieces = [*pieces[:transcript], *turns(messages[transcript], transcript), *pieces[transcript:]]
+            pieces = [*pieces[:transcript], *_turns(messages[transcript], transcript), *pieces[transcript:]]
         self._pieces = pieces
         self.given = as_written([piece.chat for piece in pieces])
 
@@ -117,15 +132,8 @@ class _History:
                 blocks += _blocks(piece, chat)
         if self._transcript is not None:
             whole = self._messages[self._transcript]
-            messages.insert(self._transcript, shortened(whole, blocks))
+            messages.insert(self._transcript, _shortened(whole, blocks))
         return messages
-
-
-def _blocks(piece: Piece | None, chat: Message) -> list[int | str]:
-    """Return the blocks of a transcript for a message of the view; a shortened result keeps its tags."""
-    if piece is None:
-        return [line(chat["content"])]
-    return [*piece.parts] if chat is piece.chat else [piece.parts[0], text_line(chat["content"]), piece.parts[-1]]
 
 
 def _changed(message: ChatMessage, given: Message, chat: Message) -> ChatMessage:
@@ -155,5 +163,69 @@ def _call(block: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain(call: Any) -> dict[str, Any]:
-    """Older LLM packages keep calls in their provider's own form."""
+    """Return a call that an older LLM package keeps in its provider's form."""
     return call if isinstance(call, dict) else call.model_dump(mode="json", exclude_none=True)
+
+
+# ------------------------------------------------------------------------------------------------------- the transcript
+
+
+def _is_transcript(message: ChatMessage) -> bool:
+    texts = [block.text for block in message.blocks if isinstance(block, TextBlock)]
+    return len(texts) == len(message.blocks) > 3 and texts[0] == _BEGIN and texts[-2] == _END
+
+
+def _turns(message: ChatMessage, place: int) -> list[ChatPiece]:
+    """Return a piece for each message in the transcript, with the blocks it is written in."""
+    pieces: list[ChatPiece] = []
+    calls: list[dict[str, Any]] | None = None
+    for role, numbers, text in _written(message):
+        chat: dict[str, Any] = {"role": role, "content": text}
+        if role == "assistant":
+            calls = chat["tool_calls"] = []
+        elif role == "tool" and calls is not None:  # the calls themselves are not in the transcript
+            chat["tool_call_id"] = f"call_{numbers[0]}"
+            calls.append({"id": chat["tool_call_id"], "type": "function", "function": _UNTOLD})
+        else:
+            calls = None
+            chat["role"] = "assistant" if role == "tool" else role
+        pieces.append(ChatPiece(place, numbers, chat))
+    for piece in pieces:
+        if piece.chat.get("tool_calls") == []:
+            del piece.chat["tool_calls"]  # type: ignore[attr-defined]
+    return pieces
+
+
+def _shortened(message: ChatMessage, kept: Sequence[int | str]) -> ChatMessage:
+    """Return the transcript with these blocks: its own, by their places, and new texts."""
+    blocks = [message.blocks[one] if isinstance(one, int) else TextBlock(text=one) for one in kept]
+    return message.model_copy(update={"blocks": [message.blocks[0], *blocks, *message.blocks[-2:]]})
+
+
+def _line(text: str) -> str:
+    """Return the text of a block between two messages of a transcript."""
+    return f"\t{text}\n"
+
+
+def _text_line(text: str) -> str:
+    """Return the text of a block with a message's words."""
+    return f"\t\t<message>{text}</message>\n"
+
+
+def _written(message: ChatMessage) -> Iterator[tuple[str, tuple[int, ...], str]]:
+    """Yield the role, the places of the blocks and the text of each message in the transcript."""
+    role, first, texts = "", 0, list[str]()
+    for number, block in enumerate(message.blocks[1:-2], 1):
+        if opening := _OPENING.fullmatch(block.text):
+            role, first, texts = opening[1], number, []
+        elif block.text == f"\t</{role}>\n":
+            yield role, tuple(range(first, number + 1)), "\n".join(texts)
+        elif text := _TEXT.fullmatch(block.text):
+            texts.append(text[1])
+
+
+def _blocks(piece: ChatPiece | None, chat: Message) -> list[int | str]:
+    """Return the blocks of a transcript for a message of the view; a shortened result keeps its tags."""
+    if piece is None:
+        return [_line(chat["content"])]
+    return [*piece.parts] if chat is piece.chat else [piece.parts[0], _text_line(chat["content"]), piece.parts[-1]]

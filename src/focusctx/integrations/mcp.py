@@ -35,9 +35,9 @@ what was left out lately, and what that saved. `conversation` is needed only whe
 
 
 def server(store: str | Store, tenant: str = "default", conversation: str | None = None) -> MCPServer:
-    """The server over one tenant's part of a store, or over one conversation of it; `run()` it.
+    """Return a server for one tenant's part of a store, or for one conversation in it; `run()` it.
 
-    The tenant is not for a model to choose: it is no argument of the tools.
+    The tools have no argument for the tenant: a model must not choose it.
     """
     archive = _Archive(store_from(store), tenant, conversation)
     mcp = MCPServer("focusctx", instructions=_INSTRUCTIONS)
@@ -75,7 +75,7 @@ class _Found:
 
 
 class _Archive:
-    """The steps that one tenant's conversations are without. Step ids count from 1 in each of them."""
+    """The steps that were left out of one tenant's conversations. Step ids count from 1 in each."""
 
     def __init__(self, store: Store, tenant: str, conversation: str | None) -> None:
         self._store = store
@@ -83,7 +83,7 @@ class _Archive:
         self._conversation = conversation
 
     def find(self, query: str, conversation: str) -> _Found | str:
-        """The steps meant by the query in one conversation, or the question which conversation it is about."""
+        """Return the steps that the query names in one conversation, or a question which conversation is meant."""
         events = {event.key: event for event in self._recent(_SEARCHED)}
         numbered: dict[str, dict[int, Archived]] = {}
         for span in reversed(self._store.archived(self._tenant, list(events))):  # the newest of a number stands
@@ -101,7 +101,7 @@ class _Archive:
         return _Found(found.get(chosen, ()), is_all, events)
 
     def overview(self) -> str:
-        """The totals of the tenant, and the latest events."""
+        """Return the totals of the tenant and the latest events as text."""
         totals = self._store.totals(self._tenant)
         net = "net saving unknown: the draft has no known price" if totals.net is None else f"${totals.net:.4f} net"
         saved = f"{totals.events} events, {totals.tokens_saved} tokens less sent in all calls, {net}."

@@ -14,7 +14,7 @@ from .plug import Caller, Source, TenantOf, fail_open, plugged
 
 
 class FocusModel:
-    """A model whose queries carry views; in everything else it is the model it was made of."""
+    """Wraps a model, and queries it with views; everything else is passed on to it."""
 
     def __init__(self, model: Any, focus: Source, *, tenant: TenantOf | None = None) -> None:
         self._model = model

@@ -1,7 +1,7 @@
 """OpenAI's SDK: `client = focused(OpenAI(), focus)`, for chat completions and responses.
 
-A call is changed once, before the SDK's retries. Whatever is no call of a model with its whole history goes
-through as it is: other endpoints, a text as input, and responses whose past the server holds.
+A call is changed once, before the SDK's retries. Only model calls with their whole history are changed: not other
+endpoints, not a text as input, and no responses whose past the server holds.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 Client = TypeVar("Client", OpenAI, AsyncOpenAI)
 
 _HISTORIES = {"/chat/completions": ("messages", "chat_completions"), "/responses": ("input", "responses")}
-"""For each endpoint, where the history stands in the request and in which format."""
+"""The field with the history and its format, by endpoint."""
 
 
 def focused(client: Client, focus: Source, *, tenant: TenantOf | None = None) -> Client:
-    """A copy of the client whose calls carry views; copies made of it with `with_options` do so too.
+    """Return a copy of the client whose calls carry views, as do copies of it made with `with_options`.
 
     Its attribute `focusctx` has the conversations, events and savings.
     """
@@ -57,7 +57,7 @@ def _plugged(client: Client, plug: Plug) -> Client:
 
 
 @dataclass(frozen=True, slots=True)
-class _History:
+class _RequestHistory:
     """The history in a request."""
 
     options: FinalRequestOptions
@@ -76,7 +76,7 @@ class _History:
         return options
 
 
-def _history(options: FinalRequestOptions) -> _History | None:
+def _history(options: FinalRequestOptions) -> _RequestHistory | None:
     body = options.json_data
     if options.method != "post" or options.url not in _HISTORIES or not isinstance(body, dict):
         return None
@@ -84,4 +84,4 @@ def _history(options: FinalRequestOptions) -> _History | None:
     messages = body.get(field)
     if not isinstance(messages, list) or is_held(body):
         return None
-    return _History(options, field, wire, messages, body.get("model"))
+    return _RequestHistory(options, field, wire, messages, body.get("model"))

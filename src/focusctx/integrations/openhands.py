@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any, Self
 
 from ..types import Message
-from .plug import Caller, Plug, as_written, fail_open, needs, places, plugged
+from .plug import CHAT, Caller, Plug, as_written, fail_open, needs, places, plugged
 
 with needs("openhands"):
     from openhands.sdk.context.condenser.base import PipelinableCondenserBase
@@ -22,14 +22,13 @@ with needs("openhands"):
     from openhands.sdk.llm import Message as LLMMessage
     from pydantic import Field, PrivateAttr
 
-_FORMAT = "chat_completions"
 _Part = tuple[dict[str, Any], list[LLMConvertibleEvent]]
 """A chat message, and the events it comes from."""
 
 
 class FocusCondenser(PipelinableCondenserBase):
-    """The model is called with the view; the conversation keeps every event. One that was saved and loaded has no
-    `focus` any more, and sends all events."""
+    """Gives the model the view; the conversation keeps every event. A condenser that was saved and loaded again has no
+    `focus`, and sends all events."""
 
     focus: Any = Field(default=None, exclude=True)
     tenant: Any = Field(default=None, exclude=True)
@@ -53,7 +52,7 @@ class FocusCondenser(PipelinableCondenserBase):
         with fail_open():
             if self._plug:
                 given, parts = _read(view)
-                found = self._plug.view(given, _FORMAT, _caller(agent_llm))
+                found = self._plug.view(given, CHAT, _caller(agent_llm))
                 view = view.model_copy(update={"events": list(_chosen(parts, found))})
         return view
 
@@ -61,7 +60,7 @@ class FocusCondenser(PipelinableCondenserBase):
         with fail_open():
             if self._plug:
                 given, parts = _read(view)
-                found = await self._plug.aview(given, _FORMAT, _caller(agent_llm))
+                found = await self._plug.aview(given, CHAT, _caller(agent_llm))
                 view = view.model_copy(update={"events": list(_chosen(parts, found))})
         return view
 
@@ -71,7 +70,7 @@ def _caller(llm: LLM | None) -> Caller:
 
 
 class ShownInstead(LLMConvertibleEvent):
-    """Stands in a view for events: a placeholder, or the line about missing steps."""
+    """Replaces events in a view: a placeholder, or the line about missing steps."""
 
     message: LLMMessage
     source: SourceType = "environment"
@@ -90,7 +89,7 @@ def _read(view: View) -> tuple[list[Message], list[_Part]]:
 
 
 def _turn(event: LLMConvertibleEvent) -> str:
-    """All actions of a turn are one message; any other event is one by itself."""
+    """Return the same key for all actions of a turn, which are one message; other events are messages by themselves."""
     return str(event.llm_response_id if isinstance(event, ActionEvent) else event.id)
 
 

@@ -8,8 +8,8 @@ An integration takes one argument that says how to compress:
 - a `Session`: all calls go through it. They all belong to its tenant;
 - the `focusctx` of another integration object: both share its sessions, as where an agent is made for each request.
 
-Every integration hands on the framework's own identity of a conversation where there is one. Without one, a session
-knows a conversation by its messages. The object a user holds has the `Plug` as its attribute `focusctx`.
+An integration passes the framework's own id of a conversation where there is one. Without one, a session recognises a
+conversation by its messages. The object a user holds has the `Plug` as its attribute `focusctx`.
 
 The framework's history stays whole: a view goes out with one call and is gone. An error in here is logged, and the
 framework's call goes out unchanged.
@@ -19,12 +19,12 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, TypeVar
 
 from ..compressor import Focus
 from ..errors import ConfigError, MessageError, MissingExtraError
@@ -36,14 +36,24 @@ from ..session.store import Totals, canonical
 from ..session.stores.fork import ForkSafe
 from ..types import Message
 from ..wire.chat_completions import AS_WRITTEN
-from .sessions import Sessions
 
 _log = logging.getLogger("focusctx")
 _once = Once(_log)
+CHAT = "chat_completions"
+"""The wire format that most frameworks' messages are translated to."""
 DEFAULT_TENANT = "default"
 """The tenant of calls for which neither the framework nor `tenant=` names one."""
 _LAST_VIEWS = 128
 """Views kept for calls that a framework retries."""
+_OPEN = 64
+"""Sessions open at a time; each may hold files or connections. A tenant that comes back gets a new one."""
+_PAST_EVENTS = 1000
+
+_Key: TypeAlias = tuple[str, str | None]
+"""The tenant and the model that a session is for."""
+
+Native = TypeVar("Native")
+"""A framework's own message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +84,7 @@ class Plug(ForkSafe):
         _check(source, tenant)
         self._source = source
         self._tenant = tenant
-        self._sessions = Sessions()
+        self._sessions = _Sessions()
         self._views: OrderedDict[Hashable, _Answer] = OrderedDict()
 
     def view(self, messages: Sequence[Message], format: str, caller: Caller) -> list[Message]:
@@ -87,7 +97,7 @@ class Plug(ForkSafe):
             return self._remember(key, messages, session.view(messages, format=format, id=caller.id))
 
     async def aview(self, messages: Sequence[Message], format: str, caller: Caller) -> list[Message]:
-        """`view` for async frameworks."""
+        """Return the same as `view`, for async frameworks."""
         caller = self._named(caller)
         with self._session(caller) as session:
             key = _key_of(messages, caller)
@@ -135,7 +145,7 @@ class Plug(ForkSafe):
         return [self._source] if isinstance(self._source, Session) else self._sessions.all()
 
     def _named(self, caller: Caller) -> Caller:
-        """The caller with its tenant. One that cannot be named gets no view: nothing is stored under a wrong name."""
+        """Return the caller with its tenant. Raises without one: nothing may be stored under a wrong name."""
         tenant = self._tenant(caller) if self._tenant else caller.tenant
         if not isinstance(tenant, str) or not tenant:
             raise ConfigError(f"tenant= must return the tenant's name, got {tenant!r}")
@@ -158,7 +168,7 @@ class Plug(ForkSafe):
         return _of_tenant(session, caller)
 
     def _known(self, key: Hashable, messages: Sequence[Message]) -> list[Message] | None:
-        """The last view again, if a framework retries the call it was for."""
+        """Return the last view again if a framework retries the call it was for."""
         with self._lock:
             answer = self._views.get(key)
         return answer.again(messages) if answer else None
@@ -173,11 +183,11 @@ class Plug(ForkSafe):
 
 
 Source: TypeAlias = Focus | Session | Plug | Callable[[Caller], Session]
-"""How to compress, as a user hands it to an integration."""
+"""The argument that says how to compress, as described above."""
 
 
 def plugged(source: Source, tenant: TenantOf | None = None) -> Plug:
-    """The plug for an integration object: a new one, or the one that was given."""
+    """Return the plug for an integration object: a new one, or the one that was given."""
     if isinstance(source, Plug):
         if tenant is not None:
             raise ConfigError("leave tenant= out: it is set on the integration whose `focusctx` is shared here")
@@ -187,7 +197,7 @@ def plugged(source: Source, tenant: TenantOf | None = None) -> Plug:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """The view that a history got."""
+    """A history and its view, to give again."""
 
     given: list[Message]
     view: list[Message]
@@ -196,13 +206,11 @@ class _Answer:
         if self.given != list(messages):
             return None
         now = {id(then): message for then, message in zip(self.given, messages, strict=True)}
-        return [
-            now.get(id(message), message) for message in self.view
-        ]  # equal, but the caller's own are what goes back
+        return [now.get(id(message), message) for message in self.view]  # equal messages, but the caller's own objects
 
 
 def _key_of(messages: Sequence[Message], caller: Caller) -> Hashable:
-    """Tells last views apart: by tenant and model, and by the caller's id or the user's first message."""
+    """Return the key of a last view: tenant and model, and the caller's id or the user's first message."""
     if caller.id is not None:
         return caller
     first = next((message for message in messages if message.get("role") == "user"), None)
@@ -241,8 +249,123 @@ def _check(source: object, tenant: object) -> None:
         return
 
 
+class _Sessions(ForkSafe):
+    """The open sessions of a plug. One that is in use stays open until its last user is done."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._open: OrderedDict[_Key, _Open] = OrderedDict()
+        self._past_events: deque[SessionEvent] = deque(maxlen=_PAST_EVENTS)
+        self._past_savings = Totals()
+
+    @contextmanager
+    def use(self, key: _Key, make: Callable[[], Session]) -> Iterator[Session]:
+        with self._lock:
+            opened = self._take(key)
+        made = make() if opened is None else opened.session  # may take time, so the lock is not held
+        with self._lock:
+            opened = opened or self._take(key) or self._put(key, made)
+            is_spare = not any(one.session is made for one in (opened, *self._open.values()))
+        try:
+            if is_spare:
+                made.close()
+            yield opened.session
+        finally:
+            self._leave(opened)
+
+    def all(self) -> list[Session]:
+        with self._lock:
+            return list({id(opened.session): opened.session for opened in self._open.values()}.values())
+
+    @property
+    def events(self) -> list[SessionEvent]:
+        return [*self._past_events, *(event for session in self.all() for event in list(session.events))]
+
+    @property
+    def savings(self) -> Totals:
+        return sum((session.savings for session in self.all()), self._past_savings)
+
+    def close(self) -> None:
+        """Close all sessions, those in use when their last user is done."""
+        with self._lock:
+            opened = list(self._open.values())
+            self._open.clear()
+            closing = [session for one in opened for session in self._retire(one)]
+        self._end(closing)
+
+    def _take(self, key: _Key) -> _Open | None:
+        opened = self._open.get(key)
+        if opened is not None:
+            self._open.move_to_end(key)
+            opened.users += 1
+        return opened
+
+    def _put(self, key: _Key, session: Session) -> _Open:
+        opened = self._open[key] = _Open(session, users=1)
+        return opened
+
+    def _leave(self, opened: _Open) -> None:
+        with self._lock:
+            opened.users -= 1
+            closing = self._retire(opened) if opened.is_over else []
+            while len(self._open) > _OPEN:
+                _, oldest = self._open.popitem(last=False)
+                closing += self._retire(oldest)
+        self._end(closing)
+
+    def _retire(self, opened: _Open) -> list[Session]:
+        """Return the session in a list if it can be closed now."""
+        opened.is_over = True
+        session = opened.session
+        is_shared = any(other.session is session for other in self._open.values())  # a factory's choice
+        return [] if opened.users or is_shared else [session]
+
+    def _end(self, sessions: Sequence[Session]) -> None:
+        for session in sessions:
+            session.close()
+            events, savings = list(session.events), session.savings  # not under the lock: a session has its own
+            with self._lock:
+                self._past_events.extend(events)
+                self._past_savings += savings
+
+
+@dataclass(slots=True)
+class _Open:
+    """A session, and how many calls are using it."""
+
+    session: Session
+    users: int
+    is_over: bool = False
+
+
+class fail_open:  # noqa: N801  used like a function
+    """Logs an error in the translation or the view inside, so that the framework's own call after it is always made."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> bool:
+        if isinstance(error, MessageError):  # the same at every step of a history that is not understood
+            _once.warning(f"history passed on uncompressed: {error}")
+        elif isinstance(error, Exception):
+            _log.warning("history passed on uncompressed", exc_info=error)
+        return isinstance(error, Exception)
+
+
+@contextmanager
+def needs(extra: str) -> Iterator[None]:
+    """Guard the imports of a framework: if it is missing, the error names the extra to install."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtraError(f"focusctx.integrations.{extra.replace('-', '_')}", extra) from error
+
+
+# ---------------------------------------------------------------------------------------------------------- translation
+
+
 def as_written(messages: list[Message]) -> list[Message]:
-    """Mark the model's turns, in messages that an integration made: they stay or go as the model wrote them.
+    """Mark the model's turns in messages that an integration made: they stay whole or go.
 
     A shortened result can be put back into a framework's own message. A turn without some of its words or calls cannot.
     """
@@ -253,7 +376,7 @@ def as_written(messages: list[Message]) -> list[Message]:
 
 
 def places(given: Sequence[Message], view: Sequence[Message]) -> list[int | None]:
-    """For each message of a view, its place in `given`; None for the line that says what is missing.
+    """Return each view message's place in `given`; None for the line about missing steps.
 
     A message that stays is the very object that was given. A message that is shown in part is a copy with another text,
     and nothing is left out between it and the turn that it belongs to: see `as_written`.
@@ -277,27 +400,101 @@ def _is_copy(message: Message, original: Message) -> bool:
     return {**message, **text} == {**original, **text}
 
 
-class fail_open:  # noqa: N801  used like a function
-    """Translation and view stand inside, the framework's own call after it: that one is made in any case."""
+def native_messages(
+    messages: Sequence[Native],
+    given: Sequence[Message],
+    view: Sequence[Message],
+    *,
+    line: Callable[[str], Native],
+    shortened: Callable[[Native, str], Native],
+) -> list[Native]:
+    """Return a framework's own messages for a view of `given`, which has one chat message for each of them.
 
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> bool:
-        if isinstance(error, MessageError):  # the same at every step of a history that is not understood
-            _once.warning(f"history passed on uncompressed: {error}")
-        elif isinstance(error, Exception):
-            _log.warning("history passed on uncompressed", exc_info=error)
-        return isinstance(error, Exception)
-
-
-@contextmanager
-def needs(extra: str) -> Iterator[None]:
-    """Around the imports of a framework: without it, the error names the extra to install."""
-    try:
-        yield
-    except ImportError as error:
-        raise MissingExtraError(f"focusctx.integrations.{extra.replace('-', '_')}", extra) from error
+    `line` makes a user's message of the line about missing steps, `shortened` a copy of a result with another text.
+    """
+    sent: list[Native] = []
+    for chat, place in zip(view, places(given, view), strict=True):
+        if place is None:
+            sent.append(line(chat["content"]))
+        else:
+            sent.append(messages[place] if chat is given[place] else shortened(messages[place], chat["content"]))
+    return sent
 
 
-__all__ = ["Caller", "Plug", "Source", "TenantOf", "as_written", "fail_open", "needs", "places", "plugged"]
+@dataclass(frozen=True, slots=True)
+class ChatPiece:
+    """Parts of one message that stay or go together, as a chat message of their own.
+
+    For frameworks whose messages are lists of parts: a tool's result and the user's words can be in one message.
+    """
+
+    place: int
+    """Index of the message."""
+    parts: tuple[int, ...]
+    """Indices of the parts in it."""
+    chat: Message
+
+
+Kept: TypeAlias = dict[int | None, dict[int, str | None]]
+"""Parts to send, by message; each with the text that replaces it, or None. The line about missing steps is at None."""
+
+
+def kept(pieces: Sequence[ChatPiece], view: Sequence[Message]) -> Kept:
+    """Return the messages to send, in order, for a view of the pieces' chat messages."""
+    messages: Kept = {}
+    for chat, found in zip(view, places([piece.chat for piece in pieces], view), strict=True):
+        if found is None:
+            messages[None] = {0: str(chat["content"])}
+            continue
+        piece = pieces[found]
+        text = None if chat is piece.chat else str(chat["content"])
+        messages.setdefault(piece.place, {}).update(dict.fromkeys(piece.parts, text))
+    return {place: dict(sorted(parts.items())) for place, parts in messages.items()}
+
+
+def is_whole(parts: dict[int, str | None], count: int) -> bool:
+    """Return True if a message of `count` parts is sent unchanged."""
+    return len(parts) == count and not any(parts.values())
+
+
+# ------------------------------------------------------------------------------- models that frameworks copy and pickle
+
+
+Changed: TypeAlias = Callable[[type[Any]], type[Any]]
+"""Makes a subclass of a class; a function of a module, so that it can be found again when an object is unpickled."""
+
+_subclasses: dict[tuple[Changed, type[Any]], type[Any]] = {}
+
+
+def subclass(changed: Changed, kind: type[Any]) -> type[Any]:
+    """Return the subclass that `changed` makes of a class: always the same one, under the name of the class.
+
+    An object of it is still of its framework's class, and copied and pickled as one.
+    """
+    if (changed, kind) not in _subclasses:
+        _subclasses.setdefault((changed, kind), _made_subclass(changed, kind))
+    return _subclasses[changed, kind]
+
+
+def _made_subclass(changed: Changed, kind: type[Any]) -> type[Any]:
+    made: Any = changed(kind)
+    made.__name__, made.__qualname__, made.__module__ = kind.__name__, kind.__qualname__, kind.__module__
+
+    def reduce(self: Any, protocol: Any) -> tuple[Any, ...]:
+        _, (_, *more), *rest = super(made, self).__reduce_ex__(protocol)
+        return _new, (changed, kind, *more), *rest
+
+    made.__reduce_ex__ = reduce
+    found: type[Any] = made
+    return found
+
+
+def _new(changed: Changed, kind: type[Any], *more: Any) -> Any:
+    made = subclass(changed, kind)
+    return made.__new__(made, *more)
+
+
+def attach(model: Any, plug: Plug) -> None:
+    """Set the private attribute `_focusctx` of a pydantic model."""
+    private = getattr(model, "__pydantic_private__", None) or {}
+    object.__setattr__(model, "__pydantic_private__", {**private, "_focusctx": plug})

@@ -12,8 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..types import Message
-from .parts import FORMAT, Piece, is_whole, kept
-from .plug import Caller, Source, TenantOf, as_written, fail_open, needs, plugged
+from .plug import CHAT, Caller, ChatPiece, Source, TenantOf, as_written, fail_open, is_whole, kept, needs, plugged
 
 with needs("pydantic-ai"):
     from pydantic_ai.capabilities import AbstractCapability
@@ -49,25 +48,25 @@ class FocusHistory(AbstractCapability[Any]):
             given = as_written([piece.chat for piece in pieces])
             name = request_context.model.model_name
             caller = Caller(id=ctx.conversation_id, model=name, framework="pydantic_ai")  # lasts over runs
-            view = await self.focusctx.aview(given, FORMAT, caller)
+            view = await self.focusctx.aview(given, CHAT, caller)
             messages = [_sent(messages, place, parts) for place, parts in kept(pieces, view).items()]
         return replace(request_context, messages=messages)
 
 
-def _pieces(place: int, message: ModelMessage) -> Iterator[Piece]:
-    """A response is one piece, but for what a provider compacted; in a request every part is one.
+def _pieces(place: int, message: ModelMessage) -> Iterator[ChatPiece]:
+    """Yield one piece for a response, and one for what a provider compacted; a request has one for each part.
 
-    Of a request, the tools' results come first, right behind the calls they answer.
+    Tool results come first in a request, right behind the calls that they answer.
     """
     if isinstance(message, ModelRequest):
         parts = sorted(enumerate(message.parts), key=lambda entry: not _is_result(entry[1]))
-        yield from (Piece(place, (number,), _request_part(part)) for number, part in parts)
+        yield from (ChatPiece(place, (number,), _request_part(part)) for number, part in parts)
         return
     summaries = tuple(number for number, part in enumerate(message.parts) if isinstance(part, CompactionPart))
     if summaries:
-        yield Piece(place, summaries, {"role": "system", "content": "what came before, compacted"})
+        yield ChatPiece(place, summaries, {"role": "system", "content": "what came before, compacted"})
     turn = tuple(number for number in range(len(message.parts)) if number not in summaries)
-    yield Piece(place, turn, _turn([message.parts[number] for number in turn]))
+    yield ChatPiece(place, turn, _turn([message.parts[number] for number in turn]))
 
 
 def _sent(messages: Sequence[ModelMessage], place: int | None, parts: dict[int, str | None]) -> ModelMessage:
@@ -98,7 +97,7 @@ def _request_part(part: Any) -> Message:
 
 
 def _blocks(content: Sequence[Any]) -> list[dict[str, Any]]:
-    """Texts and files; marks of a cache are no content."""
+    """Describe texts and files, without cache marks."""
     return [_block(item) for item in content if not isinstance(item, CachePoint)]
 
 

@@ -18,7 +18,7 @@ with needs("smolagents"):
     from smolagents import ChatMessage, CodeAgent, MessageRole, MultiStepAgent, ToolCallingAgent
 
 _Part = tuple[dict[str, Any], list[ChatMessage]]
-"""A chat message, and the agent's own messages it stands for."""
+"""A chat message, and the agent's own messages that it was made from."""
 
 
 class FocusedAgent(MultiStepAgent):
@@ -30,7 +30,7 @@ class FocusedAgent(MultiStepAgent):
         super().__init__(*args, **kwargs)
 
     def write_memory_to_messages(self, summary_mode: bool = False) -> list[ChatMessage]:
-        """The steps of the view. A summary, which plans are made from, leaves out the same steps as the calls do."""
+        """Return the messages of the view. A summary, from which plans are made, leaves out the same steps."""
         messages: list[ChatMessage] = super().write_memory_to_messages(summary_mode)
         with fail_open():
             steps = [self.memory.system_prompt, *self.memory.steps]
@@ -52,7 +52,7 @@ class FocusedToolCallingAgent(FocusedAgent, ToolCallingAgent):
 
 
 def _parts(step: Any, name: str, tools: Iterable[str], summary_mode: bool) -> Iterator[_Part]:
-    """A step of the model is a turn with one call, and all that follows is the call's result."""
+    """Yield a turn with one call for a step of the model, and everything after it as the call's result."""
     said, called, result = _sorted(step.to_messages(False))
     written = _sorted(step.to_messages(summary_mode))
     if not said and not called:
@@ -79,7 +79,7 @@ def _name(called: Sequence[ChatMessage], tools: Iterable[str]) -> str:
 
 
 def _sorted(messages: Sequence[ChatMessage]) -> tuple[list[ChatMessage], list[ChatMessage], list[ChatMessage]]:
-    """The messages in which a step is said, calls tools, and has results."""
+    """Sort a step's messages into words, calls of tools, and results."""
     said = [message for message in messages if message.role == MessageRole.ASSISTANT]
     called = [message for message in messages if message.role == MessageRole.TOOL_CALL]
     return said, called, [message for message in messages if message not in said and message not in called]
@@ -90,7 +90,7 @@ def _role(message: ChatMessage) -> str:
 
 
 def _content(messages: Sequence[ChatMessage]) -> str | list[dict[str, Any]]:
-    """The texts as one; with images in them, blocks."""
+    """Return the texts joined; if there are images, a list of blocks."""
     blocks = [block for message in messages for block in _blocks(message)]
     if any(block["type"] != "text" for block in blocks):
         return blocks
@@ -104,7 +104,7 @@ def _blocks(message: ChatMessage) -> list[dict[str, Any]]:
 
 
 def _image(block: dict[str, Any]) -> dict[str, Any]:
-    """An image by its size: pixels are nothing a session could compare."""
+    """Describe an image by its size, since a session could not compare pixels."""
     return {"type": "image", "size": getattr(block.get("image"), "size", None)}
 
 

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..types import Message
-from .parts import FORMAT, Piece, kept
-from .plug import Caller, Source, TenantOf, as_written, fail_open, needs, plugged
+from .plug import CHAT, Caller, ChatPiece, Source, TenantOf, as_written, fail_open, kept, needs, plugged
 
 with needs("strands"):
     from strands.middleware import InvokeModelStage
@@ -45,13 +44,13 @@ class FocusPlugin(Plugin):
             return context  # the server holds the history
         with fail_open():
             pieces = [piece for place, message in enumerate(messages) for piece in _pieces(place, message)]
-            view = await self.focusctx.aview(as_written([piece.chat for piece in pieces]), FORMAT, _caller(context))
+            view = await self.focusctx.aview(as_written([piece.chat for piece in pieces]), CHAT, _caller(context))
             messages = _merged(_sent(messages, place, parts) for place, parts in kept(pieces, view).items())
         return context.replace(messages=messages)
 
 
 def _caller(context: InvokeModelContext) -> Caller:
-    """A session is the conversation of an agent object, or of a session manager, and holds one or more agents."""
+    """Name the conversation: a session, of an agent object or a session manager, holds one or more agents."""
     agent: Any = context.agent
     name = context.model.get_config().get("model_id")
     return Caller(
@@ -61,11 +60,11 @@ def _caller(context: InvokeModelContext) -> Caller:
     )
 
 
-def _pieces(place: int, message: Native) -> list[Piece]:
-    """A turn of the model is one piece; of a user's message, every tool's result is one, and all the rest."""
+def _pieces(place: int, message: Native) -> list[ChatPiece]:
+    """Return one piece for a model's turn; for a user's message one for each tool result, and one for the rest."""
     blocks = message["content"]
     if message["role"] == "assistant":
-        return [Piece(place, tuple(range(len(blocks))), _turn(blocks))]
+        return [ChatPiece(place, tuple(range(len(blocks))), _turn(blocks))]
     results: list[list[int]] = []
     words: list[int] = []
     last = words
@@ -78,10 +77,10 @@ def _pieces(place: int, message: Native) -> list[Piece]:
         else:
             last = words
             words.append(number)
-    pieces = [Piece(place, tuple(numbers), _result(blocks[numbers[0]]["toolResult"])) for numbers in results]
+    pieces = [ChatPiece(place, tuple(numbers), _result(blocks[numbers[0]]["toolResult"])) for numbers in results]
     if words:
         chat = {"role": "user", "content": _blocks(blocks[number] for number in words)}
-        pieces.append(Piece(place, tuple(words), chat))
+        pieces.append(ChatPiece(place, tuple(words), chat))
     return pieces
 
 
@@ -101,7 +100,7 @@ def _changed(block: Native, text: str | None) -> Native:
 
 
 def _merged(messages: Iterable[dict[str, Any]]) -> list[Any]:
-    """Some providers want the roles to take turns: what the user says in a row is one message."""
+    """Join user messages that follow each other: some providers want the roles to alternate."""
     merged: list[dict[str, Any]] = []
     for message in messages:
         if merged and merged[-1]["role"] == message["role"] == "user":
@@ -138,7 +137,7 @@ def _blocks(blocks: Iterable[Native]) -> list[dict[str, Any]]:
 
 
 def _block(block: Native) -> dict[str, Any]:
-    """Texts, data and citations are text; anything else is a file, known by what is in it."""
+    """Describe texts, data and citations as text; anything else as a file, named by a hash of it."""
     if isinstance(text := block.get("text"), str):
         return {"type": "text", "text": text}
     if said := {"json", "citationsContent", "guardContent"} & block.keys():

@@ -1,4 +1,4 @@
-"""Engines, which do the work: in this process, or in several processes on this machine's cores.
+"""Engines, which do the work and count what it costs: in this process, or in several on this machine's cores.
 
 Other packages add engines by entry point (`focusctx.engines`); focusctx-bench adds `ray`.
 """
@@ -19,10 +19,48 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from ..errors import ConfigError, FocusError, MissingExtraError
 from ..plugins import INSTALL_BENCH, plugin
-from .tally import Meter
 
 I = TypeVar("I")  # noqa: E741
 R = TypeVar("R")
+
+
+class Spending:
+    """USD over the whole job, earlier sittings included."""
+
+    def __init__(self, limit: float | None = None, before: float = 0.0) -> None:
+        self.limit = limit
+        self.total = before
+        self.unpriced = False
+        """True once a model without a known price was asked: the total is then too low."""
+
+    @property
+    def is_used_up(self) -> bool:
+        return self.limit is not None and self.total >= self.limit
+
+
+class Meter:
+    """The cost of one attempt, added to the job's spending as it arises."""
+
+    def __init__(self, spending: Spending | None = None) -> None:
+        self._spending = spending or Spending()
+        self.cost: float | None = 0.0
+        """None once a model without a known price was asked."""
+
+    def add(self, cost: float | None, whose: str) -> None:
+        """Count a cost. One that is not known is refused where there is a limit to keep."""
+        if cost is None:
+            self.cost = None
+            self._spending.unpriced = True
+            if self._spending.limit is not None:
+                raise ConfigError(
+                    f"the spending limit cannot be enforced, since the price of {whose} is unknown: add it to a prices "
+                    "file (FOCUSCTX_PRICES), or run without a limit"
+                )
+            return
+        self._spending.total += cost
+        if self.cost is not None:
+            self.cost += cost
+
 
 Work: TypeAlias = Callable[[I, Meter], Coroutine[Any, Any, Sequence[R]]]
 """Turns an item into records. For other processes: a function of a module, or a `partial` of one."""
@@ -35,7 +73,7 @@ class Outcome(Generic[R]):
     records: Sequence[R] = ()
     problem: str = ""
     trace: str = ""
-    """Traceback of an error that nobody foresaw."""
+    """Traceback of an unexpected error."""
     is_users: bool = False
     """True if the user has to fix it: a setting, a missing package. The job stops."""
 
@@ -64,13 +102,13 @@ async def attempt(work: Work[I, R], item: I, meter: Meter) -> Outcome[R]:
 
 
 def attempt_elsewhere(work: Work[I, R], item: I) -> tuple[Outcome[R], float | None]:
-    """Do one item in a process of its own; also return its cost."""
+    """Do one item in another process; also return its cost."""
     meter = Meter()
     return asyncio.run(attempt(work, item, meter)), meter.cost
 
 
 class InProcess:
-    """All items on one event loop: they wait for their models side by side."""
+    """Runs all items on one event loop, where they wait for their models at the same time."""
 
     def __init__(self, concurrency: int = 1) -> None:
         self.concurrency = concurrency
@@ -124,7 +162,7 @@ def engine_named(name: str, concurrency: int | None = None) -> Engine:
 
 
 def _begin_worker() -> None:
-    """Prepare a worker process: quiet, deaf to Ctrl-C, which the parent handles, and gone when the parent is."""
+    """Prepare a worker process: it logs errors only, leaves Ctrl-C to the parent, and ends with the parent."""
     logging.getLogger("focusctx").setLevel(logging.ERROR)  # records say why a history was passed on
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()

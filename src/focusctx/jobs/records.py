@@ -1,4 +1,6 @@
-"""A file of records, one JSON object per line. Lines are only ever added, each whole.
+"""The folder of a job: one JSON file that says what it is about, and files of records, one JSON object per line.
+
+Lines are only ever added, each whole.
 
 A process that is killed while it writes leaves half a line at the end: readers skip it, and the next writer removes it.
 Files whose name ends in `.gz` are packed; they can be read, but not added to.
@@ -9,7 +11,8 @@ from __future__ import annotations
 import gzip
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any, ClassVar, Generic, Protocol, Self, TypeVar
@@ -20,6 +23,7 @@ Key = tuple[str | int, ...]
 """Tells a record from all others of its kind."""
 
 PACKED = ".gz"
+LOCK = ".lock"
 
 
 class Record(Protocol):
@@ -109,3 +113,49 @@ def _opened(path: Path) -> IO[str]:
     if path.suffix == PACKED:
         return gzip.open(path, "rt", encoding="utf-8", newline="\n")
     return path.open(encoding="utf-8", newline="\n")
+
+
+class JobFolder:
+    """A folder whose job is described in the file `about`."""
+
+    def __init__(self, path: Path, about: str) -> None:
+        self.path = path
+        self.about_path = path / about
+
+    def read_about(self) -> dict[str, Any]:
+        """Return what the folder is about; {} where nothing was begun."""
+        if not self.about_path.exists():
+            return {}
+        try:
+            about = json.loads(self.about_path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise BenchError(f"{self.about_path} cannot be read: {error}") from error
+        if not isinstance(about, dict):
+            raise BenchError(f"{self.about_path} does not describe a job; choose another --out")
+        return about
+
+    def write_about(self, about: Mapping[str, Any]) -> None:
+        """Replace the description, whole or not at all."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        unfinished = self.about_path.with_name(f"{self.about_path.name}.tmp")
+        unfinished.write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        unfinished.replace(self.about_path)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Let one process at a time work in the folder. The lock of a killed process is gone with it."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / LOCK).open("w") as file:
+            _lock(file.fileno(), self.path)
+            yield
+
+
+def _lock(descriptor: int, path: Path) -> None:
+    try:
+        import fcntl
+    except ImportError:  # Windows has no flock: there, do not run two commands in one folder
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise BenchError(f"another command is writing to {path}; wait for it, or choose another --out") from error

@@ -1,18 +1,57 @@
-"""Does a job: every item that has no record yet, several at once, until all are done or something says stop."""
+"""The runner, which does a job: every item that has no record yet, several at once, until it is done or has to stop."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from ..errors import ConfigError
-from .engines import Engine, Outcome, Work
-from .tally import Meter, Tally
+from .engines import Engine, Meter, Outcome, Spending, Work
 
 I = TypeVar("I")  # noqa: E741
 R = TypeVar("R")
+
+
+@dataclass(slots=True)
+class Tally:
+    """Items by part of the work: a benchmark, a file of recorded runs."""
+
+    planned: dict[str, int] = field(default_factory=dict)
+    before: dict[str, int] = field(default_factory=dict)
+    """Done in earlier sittings."""
+    done: dict[str, int] = field(default_factory=dict)
+    """Done in this sitting."""
+    failed: dict[str, int] = field(default_factory=dict)
+    spending: Spending = field(default_factory=Spending)
+    began: float = field(default_factory=time.monotonic)
+    stopped: str | None = None
+    """Why the job stopped before all was done."""
+    last_problem: str = ""
+
+    @property
+    def rate(self) -> float:
+        """Items per second, in this sitting."""
+        return sum(self.done.values()) / max(time.monotonic() - self.began, 1e-9)
+
+    @property
+    def left(self) -> int:
+        """Items that still have no record."""
+        return sum(self.planned.values()) - sum(self.before.values()) - sum(self.done.values())
+
+    @property
+    def failures(self) -> int:
+        return sum(self.failed.values())
+
+    def plan(self, part: str, *, is_done: bool) -> None:
+        """Count one more item of a part."""
+        for counts in (self.planned, self.before, self.done, self.failed):
+            counts.setdefault(part, 0)
+        self.planned[part] += 1
+        self.before[part] += is_done
+
 
 Watch: TypeAlias = Callable[[Tally], None]
 
@@ -42,8 +81,8 @@ class Runner(Generic[I, R]):
         patience: int | None = None,
     ) -> None:
         """`part` names the part of the work an item belongs to. `waits` are the seconds before each further attempt at
-        an item that failed. With `patience`, the job stops after that many failed items in a row, and one more for
-        each that runs beside: a key may be wrong."""
+        an item that failed. With `patience`, the job stops after that many failed items in a row, plus the number
+        of items under way at once: a key may be wrong."""
         self.tally = tally or Tally()
         self._engine = engine
         self._work = work

@@ -1,7 +1,7 @@
-"""Access control for two roles: callers, whose requests are forwarded, and users of the dashboard.
+"""Who is calling, and may they? Two roles: callers, whose requests are forwarded, and users of the dashboard.
 
 Each role has its own token, which does not give access to the other. Without tokens, everybody on this machine has
-both roles. Web pages of other sites have neither.
+both roles. Web pages of other sites have neither. Of a caller's key for the provider, only a hash is ever kept.
 """
 
 from __future__ import annotations
@@ -9,26 +9,36 @@ from __future__ import annotations
 import asyncio
 import hmac
 import ipaddress
+import json
 import re
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
+from urllib.parse import unquote_plus
 
 from aiohttp import web
 
 from ..egress import is_loopback
 from ..errors import ConfigError
-from .upstream import Upstream
 
-HEADER = "x-focusctx-token"
+TOKEN = "x-focusctx-token"
+SESSION = "x-focusctx-session"
+BYPASS = "x-focusctx-bypass"
 COOKIE = "focusctx_login"
+CREDENTIALS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
+"""Headers that tell a provider who is calling."""
+_QUERY_CREDENTIALS = frozenset({"key", "$key", "access_token", "oauth_token"})
+"""Fields of a query in which Google's APIs take a credential, too."""
+_RUNS = (SESSION, "x-claude-code-session-id")
+"""Headers that name the run of a request: ours first, then those of agents."""
 SHORTEST_TOKEN = 16
 """Characters that a token must have: shorter ones could be guessed."""
 _CALLER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
-_FOREIGN = "requests from web pages are not accepted"
+FOREIGN = "requests from web pages are not accepted"
 _NO_ADMIN_TOKEN = (
     "closed, since there is an access token for callers but none for this: "
     "set an admin token (FOCUSCTX_ADMIN_TOKEN) and start the proxy again"
@@ -49,15 +59,28 @@ _WAITING_HERE, _WAITING = 8, 200
 """Most delayed answers at the same time: to one address, and to all."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    status: int
-    why: str
+class Refused(Exception):
+    """The proxy does not serve a request; the status and the reason are its answer."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+    def response(self) -> web.Response:
+        return refusal(self.status, str(self))
+
+
+def refusal(status: int, why: str, headers: Iterable[tuple[str, str]] = ()) -> web.Response:
+    """Build an error response of the proxy, in the form that all providers use for errors."""
+    text = json.dumps({"type": "error", "error": {"type": "focusctx_error", "message": f"focusctx: {why}"}})
+    return web.Response(
+        status=status, text=text, content_type="application/json", headers=[*headers, ("x-focusctx-error", "1")]
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
-    """A caller with a token and a name of its own, which shares nothing with others.
+class NamedCaller:
+    """A caller with its own token and name; its conversations are apart from those of others.
 
     The name is shown on the dashboard and in the metrics, the token nowhere.
     """
@@ -86,7 +109,7 @@ class Access:
         self._guesses = Guesses()
         self._logins = Logins()
 
-    def use(self, token: str | None, admin_token: str | None, callers: Sequence[Caller]) -> None:
+    def use(self, token: str | None, admin_token: str | None, callers: Sequence[NamedCaller]) -> None:
         """Accept these tokens from now on. Another admin token ends all logins."""
         self._names = {caller.token: caller.name for caller in callers}
         if token is not None:
@@ -95,48 +118,52 @@ class Access:
             self._logins = Logins()
         self._admin_token = admin_token
 
-    async def admit(self, request: web.BaseRequest, upstream: Upstream) -> Refusal | str:
-        """Return the caller's name, empty if it has none, or why this request may not be forwarded.
+    async def admit(self, request: web.BaseRequest, *, uses_own_key: bool) -> str:
+        """Return the caller's name, empty if it has none, or raise `Refused` if its request may not be forwarded.
 
-        If the proxy holds the provider's key, the caller may send the token in place of a key.
+        If the proxy's own key for the provider is used, the caller may send the token in place of a key.
         """
-        if is_foreign(request):
-            return Refusal(403, _FOREIGN)
+        refuse_foreign(request)
         if not self._names:
-            needs_host = upstream.key is not None or "origin" in request.headers
-            return (_elsewhere(request) if needs_host else None) or ""
-        shown = [request.headers.get(HEADER, "")]
-        if upstream.key:
+            if uses_own_key or "origin" in request.headers:
+                _refuse_elsewhere(request)
+            return ""
+        shown = [request.headers.get(TOKEN, "")]
+        if uses_own_key:
             shown = [*_shown(request), request.query.get("key", "")]
         names = [name for token, name in self._names.items() if _is_shown(token, shown)]
-        return names[0] if names else await self._refusal(request, shown, "access")
+        if not names:
+            raise await self._wrong_token(request, shown, "access")
+        return names[0]
 
-    async def refuses_admin(self, request: web.BaseRequest) -> Refusal | None:
-        """Return why this request may not have the dashboard, its API or the metrics; None if it may."""
-        if is_foreign(request):
-            return Refusal(403, _FOREIGN)
+    async def admit_admin(self, request: web.BaseRequest) -> None:
+        """Raise `Refused` if this request may not have the dashboard, its API or the metrics."""
+        refuse_foreign(request)
         if self._admin_token is not None:
-            if self._logins.has(request.cookies.get(COOKIE, "")):
-                return None
-            return await self._refuses(request, _shown(request), self._admin_token, "admin")
-        return Refusal(403, _NO_ADMIN_TOKEN) if self._names else _elsewhere(request)
+            if not self._logins.has(request.cookies.get(COOKIE, "")):
+                await self._check_admin_token(request, _shown(request), self._admin_token)
+        elif self._names:
+            raise Refused(403, _NO_ADMIN_TOKEN)
+        else:
+            _refuse_elsewhere(request)
 
-    async def log_in(self, request: web.BaseRequest, shown: str) -> str | Refusal:
-        """Return a cookie value that opens the dashboard, or a refusal if `shown` is not the admin token."""
+    async def log_in(self, request: web.BaseRequest, shown: str) -> str:
+        """Return a cookie value that opens the dashboard, or raise `Refused` if `shown` is not the admin token."""
         assert self._admin_token is not None, "without one there is nothing to log in to"
-        refusal = await self._refuses(request, [shown, shown.strip()], self._admin_token, "admin")
-        return refusal or self._logins.begin()
+        await self._check_admin_token(request, [shown, shown.strip()], self._admin_token)
+        return self._logins.begin()
 
     def log_out(self, request: web.BaseRequest) -> None:
         self._logins.end(request.cookies.get(COOKIE, ""))
 
-    async def _refuses(self, request: web.BaseRequest, shown: list[str], token: str, kind: str) -> Refusal | None:
-        return None if _is_shown(token, shown) else await self._refusal(request, shown, kind)
+    async def _check_admin_token(self, request: web.BaseRequest, shown: list[str], token: str) -> None:
+        if not _is_shown(token, shown):
+            raise await self._wrong_token(request, shown, "admin")
 
-    async def _refusal(self, request: web.BaseRequest, shown: list[str], kind: str) -> Refusal:
+    async def _wrong_token(self, request: web.BaseRequest, shown: list[str], kind: str) -> Refused:
         if any(shown) and not await self._guesses.wait(request.remote):
-            return Refusal(429, "too many wrong tokens from this address: wait before you try another")
-        return Refusal(403, f"the {kind} token is missing or wrong (header {HEADER})")
+            return Refused(429, "too many wrong tokens from this address: wait before you try another")
+        return Refused(403, f"the {kind} token is missing or wrong (header {TOKEN})")
 
 
 class Logins:
@@ -219,6 +246,11 @@ def _network(remote: str) -> str:
     return remote if address.version == 4 else str(ipaddress.ip_network((int(address), 64), strict=False))
 
 
+def refuse_foreign(request: web.BaseRequest) -> None:
+    if is_foreign(request):
+        raise Refused(403, FOREIGN)
+
+
 def is_foreign(request: web.BaseRequest) -> bool:
     """True if a browser sent this request for a page other than the dashboard."""
     origin = request.headers.get("origin")
@@ -231,13 +263,13 @@ def _shown(request: web.BaseRequest) -> list[str]:
     kind, _, bearer = request.headers.get("authorization", "").partition(" ")
     headers = request.headers
     others = [headers.get(name, "") for name in ("x-api-key", "x-goog-api-key")]
-    return [headers.get(HEADER, ""), bearer if kind.lower() == "bearer" else "", *others]
+    return [headers.get(TOKEN, ""), bearer if kind.lower() == "bearer" else "", *others]
 
 
 _HOST = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[^:\[\]]*))(?::[0-9]*)?")
 
 
-def _elsewhere(request: web.BaseRequest) -> Refusal | None:
+def _refuse_elsewhere(request: web.BaseRequest) -> None:
     """Refuse a request whose Host header does not name this machine.
 
     A foreign site could point its name at this address, then read what is served here or use a key that is held here.
@@ -245,7 +277,8 @@ def _elsewhere(request: web.BaseRequest) -> Refusal | None:
     named = request.headers.get("host", "")
     parts = _HOST.fullmatch(named)
     host = (parts["six"] or parts["name"]) if parts else ""
-    return None if is_loopback(host.lower()) else Refusal(403, f"served to this machine only, not as {named!r}")
+    if not is_loopback(host.lower()):
+        raise Refused(403, f"served to this machine only, not as {named!r}")
 
 
 def _is_shown(token: str, shown: Sequence[str]) -> bool:
@@ -255,3 +288,40 @@ def _is_shown(token: str, shown: Sequence[str]) -> bool:
 
 def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
+
+
+def tenant_of(headers: Mapping[str, str], upstream: str, caller: str = "", query: str = "") -> str:
+    """Return the scope of a caller's decisions, which callers with another key or name cannot see."""
+    named = (caller,) if caller else ()
+    return _hash(upstream, *_credentials(headers, query), *named).hex()
+
+
+def caller_of(headers: Mapping[str, str], query: str = "") -> bytes:
+    """Return a hash of the credentials in a request's headers and query."""
+    return _hash(*_credentials(headers, query))
+
+
+def _credentials(headers: Mapping[str, str], query: str) -> list[str]:
+    return [*(headers.get(name, "") for name in CREDENTIALS), *keys_in(query)]
+
+
+def keys_in(query: str) -> list[str]:
+    return [field for field in query.split("&") if is_credential(field)] if query else []
+
+
+def is_credential(field: str) -> bool:
+    return unquote_plus(field.partition("=")[0]) in _QUERY_CREDENTIALS
+
+
+def _hash(*texts: str) -> bytes:
+    return blake2b("\0".join(texts).encode("utf-8", "surrogateescape"), digest_size=16).digest()
+
+
+def run_of(headers: Mapping[str, str]) -> str | None:
+    """Return the caller's name for the run, if a header gives one. Runs with other names share no conversation."""
+    return next((headers[name] for name in _RUNS if headers.get(name)), None)
+
+
+def asks_for_bypass(headers: Mapping[str, str]) -> bool:
+    """True if the caller wants its request forwarded as it is."""
+    return headers.get(BYPASS, "").strip().lower() not in ("", "0", "false", "no")

@@ -1,4 +1,6 @@
-"""The HTTP client for requests to providers, on aiohttp.
+"""Requests to providers, on aiohttp's client, and their answers: checked, and forwarded byte for byte without delay.
+
+WebSockets are relayed in both directions: messages, pings, pongs and close codes.
 
 A POST that may have reached its provider is not sent again: the provider may have worked on it and billed it. aiohttp
 repeats GET, HEAD, OPTIONS, PUT and DELETE once if the connection was lost before an answer; HTTP allows it for these.
@@ -12,6 +14,7 @@ import os
 import re
 import socket
 import ssl
+import struct
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, closing
@@ -20,15 +23,22 @@ from io import BytesIO
 from typing import Any, TypeAlias
 
 import aiohttp
-from aiohttp import ClientHandlerType, ClientRequest, ClientResponse, ClientWebSocketResponse, web
-from multidict import CIMultiDict
+from aiohttp import (
+    ClientHandlerType,
+    ClientRequest,
+    ClientResponse,
+    ClientWebSocketResponse,
+    HttpVersion11,
+    WSMsgType,
+    web,
+)
+from multidict import CIMultiDict, MultiMapping
 from yarl import URL
 
 from ..egress import proxy_for
-from .answer import Answer, NoAnswer
-from .body import TooSlow
-from .headers import caller_of
-from .upstream import Upstream
+from .access import caller_of, refusal
+from .request import TooSlow
+from .upstream import Upstream, headers_down, listed
 
 _log = logging.getLogger("focusctx.proxy")
 
@@ -47,6 +57,14 @@ _NOT_ADDED = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 _LOG_INTERVAL = 60.0
 """Seconds between two log lines about the same provider."""
 _HANDSHAKE = re.compile(r"sec-websocket-(key|version|extensions|protocol|accept)", re.IGNORECASE)
+_BROKE_OFF = "the connection broke in the middle of its answer"
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_DECODED = frozenset({"gzip", "deflate", "br", "zstd"})
+"""Content encodings that aiohttp decodes."""
+_PASSED_ON = (WSMsgType.TEXT, WSMsgType.BINARY, WSMsgType.PING, WSMsgType.PONG)
+_NORMAL_CLOSE = 1000
+
+_Socket: TypeAlias = "web.WebSocketResponse[bool] | ClientWebSocketResponse[bool]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,35 +89,13 @@ class Upload:
 Body: TypeAlias = bytes | Upload | None
 
 
-class Pool:
-    """The connections of one caller."""
+class NoAnswer(Exception):
+    """A provider gave no answer, or broke off in the middle of one. The message contains no URL and so no key."""
 
-    def __init__(self, context: ssl.SSLContext) -> None:
-        self.connector = aiohttp.TCPConnector(
-            limit=0, keepalive_timeout=_KEEP_IDLE, ssl=context, socket_factory=_new_socket
-        )
-        self.session = self.new_session()
-        self.requests = 0
-        """Requests in progress."""
-        self.idle_since = 0.0
-
-    def new_session(self, **options: Any) -> aiohttp.ClientSession:
-        return aiohttp.ClientSession(
-            connector=self.connector,
-            connector_owner=False,
-            timeout=aiohttp.ClientTimeout(total=None, connect=_CONNECT_TIMEOUT),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            skip_auto_headers=_NOT_ADDED,
-            auto_decompress=False,
-            max_line_size=64 * 1024,
-            max_field_size=256 * 1024,
-            max_headers=1000,
-            **options,
-        )
-
-    async def close(self) -> None:
-        await self.session.close()
-        await self.connector.close()
+    def __init__(self, why: str, status: int = 502) -> None:
+        super().__init__(why)
+        self.status = status
+        """HTTP status that the agent gets."""
 
 
 class Client:
@@ -238,6 +234,37 @@ class Client:
             raise _no_answer(error) from error
 
 
+class Pool:
+    """The connections of one caller."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self.connector = aiohttp.TCPConnector(
+            limit=0, keepalive_timeout=_KEEP_IDLE, ssl=context, socket_factory=_new_socket
+        )
+        self.session = self.new_session()
+        self.requests = 0
+        """Requests in progress."""
+        self.idle_since = 0.0
+
+    def new_session(self, **options: Any) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            connector=self.connector,
+            connector_owner=False,
+            timeout=aiohttp.ClientTimeout(total=None, connect=_CONNECT_TIMEOUT),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            skip_auto_headers=_NOT_ADDED,
+            auto_decompress=False,
+            max_line_size=64 * 1024,
+            max_field_size=256 * 1024,
+            max_headers=1000,
+            **options,
+        )
+
+    async def close(self) -> None:
+        await self.session.close()
+        await self.connector.close()
+
+
 class Outages:
     """Logs failing providers without flooding the log: a line at the first failure, then one per interval."""
 
@@ -312,3 +339,229 @@ def _reason(error: OSError) -> str:
     if isinstance(error, ssl.SSLError | ssl.CertificateError) or error.errno is None or error.errno < 0:
         return str(error)
     return os.strerror(error.errno)
+
+
+class Answer:
+    """An answer whose head has arrived. Iterate over it to read the body piece by piece.
+
+    Raises `NoAnswer` for a head that cannot be forwarded. `is_decoded` means that aiohttp decompresses the body.
+    """
+
+    def __init__(self, response: ClientResponse, *, is_decoded: bool = False, is_upgrade: bool = False) -> None:
+        _check(response, is_upgrade=is_upgrade)
+        self.status = response.status
+        self.reason = response.reason or ""
+        self.headers: MultiMapping[str] = response.headers
+        self.length: int | None = response.content_length
+        """Bytes of the body, if the head states them."""
+        if is_decoded and _encoding(response.headers) in _DECODED:
+            self.headers = CIMultiDict(response.headers)
+            self.headers.popall("content-encoding")
+            self.length = None
+        self._content = response.content
+        self._is_chunked = "transfer-encoding" in response.headers
+        self._has_length = "content-length" in response.headers
+        self._ended_with_connection = False
+        protocol = response.connection.protocol if response.connection is not None else None
+        self._lost = None if protocol is None or is_upgrade else protocol.closed
+        """Done when the connection is lost; None if the whole body arrived before that, and for upgrades."""
+        if self._lost is not None:
+            self._content.on_eof(self._note_end)
+            self._lost.add_done_callback(self._end_if_lost)
+
+    @property
+    def ok(self) -> bool:
+        return self.status < 400
+
+    @property
+    def encoding(self) -> str:
+        """Content encoding of the body; empty if it is not compressed."""
+        found = _encoding(self.headers)
+        return "" if found == "identity" else found
+
+    @property
+    def is_complete(self) -> bool:
+        """True if the whole body has arrived."""
+        return self._content.is_eof() and not self._was_cut()
+
+    def unread(self) -> bytes:
+        """Return the bytes of the body that have arrived and were not read yet."""
+        return self._content.read_nowait()
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            piece = await self._content.readany()
+        except (aiohttp.ClientError, OSError) as error:
+            raise NoAnswer(_BROKE_OFF) from error
+        if piece:
+            return piece
+        if self._was_cut():
+            raise NoAnswer(_BROKE_OFF)
+        raise StopAsyncIteration
+
+    def close(self) -> None:
+        """Stop watching the connection, which may serve another request next."""
+        if self._lost is not None:
+            self._lost.remove_done_callback(self._end_if_lost)
+            self._lost.remove_done_callback(_ignore)
+            self._lost.add_done_callback(_ignore)
+
+    def _end_if_lost(self, lost: asyncio.Future[None]) -> None:
+        """End the body with an error where aiohttp would keep its reader waiting: after an invalid chunk size."""
+        _ignore(lost)
+        if not self._content.is_eof() and self._content.exception() is None:
+            self._content.set_exception(aiohttp.ClientPayloadError(_BROKE_OFF))
+
+    def _note_end(self) -> None:
+        self._ended_with_connection = self._lost is not None and self._lost.done()
+
+    def _was_cut(self) -> bool:
+        """True if the body was cut off although aiohttp takes it for complete.
+
+        A chunked body ends with a chunk and not with the connection, but aiohttp misses `chunked` before a tab.
+        If the end of the connection is the only sign of the body's end, it must have been closed and not reset.
+        """
+        if self._lost is None or not self._ended_with_connection:
+            return False
+        was_reset = self._lost.cancelled() or self._lost.exception() is not None
+        return self._is_chunked or (was_reset and not self._has_length)
+
+
+def _ignore(lost: asyncio.Future[None]) -> None:
+    """Retrieve the exception, or asyncio logs that it was never retrieved."""
+    if not lost.cancelled():
+        lost.exception()
+
+
+def _check(response: ClientResponse, *, is_upgrade: bool) -> None:
+    """Reject heads that an agent would not understand, or that would mislead it about where the body ends."""
+    if response.status < 200 and not is_upgrade:
+        raise NoAnswer(f"invalid HTTP response: status {response.status:03} was not asked for")
+    if _CONTROL.search("".join([response.reason or "", *response.headers.values()])):
+        raise NoAnswer("invalid HTTP response: control characters in its head")
+    transfer = ",".join(response.headers.getall("transfer-encoding", ())).strip()
+    if transfer and transfer.lower() != "chunked":
+        raise NoAnswer("invalid HTTP response: unknown transfer encoding")
+
+
+def _encoding(headers: MultiMapping[str]) -> str:
+    return ",".join(headers.getall("content-encoding", ())).strip().lower()
+
+
+async def pass_down(
+    request: web.BaseRequest, answer: Answer, watch: Callable[[bytes], None] | None = None
+) -> web.StreamResponse:
+    """Send the provider's answer as it arrives; `watch` is called with each piece."""
+    headers = headers_down(answer.headers)
+    if answer.is_complete and request.method != "HEAD":  # all of it has arrived: one write is enough
+        body = answer.unread()
+        if watch is not None:
+            watch(body)
+        return web.Response(status=answer.status, reason=answer.reason, headers=headers, body=body)
+    response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=headers)
+    response.content_length = answer.length
+    await stream_down(request, response, answer if watch is None else _watched(answer, watch))
+    return response
+
+
+async def _watched(chunks: AsyncIterator[bytes], watch: Callable[[bytes], None]) -> AsyncIterator[bytes]:
+    async for chunk in chunks:
+        watch(chunk)
+        yield chunk
+
+
+async def stream_down(request: web.BaseRequest, response: web.StreamResponse, chunks: AsyncIterator[bytes]) -> None:
+    """Send a stream chunk by chunk. If it breaks off, cut the agent's connection: it must not look finished."""
+    await response.prepare(request)
+    try:
+        async for chunk in chunks:
+            await response.write(chunk)
+        await response.write_eof()
+    except NoAnswer:
+        if request.transport is not None:
+            _cut(request.transport, looks_finished=request.version < HttpVersion11)
+        raise
+
+
+def _cut(transport: asyncio.Transport, *, looks_finished: bool) -> None:
+    """Cut the connection; with a reset if `looks_finished`, as HTTP/1.0 takes a close for the end of the answer."""
+    if looks_finished and (end := transport.get_extra_info("socket")) is not None:
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        transport.abort()
+    transport.close()
+
+
+# ----------------------------------------------------------------------------------------------------------- WebSockets
+
+
+async def relay(request: web.BaseRequest, client: Client, outgoing: Outgoing) -> web.StreamResponse:
+    """Connect agent and provider. If the provider refuses the WebSocket, the agent gets that answer."""
+    if request.content_length or "transfer-encoding" in request.headers:
+        return refusal(400, "a WebSocket handshake must not have a body")
+    offered = listed(request.headers, "sec-websocket-protocol")
+    if not web.WebSocketResponse(protocols=offered).can_prepare(request).ok:
+        return refusal(400, "invalid WebSocket handshake")
+    compress = "permessage-deflate" in request.headers.get("sec-websocket-extensions", "")
+    async with client.open_websocket(outgoing, offered, compress=compress) as (answer, above):
+        if above is None:
+            return await pass_down(request, answer)
+        below = _socket_below(answer, above, compress=compress)
+        await below.prepare(request)
+        close = await _pass_both_ways(above, below)
+        if close is not None:
+            await above.close(code=close.code, message=close.reason)
+            await below.close(code=close.code, message=close.reason)
+        elif request.transport is not None:  # one side vanished: to the other it must not look like a close
+            request.transport.abort()
+    return below
+
+
+def _socket_below(
+    answer: Answer, above: ClientWebSocketResponse[bool], *, compress: bool
+) -> web.WebSocketResponse[bool]:
+    below: web.WebSocketResponse[bool] = web.WebSocketResponse(
+        protocols=[above.protocol] if above.protocol else [],
+        compress=compress,
+        autoclose=False,
+        autoping=False,
+        max_msg_size=0,
+        decode_text=False,
+    )
+    for name, value in headers_down(answer.headers).items():
+        if not name.lower().startswith("sec-websocket-"):
+            below.headers.add(name, value)
+    return below
+
+
+async def _pass_both_ways(above: _Socket, below: _Socket) -> _Close | None:
+    """Forward messages until one side closes the WebSocket; return None if it vanished without closing."""
+    directions = [asyncio.create_task(_pass_on(above, below)), asyncio.create_task(_pass_on(below, above))]
+    try:
+        ended, _ = await asyncio.wait(directions, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for direction in directions:
+            direction.cancel()
+        await asyncio.gather(*directions, return_exceptions=True)
+    return ended.pop().result()
+
+
+async def _pass_on(source: _Socket, sink: _Socket) -> _Close | None:
+    while (message := await source.receive()).type in _PASSED_ON:
+        try:
+            await sink.send_frame(message.data, message.type)
+        except ConnectionError:
+            return None
+    if message.type is not WSMsgType.CLOSE:
+        return None
+    return _Close(message.data or _NORMAL_CLOSE, (message.extra or "").encode())
+
+
+@dataclass(frozen=True, slots=True)
+class _Close:
+    """The code and reason with which one side closed the WebSocket."""
+
+    code: int
+    reason: bytes

@@ -1,8 +1,8 @@
 """`POST /v1/compress`: messages in, messages out, for programs that call their provider themselves.
 
-Without a conversation, each request stands alone, as with `focusctx compress`. With one, decisions last, as they do for
-forwarded requests. Only a malformed request is refused: if compression fails, the messages come back unchanged, and the
-result says why.
+Without a conversation, each request is compressed by itself, as with `focusctx compress`. With one, decisions last, as
+they do for forwarded requests. Only a malformed request is refused: if compression fails, the messages come back
+unchanged, and the result says why.
 """
 
 from __future__ import annotations
@@ -31,26 +31,18 @@ from ..session.conversation import View
 from ..session.session import Session
 from ..types import Message, Result
 from ..wire import wire_named
-from .access import Access, Refusal
-from .answer import refusal
-from .body import TooSlow, read_up_to, unpack, unpacked_limit
-from .budgets import Budgets
+from .access import Access, Refused, refusal, tenant_of
 from .compression import WorkerThreads
-from .conversations import Key
 from .guarded_store import GuardedStore
-from .headers import tenant_of
 from .metrics import Metrics
-from .request import LARGE, MESSAGES, decode, has_too_many_values
-from .settings import Settings
-from .upstream import Upstream
+from .request import LARGE, MESSAGES, decode, has_too_many_values, read_up_to, unpack, unpacked_limit
+from .settings import Budgets, Settings
 
 _log = logging.getLogger("focusctx.proxy")
 
 PATH = "/v1/compress"
 _NAME = "compress"
 """Name under which these requests are counted, and their conversations kept apart from those of providers."""
-_AS_UPSTREAM = Upstream(_NAME, "http://127.0.0.1", key="the draft's")
-"""The draft is paid by the proxy's key, so access is as for a provider whose key the proxy holds."""
 _SESSIONS = 256
 """Most sessions held; one more closes the one used longest ago."""
 _FOCUSES = 64
@@ -80,14 +72,6 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     system: Any = None
     instructions: Any = None
     tools: Any = None
-
-
-class Refused(Exception):
-    """A request that cannot be answered, with the status for it."""
-
-    def __init__(self, status: int, why: str) -> None:
-        super().__init__(why)
-        self.status = status
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,24 +107,16 @@ class CompressEndpoint:
             await asyncio.to_thread(session.close)
 
     async def answer(self, request: web.Request) -> web.Response:
-        caller = await self._access.admit(request, _AS_UPSTREAM)
-        if isinstance(caller, Refusal):
-            return refusal(caller.status, caller.why)
+        caller = await self._access.admit(request, uses_own_key=True)  # a key of the proxy pays for the draft
         if request.method != "POST":
             return refusal(405, f"send messages to {PATH} with POST", [("allow", "POST")])
-        outcome = self._metrics.begin(caller)
-        try:
+        with self._metrics.request(_NAME, caller) as outcome:
             try:
                 response = await self._answer(request, caller)
-            except Refused as error:
-                response = refusal(error.status, str(error))
-            except TooSlow as error:
-                response = refusal(408, str(error))
-                response.force_close()
+            except Refused as refused:
+                response = refused.response()
             outcome.status = response.status
             return response
-        finally:
-            self._metrics.end(_NAME, outcome)
 
     async def _answer(self, request: web.Request, caller: str) -> web.Response:
         started = time.perf_counter()
@@ -148,8 +124,7 @@ class CompressEndpoint:
         asked = await self._threads.run(len(body), partial(_asked, body))
         try:
             tenant = tenant_of(request.headers, _NAME, caller)
-            key = Key(tenant, _NAME, asked.format or "", asked.model, caller=caller)
-            result = await self._compressed(asked, key, len(body))
+            result = await self._compressed(asked, tenant, caller, len(body))
         except Refused:
             raise
         except MessageError as error:
@@ -183,19 +158,19 @@ class CompressEndpoint:
             body = unpacked
         return body
 
-    async def _compressed(self, asked: Asked, key: Key, size: int) -> Result:
+    async def _compressed(self, asked: Asked, tenant: str, caller: str, size: int) -> Result:
         check_list(asked.messages)
         try:
             if asked.format is not None:
                 wire_named(asked.format)  # the error names the known ones
-            focus = self._focus_for(asked, self._budgets.focus_for(key))
+            focus = self._focus_for(asked, self._budgets.focus_for(caller, asked.model, _NAME))
         except ConfigError as error:
             raise Refused(400, str(error)) from error
         if not asked.conversation:
             work = partial(focus.compress, asked.messages, format=asked.format)
             return await asyncio.wrap_future(self._drafting.submit(work))
         started = time.perf_counter()
-        view = await self._session(_Scope(key.tenant, asked.model, focus))._aview(
+        view = await self._session(_Scope(tenant, asked.model, focus))._aview(
             asked.messages,
             format=asked.format,
             id=asked.conversation if isinstance(asked.conversation, str) else None,

@@ -18,11 +18,22 @@ from ..errors import FocusError, MessageError
 from ..once import Once
 from ..session.events import SessionEvent
 from ..wire.foreign import HELD_BY
-from .body import unpack, unpacked_limit
-from .conversations import Key, LiveConversation, LiveConversations, Step
-from .headers import asks_for_bypass, run_of, tenant_of
-from .recall.tool import RECALLED, offer
-from .request import LARGE, Fields, Request, decode, encode, read_request, root_of, write_fields, write_list
+from .access import asks_for_bypass, run_of, tenant_of
+from .conversations import AgentStep, Key, LiveConversation, LiveConversations
+from .recall.rounds import RECALLED, offer
+from .request import (
+    LARGE,
+    Fields,
+    Request,
+    decode,
+    encode,
+    read_request,
+    root_of,
+    unpack,
+    unpacked_limit,
+    write_fields,
+    write_list,
+)
 from .upstream import GEMINI_PATH
 
 _log = logging.getLogger("focusctx.proxy")
@@ -77,7 +88,7 @@ def route_of(method: str, path: str) -> Route | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Compressed:
+class CompressedRequest:
     """A request as it goes up."""
 
     body: bytes | None = None
@@ -88,7 +99,7 @@ class Compressed:
     """Headers for the answer; empty if the history was not looked at."""
 
 
-UNCHANGED = Compressed()
+UNCHANGED = CompressedRequest()
 
 
 class Compression:
@@ -97,7 +108,7 @@ class Compression:
     def __init__(
         self,
         conversations: LiveConversations,
-        watch: Callable[[LiveConversation, Step, list[SessionEvent]], None],
+        watch: Callable[[LiveConversation, AgentStep, list[SessionEvent]], None],
         *,
         limit: int,
         recall: bool,
@@ -128,7 +139,7 @@ class Compression:
         *,
         caller: str = "",
         query: str = "",
-    ) -> Compressed:
+    ) -> CompressedRequest:
         """Return the request to send instead."""
         started = time.perf_counter()
         bypass = asks_for_bypass(headers)
@@ -181,13 +192,13 @@ class Compression:
         is_looked_at = not live.append(messages)
         if is_looked_at:
             await live.look(messages, self._threads.on_thread)
-        step = Step(time.time(), *live.tokens, time.perf_counter() - started, exact=is_looked_at)
+        step = AgentStep(time.time(), *live.tokens, time.perf_counter() - started, exact=is_looked_at)
         live.steps.append(step)
         events = live.new_events()
         self._watch(live, step, events)
         return _report_headers(live, step, events, dry_run=self._dry_run)
 
-    def _rebuilt(self, live: LiveConversation, request: Request, messages: list[bytes]) -> Compressed:
+    def _rebuilt(self, live: LiveConversation, request: Request, messages: list[bytes]) -> CompressedRequest:
         kept = None if self._dry_run else live.sent
         offered = None
         if self._recall and live.key.format in RECALLED:
@@ -197,27 +208,27 @@ class Compression:
         if offered is not None:
             history = write_list(messages if kept is None else kept)
             fields = {**request.fields, **offered, request.field: history}
-            return Compressed(write_fields(fields), (live, fields))
-        return UNCHANGED if kept is None else Compressed(request.with_messages(kept))
+            return CompressedRequest(write_fields(fields), (live, fields))
+        return UNCHANGED if kept is None else CompressedRequest(request.with_messages(kept))
 
-    def _renamed(self, request: Request) -> Compressed:
+    def _renamed(self, request: Request) -> CompressedRequest:
         """Return a request that continues from an answer with the id by which the provider knows that answer."""
         shown = decode(request.fields.get("previous_response_id"))
         if not isinstance(shown, str) or shown not in self._aliases:
             return UNCHANGED
-        return Compressed(request.with_fields({"previous_response_id": encode(self._aliases[shown])}))
+        return CompressedRequest(request.with_fields({"previous_response_id": encode(self._aliases[shown])}))
 
-    async def _for_count(self, key: Key, root: str, request: Request, messages: list[bytes]) -> Compressed:
+    async def _for_count(self, key: Key, root: str, request: Request, messages: list[bytes]) -> CompressedRequest:
         """Return the request to count the tokens that would go up, if its conversation is known."""
         live = self._conversations.find(key, root, messages)
         if live is None or not live.was_looked_at or self._dry_run:
             return UNCHANGED
         kept = await live.peek(messages, self._threads.on_thread)
-        return UNCHANGED if kept is None else Compressed(request.with_messages(kept))
+        return UNCHANGED if kept is None else CompressedRequest(request.with_messages(kept))
 
 
 def _report_headers(
-    live: LiveConversation, step: Step, events: Sequence[SessionEvent], *, dry_run: bool
+    live: LiveConversation, step: AgentStep, events: Sequence[SessionEvent], *, dry_run: bool
 ) -> dict[str, str]:
     """Describe one request: its tokens, the event that was made for it, and the steps that its history lacks.
 

@@ -60,7 +60,7 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class AgentStep:
     """One request of the agent."""
 
     time: float
@@ -98,7 +98,7 @@ class LiveConversation:
         self.sent: list[bytes] | None = None
         """Messages that went up for the last request; None if all of them did."""
         self.started = time.time()
-        self.steps: deque[Step] = deque(maxlen=_STEPS)
+        self.steps: deque[AgentStep] = deque(maxlen=_STEPS)
         self.restored: dict[int, float] = {}
         """Time at which each span was restored from the dashboard."""
         self.messages: list[bytes] = []

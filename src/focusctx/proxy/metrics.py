@@ -9,6 +9,7 @@ import math
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -17,17 +18,17 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 
 from ..prices import price_of
 from ..session.events import SessionEvent
-from .conversations import Key, LiveConversations, Step
+from .conversations import AgentStep, Key, LiveConversations
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 
 @dataclass(slots=True)
-class Outcome:
+class RequestOutcome:
     """Outcome of a request. The status is 499 until there is an answer, for callers that disconnect before."""
 
-    caller: str = ""
-    """Name of the caller, if it has a token of its own."""
+    caller: str
+    """Name of the caller; empty if it has no token of its own."""
     status: int = 499
     watch: Callable[[bytes], None] | None = None
     """Called with each piece of the answer, if set."""
@@ -56,7 +57,7 @@ class Sums:
         """USD saved less all costs; None if no model had a known price, or the draft had none."""
         return None if math.isnan(self.net) or not self.priced else self.net
 
-    def add(self, step: Step, events: Sequence[SessionEvent], net: float | None, model: str) -> None:
+    def add(self, step: AgentStep, events: Sequence[SessionEvent], net: float | None, model: str) -> None:
         self.requests += 1
         self.priced += price_of(model) is not None
         self.events += sum(event.happened for event in events)
@@ -98,18 +99,20 @@ class Metrics:
         """Requests that were answered since the start."""
         return self._requests.total()
 
-    def begin(self, caller: str = "") -> Outcome:
-        """Count a new request as open."""
+    @contextmanager
+    def request(self, upstream: str, caller: str) -> Iterator[RequestOutcome]:
+        """Count a request as open until its outcome is known."""
         self._open += 1
         if caller:
             self.by_caller[caller].all_requests += 1
-        return Outcome(caller)
+        outcome = RequestOutcome(caller)
+        try:
+            yield outcome
+        finally:
+            self._open -= 1
+            self._requests[upstream, outcome.status] += 1
 
-    def end(self, upstream: str, outcome: Outcome) -> None:
-        self._open -= 1
-        self._requests[upstream, outcome.status] += 1
-
-    def stepped(self, key: Key, step: Step, events: list[SessionEvent], net: float | None) -> None:
+    def stepped(self, key: Key, step: AgentStep, events: list[SessionEvent], net: float | None) -> None:
         self._added[bisect_left(_SECONDS, step.added)] += 1
         self._seconds += step.added
         self.sums.add(step, events, net, key.model)

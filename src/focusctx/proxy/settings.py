@@ -1,4 +1,4 @@
-"""Settings of the proxy, from the command line or one TOML file."""
+"""Settings of the proxy, from the command line or one TOML file; the budgets and the certificate that they name."""
 
 from __future__ import annotations
 
@@ -6,21 +6,35 @@ import ipaddress
 import os
 import re
 import socket
+import ssl
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from ..checks import check_types
+from ..compressor import Focus
 from ..egress import is_loopback
 from ..errors import ConfigError
-from .access import SHORTEST_TOKEN, Caller
-from .budgets import ModelBudget
+from .access import SHORTEST_TOKEN, NamedCaller
 from .upstream import Upstream
 
 PORT = 8400
+
+
+@dataclass(frozen=True, slots=True)
+class ModelBudget:
+    """The budget for models whose name fits a pattern such as `gpt-5*`."""
+
+    pattern: str
+    budget: int
+
+    def __post_init__(self) -> None:
+        if self.budget < 0:
+            raise ConfigError(f"the budget for the models {self.pattern} must be 0 or more, got {self.budget}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +73,8 @@ class Settings:
     """File with the certificate to show to callers; without one they call over plain HTTP."""
     tls_key: str | None = None
     """File with the certificate's key, if the file of the certificate does not hold it."""
-    callers: tuple[Caller, ...] = ()
-    """Callers with a token of their own; with any, nobody may call without one."""
+    callers: tuple[NamedCaller, ...] = ()
+    """Callers with their own tokens; if there are any, every request needs a token."""
     model_budgets: tuple[ModelBudget, ...] = ()
     """Budgets by model; the first pattern that fits counts."""
 
@@ -115,6 +129,34 @@ class Settings:
         if self.store:
             return self.store
         return "memory" if self.dry_run else f"sqlite:///{_own_file()}"
+
+
+class Budgets:
+    """Chooses a conversation's compressor: by its caller, else by its model, else by its upstream, else the usual one.
+
+    Of several patterns that fit a model, the first counts.
+    """
+
+    def __init__(self, focus: Focus, settings: Settings) -> None:
+        self._focus = focus
+        self._callers = {caller.name: caller.budget for caller in settings.callers}
+        self._models = settings.model_budgets
+        self._upstreams = {upstream.name: upstream.budget for upstream in settings.upstreams}
+        self._made = {focus.config.budget: focus}
+
+    def focus_for(self, caller: str, model: str, upstream: str) -> Focus:
+        """Return the compressor with the budget of a conversation."""
+        budget = self._budget(caller, model, upstream)
+        if budget not in self._made:
+            self._made[budget] = Focus(self._focus.draft, config=self._focus.config.with_changes(budget=budget))
+        return self._made[budget]
+
+    def _budget(self, caller: str, model: str, upstream: str) -> int:
+        of_model = next((each.budget for each in self._models if fnmatchcase(model, each.pattern)), None)
+        for budget in (self._callers.get(caller), of_model, self._upstreams.get(upstream)):
+            if budget is not None:
+                return budget
+        return self._focus.config.budget
 
 
 _IN_FILE: dict[str, type] = {
@@ -215,17 +257,17 @@ def _upstream(name: str, table: object) -> Upstream:
     return replace(upstream, budget=table.get("budget"))
 
 
-def _caller(name: str, table: object) -> Caller:
+def _caller(name: str, table: object) -> NamedCaller:
     if not isinstance(table, dict) or "token" not in table:
         raise ConfigError(f"[callers.{name}] must be a table with token and, if you like, budget")
     check(table, {"token": str, "budget": int}, f"[callers.{name}] ")
-    return Caller(name, _secret(table["token"]), table.get("budget"))
+    return NamedCaller(name, _secret(table["token"]), table.get("budget"))
 
 
 def _secret(text: str) -> str:
-    """Read a secret from the environment (`env:NAME`) or from a file of its own (`file:PATH`).
+    """Read a secret from the environment (`env:NAME`) or from a separate file (`file:PATH`).
 
-    It does not belong in the settings themselves, which get copied around.
+    The settings themselves get copied around, so secrets are not written into them.
     """
     kind, _, name = text.partition(":")
     if kind == "file":
@@ -254,3 +296,31 @@ def _own_file() -> Path:
     folder = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "focusctx"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     return folder / "proxy.db"
+
+
+def tls_context(settings: Settings) -> ssl.SSLContext | None:
+    """Return the context with the certificate to show to callers; None if they call over plain HTTP."""
+    if settings.tls_cert is None:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.set_alpn_protocols(["http/1.1"])
+    load_certificate(context, settings.tls_cert, settings.tls_key)
+    return context
+
+
+def load_certificate(context: ssl.SSLContext, certificate: str, key: str | None) -> None:
+    """Show this certificate (PEM) on connections that begin from now on; without `key`, its file holds the key, too."""
+    try:
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, key, _no_password)
+        context.load_cert_chain(certificate, key, _no_password)  # after one that works: it may change half of it
+    except ssl.SSLError as error:
+        why = "certificate and key do not belong together" if "MISMATCH" in str(error) else "it must be in PEM format"
+        raise ConfigError(f"the certificate {certificate} cannot be used: {why} ({error.reason})") from error
+    except OSError as error:
+        name = key if key and error.filename is None else error.filename or certificate
+        raise ConfigError(f"the certificate or its key cannot be read: {name}: {error.strerror or error}") from error
+
+
+def _no_password() -> str:
+    """Refuse an encrypted key: a server cannot ask for its password."""
+    raise ConfigError("the key of the certificate is encrypted: save it without a password, readable by its owner only")

@@ -13,8 +13,8 @@ from contextvars import ContextVar
 
 from ..errors import MissingExtraError
 from ..session.events import SessionEvent
-from .conversations import LiveConversation, Step
-from .metrics import Outcome
+from .conversations import AgentStep, LiveConversation
+from .metrics import RequestOutcome
 from .upstream import Upstream
 
 try:
@@ -74,7 +74,7 @@ class Tracing:
         self._added = meter.create_histogram("focusctx.added", "s")
 
     @contextmanager
-    def request(self, upstream: Upstream, outcome: Outcome) -> Iterator[Tail]:
+    def request(self, upstream: Upstream, outcome: RequestOutcome) -> Iterator[Tail]:
         """Trace one request. Details that become known while it runs are added to the current span."""
         names = {
             "gen_ai.operation.name": "chat",
@@ -99,7 +99,7 @@ class Tracing:
                     self._usage.record(tokens, {**names, "gen_ai.token.type": kind})
                 self._duration.record(time.perf_counter() - started, names)
 
-    def stepped(self, live: LiveConversation, step: Step, events: list[SessionEvent], net: float | None) -> None:
+    def stepped(self, live: LiveConversation, step: AgentStep, events: list[SessionEvent], net: float | None) -> None:
         """Record what compression did to the request of the current span."""
         span = trace.get_current_span()
         span.set_attributes(

@@ -1,4 +1,7 @@
-"""The providers that requests go to: only those that were configured, never a host that a request names."""
+"""The providers that requests go to, and which headers are forwarded to them and back.
+
+Requests go only to providers that were configured, never to a host that a request names.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from multidict import CIMultiDict, CIMultiDictProxy, MultiMapping
+
 from ..errors import ConfigError
+from .access import BYPASS, COOKIE, CREDENTIALS, SESSION, TOKEN, Refused, is_credential, keys_in
 
 HEADER = "x-focusctx-upstream"
 _KNOWN = {
@@ -35,6 +41,26 @@ _OURS = ("v1", "ui", "metrics", "healthz", "readyz")
 """First segments of the proxy's own paths, which cannot name an upstream."""
 _VERSION = re.compile(r"/v\d+\w*(/openai)?$")
 """The version at the end of a base URL: mostly `/v1`, elsewhere `/v4` or `/v1beta/openai`."""
+_BETWEEN_NEIGHBOURS = (
+    *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te"),
+    *("trailer", "transfer-encoding", "content-length", "upgrade", "host", "expect"),
+    *(TOKEN, SESSION, HEADER, BYPASS),
+)
+"""Headers about a single connection or the body's length, which is computed again, and headers that callers address to
+the proxy."""
+_FOR_PAGES = tuple(
+    f"access-control-{name}"
+    for name in (
+        *("allow-origin", "allow-credentials", "allow-headers", "allow-methods", "allow-private-network"),
+        *("expose-headers", "max-age"),
+    )
+)
+_HARMLESS = re.compile(
+    r"(?:application/(?:[\w.-]+\+)?json|application/octet-stream|text/event-stream|text/plain"
+    r"|audio/[\w.+-]+|video/[\w.+-]+|image/(?!svg)[\w.+-]+)\s*(?:;[^,]*)?",
+    re.IGNORECASE,
+)
+"""Content types that a browser never runs as a page. Without a type it guesses, and of several it takes the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,28 +132,28 @@ class Upstreams:
         self._for_anthropic = self._named.get("anthropic") or next(able, None)
         self._for_gemini = self._named.get("gemini") or next((one for one in upstreams if one.gemini), None)
 
-    def choose(self, path: str, headers: Mapping[str, str]) -> tuple[Upstream, str] | str:
-        """Return the upstream and the path without its prefix, or the reason why there is none."""
+    def choose(self, path: str, headers: Mapping[str, str]) -> tuple[Upstream, str]:
+        """Return the upstream and the path without its prefix. Raises `Refused` if there is no upstream."""
         if name := headers.get(HEADER):
-            upstream = self._named.get(name)
-            return (
-                f"unknown upstream in the header {HEADER}: add it with --upstream"
-                if upstream is None
-                else _asked_for(upstream, path, headers)
-            )
+            if name not in self._named:
+                raise Refused(404, f"unknown upstream in the header {HEADER}: add it with --upstream")
+            return _asked_for(self._named[name], path, headers)
         first, slash, rest = path[1:].partition("/")
         if slash and first in self._named:
             return _asked_for(self._named[first], f"/{rest}", headers)
         if _is_gemini(path, headers):
-            none = "no upstream for Gemini requests: add --upstream gemini"
-            return none if self._for_gemini is None else (self._for_gemini, path)
+            if self._for_gemini is None:
+                raise Refused(404, "no upstream for Gemini requests: add --upstream gemini")
+            return self._for_gemini, path
         if path.startswith("/api/") and "ollama" in self._named:
             return self._named["ollama"], path
         if self._for_anthropic is self._first or not _is_anthropic(path, headers):
             return self._first, path
         if self._for_anthropic is not None:
             return self._for_anthropic, path
-        return "no upstream for Anthropic requests: add --upstream anthropic" if _is_ours(path) else (self._first, path)
+        if _is_ours(path):
+            raise Refused(404, "no upstream for Anthropic requests: add --upstream anthropic")
+        return self._first, path
 
 
 def base_urls(upstreams: Sequence[Upstream]) -> dict[str, str]:
@@ -144,12 +170,12 @@ def base_urls(upstreams: Sequence[Upstream]) -> dict[str, str]:
     return found | {variable: "" for name, variable in _OWN_VARIABLES.items() if name in names}
 
 
-def _asked_for(upstream: Upstream, path: str, headers: Mapping[str, str]) -> tuple[Upstream, str] | str:
-    """Return the upstream that a request names, or a refusal if it is known not to understand the request."""
+def _asked_for(upstream: Upstream, path: str, headers: Mapping[str, str]) -> tuple[Upstream, str]:
+    """Return the upstream that a request names; refuse it if the upstream is known not to understand the request."""
     if not upstream.anthropic and _is_ours(path) and _is_anthropic(path, headers):
-        return f"{upstream.name} does not answer Anthropic requests: send them to another upstream"
+        raise Refused(404, f"{upstream.name} does not answer Anthropic requests: send them to another upstream")
     if not upstream.gemini and _is_gemini(path, headers):
-        return f"{upstream.name} does not answer Gemini requests: send them to another upstream"
+        raise Refused(404, f"{upstream.name} does not answer Gemini requests: send them to another upstream")
     return upstream, path
 
 
@@ -177,3 +203,72 @@ def _is_address(url: str) -> bool:
         return False
     extra = parts.query or parts.fragment or parts.username or any(map(str.isspace, url))
     return parts.scheme in ("http", "https") and bool(parts.hostname) and not extra
+
+
+def path_up(path: str, upstream: Upstream) -> str:
+    """Return the path and query to forward. If the proxy holds the key, they lose the caller's own."""
+    place, asked, query = path.partition("?")
+    if not upstream.key or not asked or not keys_in(query):
+        return path
+    others = [field for field in query.split("&") if not is_credential(field)]
+    return f"{place}?{'&'.join(others)}" if others else place
+
+
+def headers_up(headers: CIMultiDictProxy[str], upstream: Upstream, path: str) -> CIMultiDict[str]:
+    """Return the caller's headers without those meant only for the proxy, and with the proxy's key if it holds one."""
+    kept = _end_to_end(headers)
+    if "cookie" in kept:
+        _drop_own_cookie(kept)
+    if upstream.key:
+        is_google = GEMINI_PATH.search(path.partition("?")[0]) or keys_in(path.partition("?")[2])
+        _put_key(kept, upstream.key, "x-goog-api-key" if is_google else "authorization")
+    return kept
+
+
+def headers_down(headers: MultiMapping[str]) -> CIMultiDict[str]:
+    """Return the provider's headers, without those that let web pages read the answer. An answer that a browser would
+    show as a page is sandboxed, since it would have the same origin as the dashboard."""
+    kept = _end_to_end(headers)
+    for name in _FOR_PAGES:
+        kept.popall(name, None)
+    if not _HARMLESS.fullmatch(", ".join(kept.getall("content-type", ()))):
+        kept.add("content-security-policy", "sandbox")
+    return kept
+
+
+def listed(headers: MultiMapping[str], name: str) -> list[str]:
+    """Return the elements of a header that is a comma-separated list."""
+    elements = (element.strip() for value in headers.getall(name, ()) for element in value.split(","))
+    return [element for element in elements if element]
+
+
+def _end_to_end(headers: MultiMapping[str]) -> CIMultiDict[str]:
+    kept = CIMultiDict(headers)
+    for name in (*_BETWEEN_NEIGHBOURS, *listed(headers, "connection")):
+        kept.popall(name, None)
+    if not "".join(kept.values()).isascii():
+        return CIMultiDict((name, _spelled(value)) for name, value in kept.items())
+    return kept
+
+
+def _spelled(value: str) -> str:
+    """Spell non-ASCII characters in UTF-8, even those that came as single bytes: aiohttp would leave them out."""
+    raw = value.encode("utf-8", "surrogateescape")
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")
+
+
+def _put_key(headers: CIMultiDict[str], key: str, usual: str) -> None:
+    """Replace the caller's key with the proxy's."""
+    places = [name for name in CREDENTIALS if name in headers]
+    for name in places or ["x-api-key" if "anthropic-version" in headers else usual]:
+        headers.popall(name, None)
+        headers[name] = f"Bearer {key}" if name == "authorization" else key
+
+
+def _drop_own_cookie(headers: CIMultiDict[str]) -> None:
+    crumbs = [crumb.strip() for cookies in headers.popall("cookie") for crumb in cookies.split(";")]
+    if kept := [crumb for crumb in crumbs if crumb.partition("=")[0] != COOKIE]:
+        headers["cookie"] = "; ".join(kept)

@@ -1,6 +1,6 @@
 """A replay as a job: recorded runs under methods, then the comparators that get as many tokens as FOCUS left.
 
-Whether a record is of a whole run or of one point in it is for the caller to say (`walks.py`; points are in
+Whether a record is of a whole run or of one point in it is for the caller to say (`walk.py`; points are in
 focusctx-bench). Comparators need no model, so they are spread over the cores, whatever draft sketched.
 """
 
@@ -9,21 +9,36 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
+from ..baselines.drafts import PATIENCE, patient
+from ..config import FocusConfig
+from ..drafts.anthropic import AnthropicDraft
+from ..drafts.openai_compatible import OpenAICompatibleDraft
+from ..errors import DraftError
 from ..jobs.engines import Engine, InProcess, Work, engine_named, on_cores
 from ..jobs.records import Key, RecordFile
-from ..jobs.runner import Runner, Watch
-from ..jobs.tally import Tally
-from .matched import COMPARATORS
+from ..jobs.runner import Runner, Tally, Watch
+from ..pipeline.draft import build_prompt, sample
+from ..pipeline.split import read_history
+from ..tokens import Counter
+from ..types import Message
+from .comparators import COMPARATORS
 from .methods import FOCUS, ReplaySettings
-from .probe import probe_drafts
 from .record import ReplayRecord, settings_text
 from .runs import Run
 
 SIDE_BY_SIDE = 64
 """Runs that wait for a model at once: a local model answers many prompts in one batch."""
+_PROBE_RETRIES = 3
+"""Fewer than in a job: seconds, not minutes, until a server counts as down."""
+
+_SMALL_TALK: list[Message] = [
+    {"role": "user", "content": "Greet Ann, then greet Bob."},
+    {"role": "assistant", "content": "Good morning, Ann."},
+    {"role": "user", "content": "Go on."},
+]
 
 R = TypeVar("R", bound=ReplayRecord)
 
@@ -191,3 +206,20 @@ def matched_fields(settings: ReplaySettings, focus: ReplayRecord, name: str) -> 
 def _matched_key(settings: ReplaySettings, focus: ReplayRecord, name: str) -> Key:
     fields = matched_fields(settings, focus, name)
     return *focus.key[:-4], fields["method"], focus.draft, focus.budget, settings_text(fields["settings"])
+
+
+async def probe_drafts(drafts: Iterable[str]) -> None:
+    """Ask each draft for one small sketch. Raises a `DraftError` with what the server, or the network, said.
+
+    Models in this process are not asked: they are loaded when they are needed, and only once.
+    """
+    config = FocusConfig()
+    prompt = build_prompt(read_history(_SMALL_TALK, config, Counter().count), config)
+    for name in dict.fromkeys(drafts):
+        draft = patient(name)
+        if not isinstance(draft, OpenAICompatibleDraft | AnthropicDraft):
+            continue
+        draft.endpoint = replace(draft.endpoint, retries=_PROBE_RETRIES)
+        replies, problem = await sample(draft, prompt, 1, PATIENCE)
+        if not replies:
+            raise DraftError(f"{name}: {problem or 'the server sent no answer'}")

@@ -7,18 +7,22 @@ the record that holds it, such as `recall`.
 
 from __future__ import annotations
 
+import random
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from statistics import fmean
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from .intervals import Interval, bootstrap_groups
 from .methods import FOCUS
 from .record import ReplayRecord, settings_text
 
 R = TypeVar("R", bound=ReplayRecord)
+RESAMPLES = 1000
+CONFIDENCE = 0.95
+SEED = 42
 NAMES = {
     "none": "No compression",
     "again": "No compression, asked again",
@@ -61,7 +65,7 @@ class Line(Generic[R]):
 
     @property
     def matched(self) -> str:
-        """The method whose share of tokens it got; "" for a method with a size of its own."""
+        """The method whose share of tokens it got; "" if it chose its own."""
         return self.method.partition("@")[2]
 
     @cached_property
@@ -165,3 +169,51 @@ def order_of(method: str) -> tuple[int, int]:
     lead = matched or name
     place = _ORDER.index(lead) if lead in _ORDER else len(_ORDER)
     return place, 1 + [*_COMPARATORS].index(name) if matched and name in _COMPARATORS else 0
+
+
+class Interval(NamedTuple):
+    """A mean and where it lies with the given confidence."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def bootstrap(
+    numbers: Sequence[float], *, confidence: float = CONFIDENCE, resamples: int = RESAMPLES, seed: int = SEED
+) -> Interval:
+    """Return the mean and the percentile interval of resampled means; the same for the same seed."""
+    rng = random.Random(seed)
+    means = [fmean(rng.choices(numbers, k=len(numbers))) for _ in range(resamples)]
+    return interval_of(fmean(numbers), means, confidence)
+
+
+def bootstrap_groups(groups: Sequence[Sequence[float]]) -> Interval | None:
+    """Return the mean over all members; each resample draws whole groups. None where there is nothing."""
+    filled = [group for group in groups if group]
+    if not filled:
+        return None
+    if all(len(group) == 1 for group in filled):
+        return bootstrap([group[0] for group in filled])
+    sums = [(sum(group), len(group)) for group in filled]
+    rng = random.Random(SEED)
+    means = []
+    for _ in range(RESAMPLES):
+        drawn = rng.choices(sums, k=len(sums))
+        means.append(sum(total for total, _ in drawn) / sum(count for _, count in drawn))
+    return interval_of(fmean(chain.from_iterable(filled)), means)
+
+
+def interval_of(mean: float, resampled: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
+    """Return the mean with the percentiles of its resamples."""
+    tail = (1 - confidence) / 2
+    return Interval(mean, percentile(resampled, tail), percentile(resampled, 1 - tail))
+
+
+def percentile(numbers: Sequence[float], share: float) -> float:
+    """Return the percentile, linear between the two nearest numbers."""
+    ordered = sorted(numbers)
+    place = share * (len(ordered) - 1)
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)

@@ -32,7 +32,7 @@ _UNTOLD = frozenset(
         *("temperature", "sketch_tokens", "seed", "confidence", "m_max"),
     }
 )
-"""Settings that a record names elsewhere, or that nobody varies."""
+"""Settings that a record names elsewhere, or that are never varied."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class ReplaySettings:
     model: str = "gpt-4.1"
     """The model at whose prices the agent's calls are counted."""
     matched: bool = True
-    """Whether comparators walk too, with as many tokens as each FOCUS left."""
+    """True if comparators walk too, with as many tokens as each FOCUS left."""
 
     def check(self, more: Sequence[str] = ()) -> None:
         """Reject unknown methods and wrong settings before the replay begins; `more` are further known methods."""
@@ -127,7 +127,7 @@ class Methods:
         settings = self.settings
         if name in FOCUS:
             config = settings.config_of(name, budget)
-            return FocusSession(name, sketcher or self.draft(), config, run.format, ahead=sketcher is None)
+            return ReplayedFocus(name, sketcher or self.draft(), config, run.format, ahead=sketcher is None)
         return method_from(
             name,
             MethodSettings(
@@ -144,7 +144,7 @@ class Methods:
         return self._draft
 
 
-class FocusSession:
+class ReplayedFocus:
     """FOCUS through a session. Money is not weighed: over budget is reason enough.
 
     In the paper's algorithm it always is, and nothing is asked ahead of time; `ahead=False` turns that off for the
@@ -170,7 +170,7 @@ class FocusSession:
 
 def close_method(method: Method) -> None:
     """Close a method that holds something."""
-    if isinstance(method, FocusSession):
+    if isinstance(method, ReplayedFocus):
         method.close()
 
 

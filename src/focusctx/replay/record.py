@@ -1,4 +1,4 @@
-"""The record of one run under one method, and the file of them.
+"""The record of one run under one method, and the folder of a replay with the file of them.
 
 Where a model gave no answer, a later record with the same key counts instead. In a line, steps are plain arrays, to
 keep it short.
@@ -6,16 +6,23 @@ keep it short.
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterable, Mapping
+import platform
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..jobs.records import Key, RecordFile
+from .. import __version__
+from ..errors import BenchError
+from ..jobs.records import JobFolder, Key, RecordFile
 from ..types import Usage
+from .runs import Run
 
 RUNS = "runs.jsonl"
+ABOUT = "replay.json"
+"""File that says what the records were made from: data, version, commands."""
 
 
 class ReplayRecord(Protocol):
@@ -202,3 +209,34 @@ def _step(values: list[int]) -> StepRecord:
     names = [one.name for one in fields(StepRecord)]
     named: dict[str, Any] = dict(zip(names, values, strict=True))
     return StepRecord(**named | {name: bool(named[name]) for name in flags})
+
+
+class ReplayFolder(JobFolder):
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, ABOUT)
+
+    def begin(self, runs: Sequence[Run], command: Sequence[str]) -> None:
+        """Begin, or go on over the same data; data of the same name and another content is refused."""
+        about = self.read_about()
+        data: dict[str, Any] = about.get("data", {})
+        for file, digests in _digests(runs).items():
+            known = data.setdefault(file, {})
+            for run, digest in digests.items():
+                if known.setdefault(run, digest) != digest:
+                    raise BenchError(
+                        f"{self.path} has records of another {file}: run {run!r} has changed. Choose another --out"
+                    )
+        commands = about.get("commands", [])
+        line = {"focusctx": __version__, "python": platform.python_version(), "arguments": list(command)}
+        if line not in commands:
+            commands = [*commands, line]
+        self.write_about({"commands": commands, "data": data})
+
+
+def _digests(runs: Iterable[Run]) -> dict[str, dict[str, str]]:
+    """Return a short checksum of the messages of each run, by file and run."""
+    found: dict[str, dict[str, str]] = {}
+    for run in runs:
+        text = json.dumps(run.messages, sort_keys=True, ensure_ascii=True)
+        found.setdefault(run.file, {})[run.id] = hashlib.sha256(text.encode()).hexdigest()[:12]
+    return found

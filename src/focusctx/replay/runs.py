@@ -26,7 +26,7 @@ _FIELDS = ("messages", "input", "contents")
 _BENCH_JOB, _BENCH_RECORDS = "run.json", "records.jsonl"
 """The files of a bench run: its settings and its records."""
 LONG, SHORT = 4096, 1024
-"""δ where nobody names one."""
+"""The usual δ, and the one for short dialogues."""
 Half: TypeAlias = Literal["tuning", "reporting"]
 """Constants are chosen on the tuning half of the runs, figures are published from the reporting half."""
 
@@ -38,7 +38,7 @@ class Run:
     file: str
     """The name of its file."""
     id: str
-    """Its own, or `line 7`; no two runs of a file share one."""
+    """The run's own id, or `line 7`; unique in its file."""
     messages: tuple[Message, ...]
     format: str
     """The wire format, by its name."""

@@ -1,4 +1,4 @@
-"""Walk through a recorded run, step by step, under a method, as the agent would have gone.
+"""Walk through recorded runs, step by step, under methods, as the agent would have gone.
 
 Before every recorded turn the method gets the history so far and says what to send. What the recorded action then
 needed is looked for in that view.
@@ -8,18 +8,92 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from typing import Any
 
 from ..baselines.method import Compressed, Method
-from ..prices import Price
+from ..jobs.engines import Meter
+from ..jobs.records import RecordFile
+from ..jobs.runner import Watch
+from ..prices import Price, price_of
 from ..types import History, Message, Usage
 from ..wire import wire_named
-from .evidence import Action, Evidence
-from .money import calls_of
+from .comparators import comparator
+from .facts import Evidence, RecordedAction
+from .job import CompareItem, Plan, Replay, ReplayTally, matched_fields
+from .methods import Methods, ReplaySettings, close_method
 from .record import RunRecord, StepRecord
-from .runs import part_tokens
+from .runs import Run, part_tokens
+
+_SYSTEM = ("system", "developer")
+
+
+@dataclass(frozen=True, slots=True)
+class WalkItem:
+    """One run, and the methods under which it is still to be walked."""
+
+    run: Run
+    budget: int
+    methods: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return str(self.run)
+
+
+@lru_cache(maxsize=1)
+def _methods(settings: ReplaySettings) -> Methods:
+    """Return the one of this process."""
+    return Methods(settings)
+
+
+def walk_all(plan: Plan, records: RecordFile[RunRecord], watch: Watch) -> ReplayTally:
+    """Walk through all runs; what the records hold already is not done again.
+
+    Raises a `DraftError` where a model that is to be asked gives no answer to begin with.
+    """
+    replay = Replay(plan, records, watch)
+    done = replay.done()
+    settings = plan.settings
+    items = []
+    for run in plan.runs:
+        place, budget = (run.file, run.id), plan.budgets[run.file]
+        keys = {name: (*place, *settings.key_of(name, budget)) for name in settings.methods}
+        methods = tuple(name for name, key in keys.items() if key not in done[place])
+        items.append(WalkItem(run, budget, methods))
+    replay.probe(name for item in items for name in item.methods)
+    replay.run(partial(walk_item, settings), items, is_done=lambda item: not item.methods)
+    replay.compare(partial(compare_walks, settings))
+    return replay.tally
+
+
+async def walk_item(settings: ReplaySettings, item: WalkItem, _: Meter) -> list[RunRecord]:
+    """Walk through one run under each method."""
+    walker = Walker(Evidence(item.run), item.budget, price_of(settings.model))
+    records = []
+    for name in item.methods:
+        method = _methods(settings).make(name, item.run, item.budget)
+        record = await walker.walk(method, settings.draft_of(name), settings.settings_of(name))
+        records.append(record if settings.can_ask_again(name) else replace(record, unanswered=0))
+        close_method(method)
+    return records
+
+
+async def compare_walks(settings: ReplaySettings, item: CompareItem[RunRecord], _: Meter) -> list[RunRecord]:
+    """Walk through one run under comparators, each with as many tokens at every step as FOCUS left there."""
+    evidence = Evidence(item.run)
+    found = []
+    for match in item.matches:
+        focus = match.focus
+        walker = Walker(evidence, focus.budget, price_of(settings.model))
+        quotas = {step.step - 1: step.span_left for step in focus.due}
+        for name in match.names:
+            method = comparator(name, focus.method, quotas, _methods(settings).embed)
+            record = await walker.walk(method)
+            fields = matched_fields(settings, focus, name)
+            found.append(replace(record, **fields, floored=len(method.floored)))
+    return found
 
 
 class Walker:
@@ -64,7 +138,7 @@ class Walker:
             seconds=round(seconds, 3),
         )
 
-    def _step(self, action: Action, sent: Compressed, seen: Seen) -> StepRecord:
+    def _step(self, action: RecordedAction, sent: Compressed, seen: Seen) -> StepRecord:
         tokens = self._evidence.tokens_before(action.messages)
         spans = self._evidence.span_tokens_before(action.span)
         failures = [self._evidence.results_of(index) for index in action.repeats]
@@ -82,7 +156,7 @@ class Walker:
             forgotten=bool(failures) and not any(seen.texts.keys() >= failure for failure in failures),
         )
 
-    def _lost(self, action: Action, seen: Seen) -> frozenset[str]:
+    def _lost(self, action: RecordedAction, seen: Seen) -> frozenset[str]:
         """Return the user's words and system prompts that are not in the view."""
         return frozenset(Counter(self._evidence.words(action.messages)) - seen.texts)
 
@@ -101,7 +175,7 @@ class Walker:
         )
 
 
-def _dependency(step: StepRecord, action: Action) -> float:
+def _dependency(step: StepRecord, action: RecordedAction) -> float:
     return (step.sent_tokens + 2 * action.output_tokens) * action.output_tokens / 2
 
 
@@ -166,3 +240,51 @@ class Views:
             texts=texts,
             facts=frozenset[str]().union(*map(self.held, texts)),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class CallInput:
+    """The input of one call, in tokens."""
+
+    cached: int
+    """The prefix it shares with the call before, read at the provider's price for its cache."""
+    again: int
+    """Sent before, but behind the first change: read again uncached."""
+    new: int
+
+    @property
+    def tokens(self) -> int:
+        return self.cached + self.again + self.new
+
+    def cost(self, price: Price) -> float:
+        """USD."""
+        units = price.cache_read * self.cached + price.cache_write * (self.again + self.new)
+        return units * price.input / 1_000_000
+
+
+def calls_of(
+    views: Sequence[Sequence[Message]], fresh: Sequence[int], size: Callable[[Message], int]
+) -> list[CallInput]:
+    """Return the calls that these views make; the last `fresh[i]` messages of view i were never sent before.
+
+    The provider has cached the longest common prefix, by messages, of a call's view and the one before. It is assumed
+    that calls come fast enough for the cache to stay warm (a cold one only helps the smaller view), that the system
+    prompt is cached from the first call on, and that caches have no smallest size.
+    """
+    calls = []
+    before: Sequence[Message] = [one for one in views[0] if one.get("role") in _SYSTEM] if views else []
+    for view, unsent in zip(views, fresh, strict=True):
+        same = common_prefix(before, view)
+        border = max(len(view) - unsent, same)
+        parts = (view[:same], view[same:border], view[border:])
+        calls.append(CallInput(*(sum(map(size, part)) for part in parts)))
+        before = view
+    return calls
+
+
+def common_prefix(first: Sequence[Message], second: Sequence[Message]) -> int:
+    """Count the messages that two lists have in common at the start."""
+    for place, (one, other) in enumerate(zip(first, second, strict=False)):
+        if one is not other and one != other:
+            return place
+    return min(len(first), len(second))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from focusctx.proxy.access import Caller
+from focusctx.proxy.access import NamedCaller
 
 expect = pytest.importorskip("playwright.async_api", reason="playwright is not installed").expect
 axe = pytest.importorskip("axe_playwright_python.async_playwright", reason="axe-playwright-python is not installed")
@@ -16,7 +16,7 @@ ALICE, BOB, ADMIN = (f"the token of {name}, which is long" for name in ("alice",
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 360)])
 async def test_each_caller_has_a_line(staging, window, scheme, width, tmp_path: Path):
-    callers = (Caller("alice", ALICE, 2500), Caller("bob", BOB))
+    callers = (NamedCaller("alice", ALICE, 2500), NamedCaller("bob", BOB))
     async with staging(budget=100_000, callers=callers, admin_token=ADMIN) as stage:
         page = window.page
         await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from focusctx.proxy.conversations import Step
+from focusctx.proxy.conversations import AgentStep
 from focusctx.proxy.dashboard.data import requests_of
 from helpers import task
 from helpers.session_parts import Draft, cites, growing, session_of, sized
@@ -287,13 +287,13 @@ async def test_a_thousand_spans_stay_light(staging):
 def test_every_event_is_found_at_its_request(sizes, budget, cited, wanted):
     """Against a real session, with retries, and with spans that somebody wants back in between."""
     session = session_of(Draft(cites(cited)), budget=budget, growth=0.1)
-    steps: list[Step] = []
+    steps: list[AgentStep] = []
     expected: list[int] = []
     for number, history in enumerate(growing(sized(*sizes))):
         for _ in range(1 + (number % 7 == 3)):
             known = len(session.events)
             session.view(history)
-            steps.append(Step(0.0, *session.size, 0.0))
+            steps.append(AgentStep(0.0, *session.size, 0.0))
             fresh = len(session.events) - known
             expected += [len(steps) - 1] * fresh
             if not fresh and session.events and session.events[-1].steps > 1:

@@ -10,7 +10,7 @@ import aiohttp
 from yarl import URL
 
 from focusctx.proxy.conversations import Key
-from focusctx.proxy.dashboard import updates
+from focusctx.proxy.dashboard import routes
 from focusctx.proxy.request import Request
 
 
@@ -77,7 +77,7 @@ async def test_a_session_that_was_let_go_of_is_gone(staging):
 
 
 async def test_silence_is_broken_so_that_the_connection_is_not_taken_for_dead(staging, monkeypatch):
-    monkeypatch.setattr(updates, "_SILENCE", 0.05)
+    monkeypatch.setattr(routes, "_SILENCE", 0.05)
     async with staging() as stage, stage.http.get(f"{stage.url}/ui/api/live") as answer:
         lines = [await answer.content.readline() for _ in range(6)]
         assert b": still here\n" in lines

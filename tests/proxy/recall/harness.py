@@ -12,7 +12,7 @@ from anthropic import Anthropic
 from openai import OpenAI
 
 from focusctx.proxy.recall import rounds
-from focusctx.proxy.recall.tool import turn_for
+from focusctx.proxy.recall.rounds import turn_for
 from focusctx.proxy.recall.turn import Turn
 from focusctx.session.recall import TOOL
 from focusctx.types import Message

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from focusctx.invariants import violations
-from focusctx.proxy.recall.tool import turn_for
+from focusctx.proxy.recall.rounds import turn_for
 from focusctx.session.recall import TOOL
 from proxy.recall.harness import Play, Sent, seen
 from spoken import Json

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from focusctx.proxy.recall.tool import turn_for
+from focusctx.proxy.recall.rounds import turn_for
 from focusctx.session.recall import TOOL
 from proxy.recall.harness import RECALL, Play, Sent, seen, stream_of
 from spoken import Say

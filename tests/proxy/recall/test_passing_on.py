@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from focusctx.proxy.recall.rounds import turn_for
 from focusctx.proxy.recall.sse import payload, split, with_payload
-from focusctx.proxy.recall.tool import turn_for
 from focusctx.proxy.recall.turn import Turn
 from focusctx.session.recall import TOOL
 from helpers.thorough import examples

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from focusctx.invariants import violations
-from focusctx.proxy.recall.tool import turn_for
+from focusctx.proxy.recall.rounds import turn_for
 from focusctx.session.recall import TOOL
 from proxy.recall.harness import OTHER, RECALL, Play, Sent, play, seen, stream_of
 from spoken import Json, Say

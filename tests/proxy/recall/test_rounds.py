@@ -12,8 +12,7 @@ import openai
 import pytest
 
 from focusctx.proxy.recall import rounds
-from focusctx.proxy.recall.rounds import Refused
-from focusctx.proxy.recall.tool import turn_for
+from focusctx.proxy.recall.rounds import LaterRefusal, turn_for
 from focusctx.types import Message
 from proxy.recall.harness import (
     FORMATS,
@@ -81,7 +80,7 @@ async def test_an_agent_that_was_shown_nothing_can_be_given_the_refusal_itself(f
         silent = rest.partition(b"\n\n")[2]
         assert head
     player = Play(format, [Sent(silent), refusal := refused(format)])
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(LaterRefusal) as raised:
         await player.stream()
     assert raised.value.answer is refusal
     assert raised.value.body == refusal.body

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from focusctx.proxy.recall.tool import next_round, offer
+from focusctx.proxy.recall.rounds import next_round, offer
 from focusctx.proxy.request import Fields, encode, read_fields, write_fields
 from focusctx.session.recall import TOOL, recall_tool
 from proxy.recall.harness import FORMATS, TASK

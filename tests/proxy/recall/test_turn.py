@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from focusctx.invariants import violations
 from focusctx.proxy.recall import turn as turn_module
-from focusctx.proxy.recall.turn import Part, add_usage, select
+from focusctx.proxy.recall.turn import RoundPart, add_usage, select
 from focusctx.session.recall import TOOL
 from helpers.sdk_types import sdk_errors
 from proxy.recall.harness import (
@@ -235,8 +235,8 @@ async def test_text_is_shown_as_it_comes(format: str) -> None:
 KINDS = {"t": "thought", "c": "call", "r": "recall", "s": "said"}
 
 
-def parts(text: str) -> list[Part]:
-    return [Part(index, KINDS[kind], {}) for index, kind in enumerate(text)]  # type: ignore[arg-type]
+def parts(text: str) -> list[RoundPart]:
+    return [RoundPart(index, KINDS[kind], {}) for index, kind in enumerate(text)]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from focusctx.baselines.render import dialogue_as_text
+from focusctx.baselines.method import dialogue_as_text
 from focusctx.config import FocusConfig
 from focusctx.errors import ConfigError, DraftError
 from focusctx.pipeline.split import read_history

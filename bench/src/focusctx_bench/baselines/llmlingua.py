@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any, TypeAlias
 
-from focusctx.baselines.render import turns_as_text
+from focusctx.baselines.method import turns_as_text
 from focusctx.errors import ConfigError, MissingExtraError
 from focusctx.tokens import encoding
 from focusctx.types import Reply

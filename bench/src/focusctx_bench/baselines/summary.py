@@ -9,8 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 
-from focusctx.baselines.render import dialogue_as_text
-from focusctx.baselines.turnwise import Choice, Made, NoChoice, Turnwise, droppable, problem_of
+from focusctx.baselines.method import Choice, Made, NoChoice, Turnwise, dialogue_as_text, droppable, problem_of
 from focusctx.errors import ConfigError
 from focusctx.types import History, Reply, Span, Usage
 

@@ -7,17 +7,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from focusctx.cli.interrupt import interruptible
+from focusctx.cli.command import Problem, check_positive, commands_of, interruptible, parser_for
 from focusctx.cli.options import DRAFTS
-from focusctx.cli.parsers import commands_of, parser_for
-from focusctx.cli.problem import Problem, check_positive
-from focusctx.cli.replay_options import DATA, add_data, runs_of
+from focusctx.cli.replay import DATA, add_data, runs_of
 
 from .points_of import add_events, add_number, chosen_points, draft_name, sketches_in
 from .report import say_failures, say_written
 
 if TYPE_CHECKING:
-    from focusctx.cli.parsers import Commands
+    from focusctx.cli.command import Commands
 
     from ..report.document import Document, Section
 
@@ -72,7 +70,7 @@ def add_to(parts: Commands) -> None:
 
 
 def run_settings(arguments: argparse.Namespace) -> int:
-    from focusctx.cli.progress import progress
+    from focusctx.cli.output import progress
     from focusctx.replay.methods import short_name
 
     from ..replay.ablations.settings import judge_variants
@@ -113,7 +111,7 @@ def run_budgets(arguments: argparse.Namespace) -> int:
 
 def run_rollouts(arguments: argparse.Namespace) -> int:
     from focusctx.baselines.drafts import patient
-    from focusctx.cli.progress import progress
+    from focusctx.cli.output import progress
     from focusctx.config import FocusConfig
 
     from ..replay.ablations.rollouts import measure, tables, taken_file

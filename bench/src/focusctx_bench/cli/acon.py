@@ -8,9 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from focusctx.cli.command import INCOMPLETE, Problem, check_positive, parser_for
 from focusctx.cli.options import DRAFTS
-from focusctx.cli.parsers import parser_for
-from focusctx.cli.problem import INCOMPLETE, Problem, check_positive
 
 if TYPE_CHECKING:
     from ..folder import BenchFolder
@@ -56,7 +55,7 @@ def add_acon(parts: Any, add_benchmarks: Any) -> None:
 def make(arguments: argparse.Namespace) -> int:
     import asyncio
 
-    from focusctx.cli.interrupt import interruptible
+    from focusctx.cli.command import interruptible
 
     from ..baselines.acon_search import Unfinished, cost_of, make_guidelines
     from ..baselines.ask import ask_from
@@ -127,7 +126,7 @@ class _Runs:
         self._max_cost: float | None = arguments.max_cost
 
     async def __call__(self, job: Job, folder: BenchFolder) -> None:
-        from focusctx.cli.progress import progress
+        from focusctx.cli.output import progress
         from focusctx.jobs.engines import InProcess
 
         from ..baselines.acon_search import Unfinished

@@ -7,17 +7,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from focusctx.cli.interrupt import interruptible
+from focusctx.cli.command import INCOMPLETE, Problem, check_positive, interruptible, parser_for
 from focusctx.cli.options import DRAFTS
-from focusctx.cli.parsers import parser_for
-from focusctx.cli.problem import INCOMPLETE, Problem, check_positive
-from focusctx.cli.replay_options import DATA, REPLAY_METHODS, add_data, add_methods
+from focusctx.cli.replay import DATA, REPLAY_METHODS, add_data, add_methods
 
 from .points_of import add_number, add_sketches, draft_name, points_over_budget, points_with_sketches, sketches_in
 from .report import say_failures
 
 if TYPE_CHECKING:
-    from focusctx.cli.parsers import Commands
+    from focusctx.cli.command import Commands
     from focusctx.jobs.records import RecordFile
     from focusctx.replay.methods import ReplaySettings
     from focusctx.replay.runs import Run
@@ -68,8 +66,8 @@ def add_to(parts: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from focusctx.cli.progress import progress
-    from focusctx.cli.replay_options import folder_of, runs_of, settings_fields
+    from focusctx.cli.output import progress
+    from focusctx.cli.replay import folder_of, runs_of, settings_fields
 
     from ..replay.agreement.ask import ask_all
     from ..replay.agreement.local import LocalModel
@@ -128,7 +126,7 @@ def _points(arguments: argparse.Namespace, runs: list[Run], recorded: list[Point
 def _views(settings: ReplaySettings, points: list[Point], recorded: list[PointSketches]) -> list[View]:
     from functools import partial
 
-    from focusctx.cli.progress import progress
+    from focusctx.cli.output import progress
     from focusctx.jobs.engines import InProcess
     from focusctx.jobs.runner import Runner
     from focusctx.replay.methods import Methods
@@ -145,7 +143,7 @@ def _views(settings: ReplaySettings, points: list[Point], recorded: list[PointSk
 
 
 def _print(answers: RecordFile[Answer], model: str) -> None:
-    from focusctx.cli.terminal import console_on
+    from focusctx.cli.output import console_on
 
     from ..replay.report.agreement import agreement_table
     from .tables import print_table

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from focusctx.cli.command import commands_of, parser_for
 from focusctx.cli.options import DRAFTS, EMBEDDERS, METHODS
-from focusctx.cli.parsers import commands_of, parser_for
 
 from .acon import add_acon
 from .live import add_live
@@ -16,7 +16,7 @@ from .relay import add_relay
 from .report import add_report_options, forms_of, report_folder, say_written
 
 if TYPE_CHECKING:
-    from focusctx.cli.parsers import Commands
+    from focusctx.cli.command import Commands
 
 BENCHMARKS = ("office", "qa8", "tau2", "officebench", "appworld", "webvoyager")
 
@@ -197,7 +197,7 @@ def report(arguments: argparse.Namespace) -> int:
 
 
 def tasks(arguments: argparse.Namespace) -> int:
-    from focusctx.cli.terminal import printable
+    from focusctx.cli.output import printable
 
     from ..benchmarks.registry import benchmark_from
     from .run import benchmarks_of

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from focusctx.cli.parsers import parser_for
+from focusctx.cli.command import parser_for
 
 _ABOUT = """\
 Compare live runs: the benchmark's score beside tokens per request, deeds done

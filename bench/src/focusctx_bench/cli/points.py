@@ -6,18 +6,9 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from focusctx.cli.interrupt import interruptible
+from focusctx.cli.command import interruptible, parser_for
 from focusctx.cli.options import DRAFTS
-from focusctx.cli.parsers import parser_for
-from focusctx.cli.replay_options import (
-    CHAT_ONLY,
-    DATA,
-    REPLAY_METHODS,
-    USUAL_METHODS,
-    add_data,
-    add_methods,
-    add_running,
-)
+from focusctx.cli.replay import CHAT_ONLY, DATA, REPLAY_METHODS, USUAL_METHODS, add_data, add_methods, add_running
 
 from .points_of import add_sketches, draft_name, sketches_in
 
@@ -26,7 +17,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from focusctx.cli.parsers import Commands
+    from focusctx.cli.command import Commands
 
     from ..replay.judge import PointRecord
 
@@ -54,10 +45,8 @@ def add_to(parts: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from focusctx.cli.progress import progress
-    from focusctx.cli.replay import finish
-    from focusctx.cli.replay_options import budgets_of, folder_of, runs_of, settings_fields
-    from focusctx.cli.terminal import console_on
+    from focusctx.cli.output import console_on, progress
+    from focusctx.cli.replay import budgets_of, finish, folder_of, runs_of, settings_fields
     from focusctx.replay.job import Plan
 
     from ..replay.judge import PointSettings, judge_all, point_records

@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from focusctx.cli.problem import Problem
-from focusctx.cli.replay_options import budgets_of
+from focusctx.cli.command import Problem
+from focusctx.cli.replay import budgets_of
 
 Adding: TypeAlias = argparse.ArgumentParser | argparse._ArgumentGroup
 
@@ -64,7 +64,7 @@ def draft_name(recorded: list[PointSketches]) -> str | None:
 
 def points_over_budget(arguments: argparse.Namespace, runs: list[Run]) -> list[Point]:
     """Return the points where histories first pass δ, 2δ and 4δ."""
-    from focusctx.replay.evidence import Evidence
+    from focusctx.replay.facts import Evidence
 
     from ..replay.points import points_of
 
@@ -73,7 +73,7 @@ def points_over_budget(arguments: argparse.Namespace, runs: list[Run]) -> list[P
 
 
 def points_with_sketches(runs: list[Run], recorded: list[PointSketches]) -> list[Point]:
-    from focusctx.replay.evidence import Evidence
+    from focusctx.replay.facts import Evidence
 
     from ..replay.sketches import points_recorded
 

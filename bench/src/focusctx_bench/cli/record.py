@@ -7,16 +7,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from focusctx.cli.interrupt import interruptible
+from focusctx.cli.command import INCOMPLETE, check_positive, interruptible, parser_for
 from focusctx.cli.options import DRAFTS
-from focusctx.cli.parsers import parser_for
-from focusctx.cli.problem import INCOMPLETE, check_positive
-from focusctx.cli.replay_options import DATA, add_data
+from focusctx.cli.replay import DATA, add_data
 
 from .points_of import add_number, add_sketch_tokens, points_over_budget, points_with_sketches, sketches_in
 
 if TYPE_CHECKING:
-    from focusctx.cli.parsers import Commands
+    from focusctx.cli.command import Commands
 
 _DESCRIPTION = f"""\
 Ask a draft for N sketches at every point of recorded runs, many points at
@@ -52,11 +50,10 @@ def run(arguments: argparse.Namespace) -> int:
     import time
 
     from focusctx.baselines.drafts import patient
-    from focusctx.cli.progress import progress
-    from focusctx.cli.replay_options import runs_of
-    from focusctx.cli.terminal import printable
+    from focusctx.cli.output import printable, progress
+    from focusctx.cli.replay import runs_of
     from focusctx.config import FocusConfig
-    from focusctx.replay.probe import probe_drafts
+    from focusctx.replay.job import probe_drafts
 
     from ..replay.sketches import record_sketches, sketch_file
 

@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from focusctx.cli.interrupt import interruptible
-from focusctx.cli.parsers import commands_of, parser_for
+from focusctx.cli.command import commands_of, interruptible, parser_for
 
 _ABOUT = """\
 An OpenAI-compatible server whose answers are written by readers who work from

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from focusctx.cli.parsers import parser_for
-from focusctx.cli.terminal import printable
+from focusctx.cli.command import parser_for
+from focusctx.cli.output import printable
 
 if TYPE_CHECKING:
-    from focusctx.cli.parsers import Commands
-    from focusctx.jobs.tally import Tally
+    from focusctx.cli.command import Commands
+    from focusctx.jobs.runner import Tally
 
 
 FORMS = ("markdown", "latex", "html")

@@ -11,13 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from focusctx.baselines.embedders import default_embedder
-from focusctx.cli.interrupt import interruptible
-from focusctx.cli.problem import INCOMPLETE, Problem, check_positive
-from focusctx.cli.progress import progress
-from focusctx.cli.terminal import console_on, printable
+from focusctx.cli.command import INCOMPLETE, Problem, check_positive, interruptible
+from focusctx.cli.output import console_on, printable, progress
 from focusctx.errors import ConfigError, MissingExtraError
 from focusctx.jobs.engines import Engine, InProcess, engine_named
-from focusctx.jobs.tally import Tally
+from focusctx.jobs.runner import Tally
 
 from ..baselines.registry import ALL, KNOWN
 from ..benchmarks.registry import benchmark_names

@@ -7,17 +7,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from focusctx.cli.interrupt import interruptible
+from focusctx.cli.command import Problem, check_positive, interruptible, parser_for
 from focusctx.cli.options import DRAFTS, add_threshold
-from focusctx.cli.parsers import parser_for
-from focusctx.cli.problem import Problem, check_positive
-from focusctx.cli.replay_options import DATA, add_data, runs_of
+from focusctx.cli.replay import DATA, add_data, runs_of
 
 from .points_of import add_events, add_number, chosen_points, draft_name, points_with_sketches, sketches_in
 from .report import say_failures, say_written
 
 if TYPE_CHECKING:
-    from focusctx.cli.parsers import Commands
+    from focusctx.cli.command import Commands
 
     from ..replay.points import Point
     from ..replay.study.findings import Findings
@@ -109,7 +107,7 @@ def _points(arguments: argparse.Namespace) -> list[Point]:
 
 
 def _sketch(arguments: argparse.Namespace, points: list[Point]) -> None:
-    from focusctx.cli.progress import progress
+    from focusctx.cli.output import progress
     from focusctx.config import FocusConfig
     from focusctx.drafts.registry import draft_from
 
@@ -130,7 +128,7 @@ def _sketch(arguments: argparse.Namespace, points: list[Point]) -> None:
 
 
 def _score(arguments: argparse.Namespace, points: list[Point], *, asked: bool) -> None:
-    from focusctx.cli.progress import progress
+    from focusctx.cli.output import progress
     from focusctx.drafts import TransformersDraft
     from focusctx.drafts.registry import draft_from, price_of_draft
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from focusctx.cli.terminal import column_widths, parts_that_fit
+from focusctx.cli.output import column_widths, parts_that_fit
 
 from ..estimate import Estimate
 from ..report.table import Cell, Number, Table

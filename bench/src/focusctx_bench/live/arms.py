@@ -10,7 +10,7 @@ from statistics import fmean
 from scipy import stats
 
 from focusctx.errors import BenchError
-from focusctx.replay.intervals import Interval
+from focusctx.replay.lines import Interval
 
 from ..folder import runs_below
 from .measures import LiveRun, measure

@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from focusctx.replay.intervals import Interval
+from focusctx.replay.lines import Interval
 
 from ..report.drawing import MARKERS, Figure, Theme, drawn
 from .arms import Arm, difference, pair, reference_of

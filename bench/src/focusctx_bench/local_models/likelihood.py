@@ -15,8 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
-from focusctx.drafts.local_model import LoadedModel
-from focusctx.drafts.transformers import TransformersDraft
+from focusctx.drafts.transformers import LoadedModel, TransformersDraft
 from focusctx.errors import DraftRefused
 from focusctx.types import DraftModel, Prompt, Reply
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from focusctx.drafts.http import BadRequest, Endpoint, Rejected, open_session
+from focusctx.drafts.http import BadRequest, Endpoint, RejectedParameters, open_session
 from focusctx.errors import DraftError, ModelError
 from focusctx.prices import price_of
 from focusctx.types import Message, Usage
@@ -31,7 +31,7 @@ class Server:
 
     def __init__(self, endpoint: Endpoint, optional: Iterable[str]) -> None:
         self.endpoint = replace(endpoint, timeout=TIMEOUT, retries=RETRIES)
-        self._rejected = Rejected(optional)
+        self._rejected = RejectedParameters(optional)
 
     async def ask(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """The answer, asked again without each optional parameter that the server refuses."""

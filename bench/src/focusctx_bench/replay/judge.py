@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from focusctx.baselines.method import Method
+from focusctx.jobs.engines import Meter
 from focusctx.jobs.records import Key, PlainRecord, RecordFile
 from focusctx.jobs.runner import Watch
-from focusctx.jobs.tally import Meter
-from focusctx.replay.evidence import Evidence
+from focusctx.replay.comparators import comparator
+from focusctx.replay.facts import Evidence
 from focusctx.replay.job import CompareItem, Plan, Replay, ReplayTally, matched_fields
-from focusctx.replay.matched import comparator
 from focusctx.replay.methods import FOCUS, Methods, ReplaySettings, close_method
 from focusctx.replay.record import settings_text, share_of
 from focusctx.replay.runs import Run

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
-from focusctx.baselines.turnwise import Choice, Turnwise
+from focusctx.baselines.method import Choice, Turnwise
 from focusctx.errors import BenchError
 from focusctx.pipeline.must_stay import pinned_spans
-from focusctx.replay.evidence import Evidence, text_of
+from focusctx.replay.facts import Evidence, text_of
 from focusctx.replay.walk import Seen, Views
 from focusctx.types import History, Message
 

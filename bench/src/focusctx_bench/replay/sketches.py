@@ -18,12 +18,11 @@ from typing import Any, TypeAlias
 
 from focusctx.config import FocusConfig
 from focusctx.errors import BenchError, DraftError
-from focusctx.jobs.engines import InProcess
+from focusctx.jobs.engines import InProcess, Meter
 from focusctx.jobs.records import PlainRecord, RecordFile
-from focusctx.jobs.runner import Runner, Watch
-from focusctx.jobs.tally import Meter, Tally
+from focusctx.jobs.runner import Runner, Tally, Watch
 from focusctx.pipeline.draft import build_prompt, sample
-from focusctx.replay.evidence import Evidence
+from focusctx.replay.facts import Evidence
 from focusctx.replay.methods import short_name
 from focusctx.replay.runs import Run
 from focusctx.types import DraftModel, Prompt, Reply, Usage

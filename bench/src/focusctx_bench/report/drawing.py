@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from focusctx.replay.intervals import Interval
+from focusctx.replay.lines import Interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, TypeVar
 
-from focusctx.replay.intervals import Interval
+from focusctx.replay.lines import Interval
 
 T = TypeVar("T")
 Better: TypeAlias = Literal["more", "less"]

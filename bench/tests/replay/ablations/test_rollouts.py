@@ -7,7 +7,7 @@ import pytest
 
 from focusctx.config import FocusConfig
 from focusctx.errors import BenchError, DraftError
-from focusctx.replay.evidence import Evidence
+from focusctx.replay.facts import Evidence
 from focusctx.types import Prompt, Reply, Usage
 from focusctx_bench.replay.ablations.rollouts import WAYS, measure, tables, taken_file
 from focusctx_bench.replay.points import Point, points_of

@@ -8,7 +8,7 @@ import pytest
 from focusctx.baselines.embedders import embedder_from
 from focusctx.compressor import Focus
 from focusctx.config import FocusConfig
-from focusctx.replay.evidence import Evidence
+from focusctx.replay.facts import Evidence
 from focusctx.replay.runs import read_runs
 from focusctx_bench.replay.ablations.settings import judge, judge_variants
 from focusctx_bench.replay.ablations.settings_report import by_group, figures, tables

@@ -13,7 +13,7 @@ from drafts.conftest import serve
 from focusctx.drafts.registry import draft_from
 from focusctx.errors import ConfigError
 from focusctx.prices import Price
-from focusctx.replay.evidence import Evidence
+from focusctx.replay.facts import Evidence
 from focusctx_bench.replay.points import Point, points_of
 from focusctx_bench.replay.study.divergence import action_divergence, kl, plan_divergence
 from focusctx_bench.replay.study.events import at_stake

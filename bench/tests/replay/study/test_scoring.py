@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from focusctx.errors import DraftError
-from focusctx.replay.evidence import Evidence
+from focusctx.replay.facts import Evidence
 from focusctx.types import Prompt, Reply
 from focusctx_bench.local_models.likelihood import Scored
 from focusctx_bench.replay.points import Point, points_of

@@ -18,8 +18,7 @@ from ...explain import levels_of
 from ...types import Result, Sketch, Unit, Usage
 from ..options import Setup
 from .markup import Markup, tag, together
-from .picture import picture
-from .spans import spans
+from .spans import picture, spans
 
 _WHOLE = -1
 
@@ -202,7 +201,7 @@ def _sketches(result: Result, key: str) -> Markup | None:
 
 
 def _certificate(result: Result) -> Markup | None:
-    """Describe the bound with its assumptions beside it: it is worth no more than they are."""
+    """Describe the bound together with its assumptions: without them it means nothing."""
     found = result.certificate
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""The list of spans in order: the outcome, the evidence for it, the full text and the images.
+"""The spans in order: as a bar, and as a list with the outcome, the evidence for it, the full text and the images.
 
 Only images that the trace itself holds are shown: the page never fetches anything.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from ...explain import what_brings_back
@@ -15,8 +16,17 @@ from ...pipeline.excerpt import Block, shown_of
 from ...types import Decision, History, Message, Result, Sketch, Span, Unit, UserTurn
 from ..table import numbers, what
 from .markup import Markup, tag, together
-from .picture import FATES
 
+_FATES = {
+    "kept": "whole: plans cite it, or there was room",
+    "rescued": "whole, for the risk of losing it",
+    "pinned": "whole, whatever the sketches say",
+    "excerpt": "its action and the passages that matter",
+    "record": "what was done and how it ended",
+    "dropped": "nothing of it",
+}
+_LABELLED = 0.035
+"""Smallest share of the bar at which a segment has room for its name."""
 _Said: TypeAlias = dict[str, set[tuple[int, Unit]]]
 """Lines about a span, each with the sketches that wrote it and what they cite; part 0 is the whole span."""
 _DATA_URL = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}")
@@ -48,7 +58,7 @@ def _controls(decided: Mapping[int, Decision], key: str) -> Markup:
     counts: Counter[str] = Counter(decision.fate for decision in decided.values())
     filters = [tag("button", "all", type="button", aria_pressed="true", data_fate="")] + [
         tag("button", f"{word} ({counts[word]})", type="button", aria_pressed="false", data_fate=word)
-        for word in FATES
+        for word in _FATES
         if counts[word]
     ]
     return tag(
@@ -241,3 +251,76 @@ def _urls(value: Any) -> Iterator[str]:
         else:
             yield from _urls(value.get("content"))
             yield from _urls(value.get("output"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    name: str
+    word: str
+    tokens: int
+    target: str | None
+
+
+def picture(result: Result, key: str) -> Markup | None:
+    """Draw two bars on one scale, before and after, and the legend. The list of spans gives the same in words."""
+    if not result.decisions:
+        return None
+    before = [_frame(result)]
+    before += [
+        _Segment(f"s_{decision.index}", decision.fate, decision.tokens, f"{key}-s{decision.index}")
+        for decision in result.decisions
+    ]
+    left = {f"s_{decision.index}": decision.left for decision in result.decisions}
+    after = [replace(segment, tokens=left.get(segment.name, segment.tokens)) for segment in before]
+    return tag(
+        "figure",
+        tag("figcaption", "The steps in order, each as wide as its tokens"),
+        _bar("before", before, result.tokens_before, result.tokens_before),
+        _bar("after", after, result.tokens_after, result.tokens_before),
+        _legend(before),
+        class_="picture",
+    )
+
+
+def _frame(result: Result) -> _Segment:
+    """Return the tokens that belong to no span: the task and the user's words."""
+    tokens = result.tokens_before - sum(decision.tokens for decision in result.decisions)
+    return _Segment("user", "user", max(tokens, 0), None)
+
+
+def _bar(name: str, segments: Sequence[_Segment], tokens: int, scale: int) -> Markup:
+    # For eye and mouse only: sixty links in a row would trap keyboard users.
+    width = 100 * tokens / scale if scale else 0
+    drawn = [_drawn(segment, scale) for segment in segments if segment.tokens]
+    return tag(
+        "div",
+        tag("div", f"{name}: {tokens:,} tokens", class_="bar-name"),
+        tag("div", *drawn, class_="bar", style=f"width:{width:.3f}%", aria_hidden="true"),
+    )
+
+
+def _drawn(segment: _Segment, scale: int) -> Markup:
+    label = segment.name if segment.tokens >= _LABELLED * scale else ""
+    about = f"{segment.name}: {segment.word}, {segment.tokens:,} tokens"
+    if segment.word == "user":
+        about = f"the task and the user's words: always kept, {segment.tokens:,} tokens"
+    return tag(
+        "a" if segment.target else "span",
+        tag("span", label) if label else None,
+        class_=f"segment {segment.word}",
+        href=f"#{segment.target}" if segment.target else None,
+        tabindex="-1" if segment.target else None,
+        title=about,
+        style=f"flex-grow:{segment.tokens}",
+    )
+
+
+def _legend(segments: Sequence[_Segment]) -> Markup:
+    present = {segment.word for segment in segments}
+    items = [
+        tag("li", tag("span", class_=f"swatch {word}"), tag("b", word), f": {meaning}")
+        for word, meaning in _FATES.items()
+        if word in present
+    ]
+    items.append(tag("li", tag("span", class_="swatch user"), tag("b", "user"), ": always kept"))
+    return tag("ul", *items, class_="legend")

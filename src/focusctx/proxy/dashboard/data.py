@@ -1,21 +1,30 @@
-"""Conversations, their events and the evidence for them as plain data for the page. Texts are sent only on request."""
+"""Conversations, their events, the evidence for them and the steps left out, as plain data for the page.
+
+Texts are sent only on request.
+"""
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
+from ...config import FocusConfig
 from ...explain import what_brings_back
-from ...pipeline.excerpt import Block, shown_of
+from ...pipeline.excerpt import Block, blocks_of, shown_of
 from ...pipeline.keep import target_tokens
+from ...pipeline.outline import Outline, Outlines, Parts, joint_records
+from ...pipeline.split import read_history
 from ...prices import price_of
 from ...session.events import SessionEvent
-from ...types import Decision, Result, Sketch, Span, Unit, UserTurn
-from ..access import Caller
-from ..conversations import LiveConversation, Step
+from ...session.store import Archived
+from ...types import Decision, Fate, Result, Sketch, Span, Unit, UserTurn
+from ..access import NamedCaller
+from ..conversations import AgentStep, LiveConversation
 from ..metrics import CallerSums
 
 Json = dict[str, Any]
@@ -23,6 +32,9 @@ _WHAT = 200
 """Characters that are shown of what a span did."""
 _TURN = 2000
 """Characters of a user's message that are shown before the whole text is requested."""
+_ID = re.compile(r"\s*s_(\d{1,9})(?:\.\d{1,9})?\s*", re.IGNORECASE)
+_BEFORE, _AFTER = 60, 160
+"""Characters that a search result shows before and after the first word found."""
 
 
 def about_session(live: LiveConversation) -> Json:
@@ -46,10 +58,11 @@ def about_session(live: LiveConversation) -> Json:
         "tokens_saved": savings.tokens_saved,
         "net": savings.net if price_of(live.key.model) else None,
         "unpriced": savings.unpriced,
+        "restored": live.restored,
     }
 
 
-def about_callers(callers: Iterable[Caller], sums: Mapping[str, CallerSums]) -> list[Json]:
+def about_callers(callers: Iterable[NamedCaller], sums: Mapping[str, CallerSums]) -> list[Json]:
     """Return a line for each caller that has a name: what it sent and saved since the proxy started."""
     budgets = {caller.name: caller.budget for caller in callers}
     return [_about_caller(name, budgets.get(name), sums.get(name) or CallerSums()) for name in budgets | dict(sums)]
@@ -126,7 +139,7 @@ def whole_event(live: LiveConversation, number: int) -> Json | None:
         "earlier": names[number - 2] if number > 1 else None,
         "later": names[number] if number < len(names) else None,
         "money": event.verdict and {"gain": event.verdict.gain, "cost": event.verdict.cost},
-        "result": event.result and evidence_of(event.result, left),
+        "result": event.result and _evidence_of(event.result, left),
         "back": _back(event, left, events[number:]),
     }
 
@@ -177,7 +190,7 @@ def _entry(event: SessionEvent, live: LiveConversation, place: int | None) -> Js
     }
 
 
-def requests_of(steps: Sequence[Step], events: Sequence[SessionEvent]) -> list[int | None]:
+def requests_of(steps: Sequence[AgentStep], events: Sequence[SessionEvent]) -> list[int | None]:
     """Return, for each event, the index of its request in `steps`; None if that is no longer remembered.
 
     Neither of them records it. But an event records the size of the view after it, and its request was sent in that
@@ -209,7 +222,7 @@ def _last_up_to(places: Sequence[int], latest: int) -> int | None:
     return places[number - 1] if number else None
 
 
-def _first_try(steps: Sequence[Step], place: int) -> int:
+def _first_try(steps: Sequence[AgentStep], place: int) -> int:
     """Return the first of several equal requests: agents repeat failed ones, and the event came with the first."""
     sizes = steps[place].full, steps[place].sent
     while place and (steps[place - 1].full, steps[place - 1].sent) == sizes:
@@ -220,15 +233,15 @@ def _first_try(steps: Sequence[Step], place: int) -> int:
 def span_texts(result: Result, index: int) -> list[Json] | None:
     """Return the texts of a span as an event shows it; None if the event has no such span."""
     blocks = shown_of(result, index)
-    return None if blocks is None else as_blocks(blocks)
+    return None if blocks is None else _as_blocks(blocks)
 
 
-def as_blocks(blocks: Iterable[Block]) -> list[Json]:
+def _as_blocks(blocks: Iterable[Block]) -> list[Json]:
     """Describe texts: each stretch of words, with the mark that the agent sees in its place, or ""."""
     return [{"name": block.name, "stretches": [[one.text, one.mark] for one in block.stretches]} for block in blocks]
 
 
-def evidence_of(result: Result, left: Mapping[int, int]) -> Json:
+def _evidence_of(result: Result, left: Mapping[int, int]) -> Json:
     history = result.history
     decided = {decision.index: decision for decision in result.decisions}
     usage = result.usage
@@ -260,8 +273,8 @@ def _span(span: Span, decision: Decision | None, left: int) -> Json:
         "index": span.index,
         "tokens": span.tokens,
         "left": left,
-        "what": what_it_did(span),
-        "lengths": lengths_of(span),
+        "what": _what_it_did(span),
+        "lengths": _lengths_of(span),
         "fate": decision.fate if decision else "kept",
         "parts": decision.parts if decision else (),
         "utility": decision.utility if decision else None,
@@ -271,12 +284,12 @@ def _span(span: Span, decision: Decision | None, left: int) -> Json:
     }
 
 
-def what_it_did(span: Span) -> str:
+def _what_it_did(span: Span) -> str:
     """Return the beginning of a step's action, or of its words if it took none."""
     return _first_words(span.action or span.thought or span.observation)
 
 
-def lengths_of(span: Span) -> Json:
+def _lengths_of(span: Span) -> Json:
     """Return the number of characters of each text of a step."""
     texts = {"thought": span.thought, "action": span.action, "observation": span.observation}
     return {name: len(text) for name, text in texts.items() if text}
@@ -319,3 +332,110 @@ def _certificate(result: Result) -> Json | None:
 def _first_words(text: str) -> str:
     line = " ".join(text[: 4 * _WHAT].split())
     return line if len(line) <= _WHAT and len(text) <= 4 * _WHAT else f"{line[: _WHAT - 1]}…"
+
+
+# --------------------------------------------------------------------------------------------------- steps left out now
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutStep:
+    """A step that the agent does not see whole."""
+
+    span: Span
+    """The original."""
+    format: str
+    fate: Fate
+    parts: Parts | None
+    """The parts that the agent sees; None if it sees nothing of the step."""
+    ending: str
+    """The line behind its last result that tells of steps that are gone, or ""."""
+    left: int
+    """Tokens that stay of it."""
+    reason: str
+    """Reason given by the sketches when it was left out."""
+    outline: Outline
+
+    @property
+    def text(self) -> str:
+        return "\n".join(filter(None, [self.span.thought, self.span.action, self.span.observation]))
+
+
+def left_out_steps(live: LiveConversation) -> tuple[list[LeftOutStep], list[int]]:
+    """Return the steps that are left out or shortened now, and the numbers of those without an original in the store.
+
+    Reads the store, so it may raise `StoreError` and belongs on a thread.
+    """
+    conversation = live.conversation
+    if conversation is None:
+        return [], []
+    now = conversation.left_out
+    archived = [one for one in conversation.archived() if one.index in now.spans]
+    wire_format, focus = live.key.format, live.session.focus
+    outlines = Outlines(wire_format, focus.count, focus.config.reads)
+    spans = [_original(one, wire_format) for one in archived]
+    lines = joint_records(spans, (), now.shown, outlines)
+    steps = [
+        _step(span, one.reason, now.shown.get(span.index), lines.get(span.index, ""), outlines)
+        for span, one in zip(spans, archived, strict=True)
+    ]
+    return steps, sorted(now.spans.difference(one.index for one in archived))
+
+
+def _original(archived: Archived, format: str) -> Span:
+    # Only messages of the step itself are archived: a user's message among them is an observation.
+    history = read_history(archived.messages, FocusConfig(observations="always"), len, format=format)
+    return replace(history.spans[0], index=archived.index, tokens=archived.tokens)
+
+
+def _step(span: Span, reason: str, parts: Parts | None, ending: str, outlines: Outlines) -> LeftOutStep:
+    fate: Fate = "dropped" if parts is None else "excerpt" if any(number > 0 for number in parts) else "record"
+    left = 0 if parts is None else outlines.tokens(span, parts, ending)
+    return LeftOutStep(span, outlines.format, fate, parts, ending, left, reason, outlines.of(span))
+
+
+def step_texts(step: LeftOutStep) -> list[Json]:
+    """Return all texts of a step, with the marks that the agent sees."""
+    return _as_blocks(blocks_of(step.span, step.format, step.parts, step.ending))
+
+
+def found_steps(steps: Sequence[LeftOutStep], query: str) -> list[Json]:
+    """Describe the steps whose original holds every word of the query, or the one with that id; all if it is empty."""
+    words = query.split()
+    if named := _ID.fullmatch(query):
+        steps, words = [step for step in steps if step.span.index == int(named[1])], []
+    patterns = [re.compile(re.escape(word), re.IGNORECASE) for word in words]
+    return [
+        {
+            "index": step.span.index,
+            "fate": step.fate,
+            "tokens": step.span.tokens,
+            "left": step.left,
+            "what": _what_it_did(step.span),
+            "lengths": _lengths_of(step.span),
+            "reason": step.reason,
+            "hit": _hit(step, patterns) if patterns else None,
+        }
+        for step in steps
+        if all(pattern.search(step.text) for pattern in patterns)
+    ]
+
+
+def _hit(step: LeftOutStep, patterns: Sequence[re.Pattern[str]]) -> Json:
+    """Return the words around the first match, and the passage that holds most of the words."""
+    scores = {
+        passage.number: sum(pattern.search(passage.text) is not None for pattern in patterns)
+        for passage in step.outline.passages
+    }
+    best = max(scores, key=lambda number: (scores[number], -number), default=0)
+    if not scores.get(best):
+        best = 0
+    text = step.outline.text_of(best) if best else step.text
+    found = next(match for pattern in patterns if (match := pattern.search(text)))
+    start, end = max(found.start() - _BEFORE, 0), min(found.end() + _AFTER, len(text))
+    return {
+        "before": ("…" if start else "") + text[start : found.start()],
+        "words": found[0],
+        "after": text[found.end() : end] + ("…" if end < len(text) else ""),
+        "passage": f"s_{step.span.index}.{best}" if best else None,
+        "seen": step.parts is not None and best in step.parts,
+    }

@@ -12,7 +12,7 @@ from ...session.recall import TOOL, query_of
 from ...types import Message
 from ...wire.anthropic import THINKING
 from .sse import Json, event_of, object_in, objects_in, read_object
-from .turn import Hold, Kind, Part, Turn, add_usage
+from .turn import Hold, Kind, RoundPart, Turn, add_usage
 
 _FINISHED = ("tool_use", "end_turn", "stop_sequence")
 
@@ -61,7 +61,7 @@ class AnthropicReader:
         self._spend(answer)
         self._blocks = dict(enumerate(objects_in(answer, "content")))
 
-    def take(self) -> list[Part]:
+    def take(self) -> list[RoundPart]:
         for (index, field), pieces in self._pieces.items():
             text = "".join(pieces)
             block = self._blocks[index]
@@ -69,7 +69,7 @@ class AnthropicReader:
                 block["input"] = (read_object(text) or {"query": query_of(text)}) if text else block.get("input", {})
             else:
                 block[field] = str(block.get(field) or "") + text
-        parts = [Part(index, _kind(block), block) for index, block in sorted(self._blocks.items())]
+        parts = [RoundPart(index, _kind(block), block) for index, block in sorted(self._blocks.items())]
         self._blocks, self._pieces = {}, {}
         return parts
 
@@ -94,13 +94,13 @@ class AnthropicTurn(Turn[AnthropicReader]):
         kind = _kind(object_in(data, "content_block"))
         return {"thought": Hold.BRIEFLY, "said": Hold.NOT}.get(kind, Hold.FOR_GOOD)
 
-    def _adopt(self, shown: list[Part]) -> None:
+    def _adopt(self, shown: list[RoundPart]) -> None:
         super()._adopt(shown)
         if not self._later:
             self._places = {part.index: part.index for part in shown}
             self._next = len(shown)
 
-    def _seen(self, shown: list[Part]) -> list[Part]:
+    def _seen(self, shown: list[RoundPart]) -> list[RoundPart]:
         return [part for part in shown if not self._is_hidden(part.value)]
 
     def _is_hidden(self, block: Json) -> bool:
@@ -138,10 +138,10 @@ class AnthropicTurn(Turn[AnthropicReader]):
         if not self._calls_left and holder.get("stop_reason") == "tool_use":
             holder["stop_reason"] = "end_turn"
 
-    def _query(self, recall: Part) -> str:
+    def _query(self, recall: RoundPart) -> str:
         return query_of(recall.value.get("input"))
 
-    def _messages(self, parts: list[Part], results: Sequence[str]) -> list[Message]:
+    def _messages(self, parts: list[RoundPart], results: Sequence[str]) -> list[Message]:
         blocks = [_sendable(part.value) for part in parts if not _is_blank(part.value)]
         answers: list[Json] = [
             {"type": "tool_result", "tool_use_id": recall.value.get("id"), "content": text}

@@ -12,7 +12,7 @@ from typing import Any
 from ...session.recall import TOOL, query_of
 from ...types import Message
 from .sse import Json, event_of, object_in, objects_in, read_object
-from .turn import Hold, Kind, Part, Turn, add_usage
+from .turn import Hold, Kind, RoundPart, Turn, add_usage
 
 _SAID = ("content", "refusal")
 _CUT_OFF = (None, "length", "content_filter", "error")
@@ -71,17 +71,17 @@ class ChatReader:
         if isinstance(piece := function.get("arguments"), str):
             begun["arguments"] = str(begun.get("arguments") or "") + piece
 
-    def take(self) -> list[Part]:
+    def take(self) -> list[RoundPart]:
         if self._several:
             return []
         texts = {key: _joined(values) for key, values in self._texts.items()}
         thoughts = {key: value for key, value in texts.items() if _is_thought(key)}
         said = {key: value for key, value in texts.items() if key not in thoughts}
-        parts = [Part(-2, "thought", thoughts)] if thoughts else []
-        parts += [Part(-1, "said", said)] if said else []
+        parts = [RoundPart(-2, "thought", thoughts)] if thoughts else []
+        parts += [RoundPart(-1, "said", said)] if said else []
         for place, (index, call) in enumerate(self._calls):
             kind: Kind = "recall" if call["function"].get("name") == TOOL else "call"
-            parts.append(Part(index if isinstance(index, int) else place, kind, call))
+            parts.append(RoundPart(index if isinstance(index, int) else place, kind, call))
         self._texts, self._calls = {}, []
         return parts
 
@@ -103,7 +103,7 @@ class ChatCompletionsTurn(Turn[ChatReader]):
         deltas = [object_in(choice, "delta") for choice in objects_in(data, "choices")]
         return Hold.FOR_GOOD if any(objects_in(delta, "tool_calls") for delta in deltas) else None
 
-    def _adopt(self, shown: list[Part]) -> None:
+    def _adopt(self, shown: list[RoundPart]) -> None:
         if self._id is None:
             self._created = self._reader.created
         super()._adopt(shown)
@@ -167,10 +167,10 @@ class ChatCompletionsTurn(Turn[ChatReader]):
         if not self._calls_left and choice.get("finish_reason") == "tool_calls":
             choice["finish_reason"] = "stop"
 
-    def _query(self, recall: Part) -> str:
+    def _query(self, recall: RoundPart) -> str:
         return query_of(recall.value["function"].get("arguments"))
 
-    def _messages(self, parts: list[Part], results: Sequence[str]) -> list[Message]:
+    def _messages(self, parts: list[RoundPart], results: Sequence[str]) -> list[Message]:
         turn: Json = {"role": "assistant", "content": None}
         calls: list[Json] = []
         for part in parts:
@@ -182,7 +182,7 @@ class ChatCompletionsTurn(Turn[ChatReader]):
         answers = zip(calls, results, strict=True)
         return [turn, *({"role": "tool", "tool_call_id": call["id"], "content": text} for call, text in answers)]
 
-    def _sendable(self, recall: Part, place: int) -> Json:
+    def _sendable(self, recall: RoundPart, place: int) -> Json:
         """Return a call that the provider accepts back: with an id, and with arguments that are JSON."""
         call = recall.value
         arguments = call["function"].get("arguments")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ...session.recall import TOOL, query_of
 from ...types import Message
 from .sse import Json, event_of, object_in, objects_in, read_object
-from .turn import Hold, Kind, Part, Turn, add_usage
+from .turn import Hold, Kind, RoundPart, Turn, add_usage
 
 _BEGINNINGS = ("response.created", "response.queued", "response.in_progress")
 
@@ -43,8 +43,8 @@ class ResponsesReader:
         self.usage = object_in(answer, "usage")
         self._items = dict(enumerate(objects_in(answer, "output")))
 
-    def take(self) -> list[Part]:
-        parts = [Part(index, _kind(item), item) for index, item in sorted(self._items.items())]
+    def take(self) -> list[RoundPart]:
+        parts = [RoundPart(index, _kind(item), item) for index, item in sorted(self._items.items())]
         self._items = {}
         return parts
 
@@ -77,7 +77,7 @@ class ResponsesTurn(Turn[ResponsesReader]):
             return None
         return {"thought": Hold.BRIEFLY, "said": Hold.NOT}.get(_kind(item), Hold.FOR_GOOD)
 
-    def _adopt(self, shown: list[Part]) -> None:
+    def _adopt(self, shown: list[RoundPart]) -> None:
         super()._adopt(shown)
         self._begun = self._reader.begun or self._begun
         if not self._later:
@@ -117,10 +117,10 @@ class ResponsesTurn(Turn[ResponsesReader]):
         if usage := object_in(answer, "usage"):
             answer["usage"] = add_usage(self._spent, usage)
 
-    def _query(self, recall: Part) -> str:
+    def _query(self, recall: RoundPart) -> str:
         return query_of(recall.value.get("arguments"))
 
-    def _messages(self, parts: list[Part], results: Sequence[str]) -> list[Message]:
+    def _messages(self, parts: list[RoundPart], results: Sequence[str]) -> list[Message]:
         items: list[Message] = []
         for part in parts:
             follows = bool(items) and items[-1].get("type") == "reasoning"

@@ -1,4 +1,4 @@
-"""Requests that offer the model the recall tool: the proxy answers its calls, and the agent sees one answer.
+"""Offer the model the recall tool, and answer its calls: the provider is asked in rounds, the agent sees one answer.
 
 The last round that the limit allows is requested without the tool. If the model calls it anyway, the call is not
 answered: the agent sees the rest of the answer.
@@ -9,28 +9,81 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from aiohttp import web
 
-from ...session.recall import unavailable
+from ...session.recall import TOOL, recall_tool, unavailable
 from ...types import Message
-from ..answer import Answer, NoAnswer, pass_down, stream_down
-from ..client import Client, Outgoing
+from ...wire.foreign import HELD_BY
+from ..client import Answer, Client, NoAnswer, Outgoing, pass_down, stream_down
 from ..conversations import LiveConversation
-from ..headers import headers_down
-from ..request import Fields, write_fields
-from .tool import next_round, turn_for
+from ..request import Fields, decode, encode, read_list, write_fields, write_list
+from ..upstream import headers_down
+from .anthropic import AnthropicTurn
+from .chat_completions import ChatCompletionsTurn
+from .responses import ResponsesTurn
 from .turn import Turn
 
 _log = logging.getLogger("focusctx.proxy")
 
+_TURNS: dict[str, Callable[[], Turn[Any]]] = {
+    "chat_completions": ChatCompletionsTurn,
+    "responses": ResponsesTurn,
+    "anthropic": AnthropicTurn,
+}
+RECALLED = frozenset(_TURNS)
+"""Formats in which the proxy offers the tool."""
+_ELSEWHERE = (*HELD_BY, "background")
+"""Fields with which the provider keeps the rounds, or the agent may ask for one of them by its id."""
 ROUNDS = 3
 """Most times that the provider is asked again in one turn."""
 _SILENCE = 10.0
 """Seconds without output after which the agent is sent a sign of life."""
+
+
+def turn_for(format: str) -> Turn[Any]:
+    """Return a `Turn` for the answer to a request that offers the tool."""
+    return _TURNS[format]()
+
+
+def offer(fields: Fields, format: str) -> Fields | None:
+    """Return the fields to change; None if the tool is not offered, and the answer is then forwarded unchanged.
+
+    It is offered to agents that use tools, have none of this name, leave the choice to the model and want one answer.
+    """
+    tools = read_list(fields.get("tools", b""))
+    if not tools or any(_tool_name(tool) == TOOL for tool in tools):
+        return None
+    if decode(fields.get("n")) not in (None, 1) or any(decode(fields.get(name)) for name in _ELSEWHERE):
+        return None
+    choice = decode(fields.get("tool_choice"))
+    if isinstance(choice, dict):
+        choice = choice.get("type") if format == "anthropic" else "one of them"
+    if choice not in (None, "auto", "any", "required"):
+        return None
+    return {"tools": write_list([*tools, encode(recall_tool(format))])}
+
+
+def next_round(fields: Fields, format: str, extra: Sequence[Message], *, offer_tool: bool) -> Fields:
+    """Return the request with the messages of the rounds so far, and without the tool unless `offer_tool` is set."""
+    history = "input" if format == "responses" else "messages"
+    messages = [*(read_list(fields[history]) or ()), *map(encode, extra)]
+    fields = {**fields, history: write_list(messages)}
+    if not offer_tool:
+        tools = read_list(fields["tools"]) or ()
+        fields["tools"] = write_list([tool for tool in tools if _tool_name(tool) != TOOL])
+    return fields
+
+
+def _tool_name(tool: bytes) -> object:
+    definition = decode(tool)
+    if not isinstance(definition, dict):
+        return None
+    function = definition.get("function")
+    return function.get("name") if isinstance(function, dict) else definition.get("name")
 
 
 class RecallRounds:
@@ -56,8 +109,8 @@ class RecallRounds:
             async with aclosing(stream(self.turn, first, self._ask_again, self._recall)) as shown:
                 try:
                     begun = await anext(shown, b"")
-                except Refused as refused:
-                    return _response(refused.answer, refused.body)
+                except LaterRefusal as later:
+                    return _response(later.answer, later.body)
                 response = web.StreamResponse(
                     status=first.status, reason=first.reason, headers=headers_down(first.headers)
                 )
@@ -101,7 +154,7 @@ class AskAgain(Protocol[A_co]):
         """Send the agent's request again with `extra` after its own messages, with or without the recall tool."""
 
 
-class Refused(Exception, Generic[A]):
+class LaterRefusal(Exception, Generic[A]):
     """The provider refused a later round before the agent was shown anything: the refusal can be forwarded as it is."""
 
     def __init__(self, answer: A, body: bytes) -> None:
@@ -116,7 +169,7 @@ async def stream(
     """Yield what the agent gets.
 
     If the first round breaks off, so does this stream, as it would without the proxy. If a later round fails, the
-    stream ends with an error event as the provider writes it, or with `Refused` for a refusal before anything was
+    stream ends with an error event as the provider writes it, or with `LaterRefusal` for a refusal before anything was
     shown.
     """
     answer, shown_at, silent = first, time.monotonic(), True
@@ -152,7 +205,7 @@ async def stream(
                 return
             if refusal is not None:
                 if silent:
-                    raise Refused(answer, refusal)
+                    raise LaterRefusal(answer, refusal)
                 yield turn.fail(refusal)
                 return
 

@@ -1,4 +1,4 @@
-"""One turn of the agent: decide what it sees of each round with the provider, and when. The same for all formats.
+"""One turn of the agent: decide which parts of each round with the provider it sees, and when, in any format.
 
 In a turn the agent sees:
 
@@ -35,7 +35,7 @@ _UNREAD = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RoundPart:
     """A content block (Anthropic), an output item (Responses), or a call, all thoughts or all text (chat)."""
 
     index: int
@@ -64,7 +64,7 @@ class Hold(Enum):
     """Held to the end of the round."""
 
 
-class Reader(Protocol):
+class RoundReader(Protocol):
     """Reassembles the answer of one round from its events."""
 
     id: str | None
@@ -79,11 +79,11 @@ class Reader(Protocol):
     def read_whole(self, answer: Json) -> None:
         """Read an answer that is not streamed."""
 
-    def take(self) -> list[Part]:
+    def take(self) -> list[RoundPart]:
         """Return the parts read since the last call."""
 
 
-R = TypeVar("R", bound=Reader)
+R = TypeVar("R", bound=RoundReader)
 
 
 class Turn(ABC, Generic[R]):
@@ -114,7 +114,7 @@ class Turn(ABC, Generic[R]):
         self._shown = bytearray()
         self._held = bytearray()
         self._reader = self._new_reader()
-        self._parts: tuple[list[Part], list[Part]] = ([], [])
+        self._parts: tuple[list[RoundPart], list[RoundPart]] = ([], [])
         """Parts that were shown, and parts held until the end of the round."""
         self._left_out: frozenset[int] = frozenset()
         """Indices of the parts of the last round that the agent does not see."""
@@ -213,7 +213,7 @@ class Turn(ABC, Generic[R]):
 
     # For both
 
-    def _decide(self, shown: list[Part], held: list[Part], last: bool) -> Ending | None:
+    def _decide(self, shown: list[RoundPart], held: list[RoundPart], last: bool) -> Ending | None:
         """Return the queries of the recalls to answer; else hide recalls that cannot be answered, and return None."""
         recalls = [part for part in held if part.kind == "recall"]
         out_of_order = any(part.kind in ("call", "recall") for part in shown)
@@ -250,11 +250,11 @@ class Turn(ABC, Generic[R]):
     def _judge(self, data: Json) -> Hold | None:
         """Return how to treat events from this one on; None if it changes nothing."""
 
-    def _adopt(self, _shown: list[Part]) -> None:
+    def _adopt(self, _shown: list[RoundPart]) -> None:
         """Record what the agent has been shown of this round, before the rest is read."""
         self._id = self._id or self._reader.id
 
-    def _seen(self, shown: list[Part]) -> list[Part]:
+    def _seen(self, shown: list[RoundPart]) -> list[RoundPart]:
         """Return the parts that the agent really sees of those that are not held."""
         return shown
 
@@ -267,10 +267,10 @@ class Turn(ABC, Generic[R]):
         """Change an answer that is not streamed so that it includes the rounds before."""
 
     @abstractmethod
-    def _query(self, recall: Part) -> str: ...
+    def _query(self, recall: RoundPart) -> str: ...
 
     @abstractmethod
-    def _messages(self, parts: list[Part], results: Sequence[str]) -> list[Message]:
+    def _messages(self, parts: list[RoundPart], results: Sequence[str]) -> list[Message]:
         """Return a round as messages for the model: these parts, and the results of the recalls among them."""
 
     @abstractmethod
@@ -278,14 +278,14 @@ class Turn(ABC, Generic[R]):
         """Return an error event, as the provider writes it, to end a stream; `body` is its refusal, if there is one."""
 
 
-def select(parts: Iterable[Part], wanted: Callable[[Part], bool], *, bound: bool) -> list[Part]:
+def select(parts: Iterable[RoundPart], wanted: Callable[[RoundPart], bool], *, bound: bool) -> list[RoundPart]:
     """Return the wanted parts, each with the thoughts before it.
 
     Providers refuse thoughts without the part they led to, and thoughts side by side that were apart before. Thoughts
     that led to several calls are kept if one of the calls is, unless they are `bound` to the first call by its id.
     """
-    kept: list[Part] = []
-    thoughts: list[Part] = []
+    kept: list[RoundPart] = []
+    thoughts: list[RoundPart] = []
     passed_over = False
     for part in parts:
         if part.kind == "thought":

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from focusctx.replay.intervals import Interval, bootstrap
+from focusctx.replay.lines import Interval, bootstrap
 from focusctx.replay.record import RunRecord
 
 from ...report.drawing import (

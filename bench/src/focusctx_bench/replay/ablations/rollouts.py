@@ -10,12 +10,11 @@ from pathlib import Path
 from statistics import fmean
 
 from focusctx.config import FocusConfig
-from focusctx.jobs.engines import InProcess
+from focusctx.jobs.engines import InProcess, Meter
 from focusctx.jobs.records import Key, PlainRecord, RecordFile
-from focusctx.jobs.runner import Runner, Watch
-from focusctx.jobs.tally import Meter, Tally
+from focusctx.jobs.runner import Runner, Tally, Watch
 from focusctx.pipeline.draft import build_prompt
-from focusctx.replay.intervals import bootstrap
+from focusctx.replay.lines import bootstrap
 from focusctx.replay.methods import short_name
 from focusctx.types import DraftModel, Prompt, Reply, Usage
 

@@ -10,11 +10,10 @@ from statistics import fmean
 from focusctx.baselines.embedders import Embed, embedder_from
 from focusctx.compressor import Focus
 from focusctx.drafts.scripted import ScriptedDraft
-from focusctx.jobs.engines import on_cores
-from focusctx.jobs.runner import Runner, Watch
-from focusctx.jobs.tally import Meter, Tally
-from focusctx.replay.evidence import Evidence
-from focusctx.replay.matched import comparator
+from focusctx.jobs.engines import Meter, on_cores
+from focusctx.jobs.runner import Runner, Tally, Watch
+from focusctx.replay.comparators import comparator
+from focusctx.replay.facts import Evidence
 from focusctx.replay.runs import Run
 from focusctx.types import Reply
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from focusctx.replay.intervals import Interval, bootstrap
+from focusctx.replay.lines import Interval, bootstrap
 
 from ...report.drawing import MARKERS, Figure, Theme
 from ...report.table import Cell, Column, Number, Row, Table, cell_of

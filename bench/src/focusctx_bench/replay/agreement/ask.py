@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from focusctx.jobs.engines import InProcess
+from focusctx.jobs.engines import InProcess, Meter
 from focusctx.jobs.records import RecordFile
-from focusctx.jobs.runner import Runner, Watch
-from focusctx.jobs.tally import Meter, Tally
+from focusctx.jobs.runner import Runner, Tally, Watch
 from focusctx.replay.methods import ReplaySettings
 from focusctx.types import Message
 

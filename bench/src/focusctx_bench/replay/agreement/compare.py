@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TypeAlias
 
-from focusctx.replay.intervals import Interval, bootstrap
+from focusctx.replay.lines import Interval, bootstrap
 
 from .action import Action, Agreement, action_of, agreement
 from .views import FULL, RECORDED, Answer

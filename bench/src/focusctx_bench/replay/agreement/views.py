@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from focusctx.baselines.method import Method
+from focusctx.jobs.engines import Meter
 from focusctx.jobs.records import Key, PlainRecord, RecordFile
-from focusctx.jobs.tally import Meter
-from focusctx.replay.matched import COMPARATORS, comparator
+from focusctx.replay.comparators import COMPARATORS, comparator
 from focusctx.replay.methods import FOCUS, Methods, ReplaySettings, close_method
 from focusctx.replay.record import settings_text
 from focusctx.types import Message

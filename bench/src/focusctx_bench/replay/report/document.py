@@ -11,9 +11,8 @@ from typing import TypeVar
 
 from focusctx import __version__
 from focusctx.errors import BenchError
-from focusctx.replay.folder import ReplayFolder
 from focusctx.replay.lines import Line, R, by_file, lines_of
-from focusctx.replay.record import RunRecord, run_records
+from focusctx.replay.record import ReplayFolder, RunRecord, run_records
 from focusctx.replay.runs import half_of
 
 from ...report.document import Document, Section

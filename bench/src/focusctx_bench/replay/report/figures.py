@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from focusctx.replay.intervals import Interval
-from focusctx.replay.lines import Line, R
+from focusctx.replay.lines import Interval, Line, R
 from focusctx.replay.record import RunRecord
 
 from ...report.drawing import EVENTS_NOTE, Figure, Theme, bars, count_events, events_per_step, label_events

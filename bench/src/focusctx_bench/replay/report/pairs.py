@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Generic
 
-from focusctx.replay.intervals import Interval
-from focusctx.replay.lines import Line, R
+from focusctx.replay.lines import Interval, Line, R
 from focusctx.replay.record import ReplayRecord, RunRecord
 
 from ..judge import PointRecord

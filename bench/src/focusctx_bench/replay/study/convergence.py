@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from focusctx.replay.intervals import RESAMPLES, SEED, Interval, bootstrap, interval_of
+from focusctx.replay.lines import RESAMPLES, SEED, Interval, bootstrap, interval_of
 
 from .ranks import jaccard, log_log_slope
 from .votes import Votes

@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from focusctx.replay.intervals import SEED, Interval, bootstrap
+from focusctx.replay.lines import SEED, Interval, bootstrap
 
 from .votes import Votes
 

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean
 
-from focusctx.replay.intervals import SEED
+from focusctx.replay.lines import SEED
 
 from .convergence import Curve
 from .likelihoods import Kind, Likelihoods

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
 
-from focusctx.replay.intervals import Interval, bootstrap
+from focusctx.replay.lines import Interval, bootstrap
 
 from .ranks import auc, overlap, spearman, top
 

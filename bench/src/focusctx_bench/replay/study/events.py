@@ -8,7 +8,7 @@ from itertools import zip_longest
 
 from focusctx.config import FocusConfig
 from focusctx.pipeline.must_stay import pinned_spans
-from focusctx.replay.evidence import text_of
+from focusctx.replay.facts import text_of
 
 from ..points import Place, Point
 from ..sketches import PointSketches

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from focusctx.replay.intervals import Interval
+from focusctx.replay.lines import Interval
 
 from ...report.drawing import MARKERS, Figure, Theme, bars
 from .convergence import Curve

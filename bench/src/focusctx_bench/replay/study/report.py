@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from focusctx import __version__
-from focusctx.replay.intervals import Interval
+from focusctx.replay.lines import Interval
 
 from ...report.document import Document, Section
 from ...report.table import Cell, Column, Number, Row, Table, cell_of

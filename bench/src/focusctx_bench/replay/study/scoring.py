@@ -19,10 +19,9 @@ from functools import partial
 
 from focusctx.config import FocusConfig
 from focusctx.errors import BenchError, ConfigError
-from focusctx.jobs.engines import InProcess
+from focusctx.jobs.engines import InProcess, Meter
 from focusctx.jobs.records import RecordFile
-from focusctx.jobs.runner import Runner, Watch
-from focusctx.jobs.tally import Meter, Tally
+from focusctx.jobs.runner import Runner, Tally, Watch
 from focusctx.pipeline.draft import harmless, render
 from focusctx.prices import Price
 from focusctx.replay.methods import short_name

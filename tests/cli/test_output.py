@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from focusctx.cli.terminal import column_widths, parts_that_fit
+from focusctx.cli.output import column_widths, parts_that_fit
 
 
 @given(st.lists(st.integers(3, 40), min_size=2, max_size=14), st.integers(20, 200))

@@ -38,7 +38,7 @@ NEEDED = re.compile(
 _SHELL = re.compile(r"```(?:bash|sh)\n(.*?)```", re.DOTALL)
 """The block that a text agent runs; other blocks in its turn are quotations."""
 _ESCAPE = re.compile(r"\\[nrt]")
-"""In `print("\\nTotal")` there is no name `nTotal`."""
+"""Escapes in a code string: `print("\\nTotal")` does not use a name `nTotal`."""
 _GIVEN = ("arguments", "input", "action", "code", "query")
 """Fields in which items of the Responses format hold a call's arguments."""
 _FAILED = re.compile(
@@ -53,7 +53,7 @@ _FAILED = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class RecordedAction:
     """One turn of the recorded agent."""
 
     span: int
@@ -62,7 +62,7 @@ class Action:
     uses: frozenset[str]
     """All facts in its arguments."""
     needs: frozenset[str]
-    """Its evidence."""
+    """The facts among them that only earlier spans gave: its evidence."""
     output_tokens: int
     """Tokens of the turn itself: `n_o`."""
     repeats: tuple[int, ...]
@@ -75,7 +75,7 @@ class Evidence:
     def __init__(self, run: Run) -> None:
         self.run = run
         self.history: History = run.history()
-        """All of the run."""
+        """The whole run."""
         self._texts = [text_of(span) for span in self.history.spans]
         self._used = [facts_in(arguments(span)) for span in self.history.spans]
         self._starts = _starts(self.history)
@@ -86,8 +86,8 @@ class Evidence:
         return frozenset[str]().union(*self._used)
 
     @cached_property
-    def actions(self) -> tuple[Action, ...]:
-        """The turns at which the agent was asked with a history: all but a greeting before anybody spoke."""
+    def actions(self) -> tuple[RecordedAction, ...]:
+        """The turns made on a history: all but a greeting at the very beginning."""
         repeats = repeated_failures(self.history.spans)
         opening = next((place for place, fixed in enumerate(self._fixed) if not fixed.is_static), 0)
         found = []
@@ -98,7 +98,7 @@ class Evidence:
                 stays = self.always_there(start)
                 needs = frozenset(fact for fact in uses & given if fact not in stays)
                 output = sum(part_tokens(part) for part in self._parts(span) if part.kind is Kind.TURN)
-                found.append(Action(span.index, start, uses, needs, output, repeats.get(span.index, ())))
+                found.append(RecordedAction(span.index, start, uses, needs, output, repeats.get(span.index, ())))
             given |= {fact for fact in self.facts - given if fact in self._texts[number]}
         return tuple(found)
 

@@ -8,14 +8,13 @@ size, and the step is noted in `floored`.
 
 from __future__ import annotations
 
-import math
 import zlib
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TypeAlias
 
 from ..baselines.embedders import Embed
-from ..baselines.render import turn_as_text
-from ..baselines.turnwise import Choice, NoChoice, Turnwise, problem_of
+from ..baselines.method import Choice, NoChoice, Turnwise, turn_as_text
+from ..baselines.rules import Retrieval
 from ..pipeline.must_stay import leaders_of, pinned_spans
 from ..types import History, Span, Usage
 from ..wire import blanked, wire_named
@@ -30,7 +29,7 @@ Order: TypeAlias = Callable[[History], Awaitable[tuple[Sequence[int], Usage]]]
 COMPARATORS = ("fifo", "retrieval", "masking")
 
 
-class Matched(Turnwise):
+class Comparator(Turnwise):
     """Takes spans in an order until its quota is full."""
 
     def __init__(self, name: str, quotas: Quotas, order: Order, *, masks: bool = False) -> None:
@@ -61,40 +60,27 @@ class Matched(Turnwise):
         return Choice(kept, masked=self._masks, usage=usage)
 
 
-def comparator(name: str, matched: str, quotas: Quotas, embed: Embed) -> Matched:
+def comparator(name: str, matched: str, quotas: Quotas, embed: Embed) -> Comparator:
     """Return `fifo`, `retrieval` or `masking` with the tokens that the method `matched` left."""
-    order: Order = _Similarity(embed).order if name == "retrieval" else _newest_first
-    return Matched(f"{name}@{matched}", quotas, order, masks=name == "masking")
+    order: Order = _most_similar_first(Retrieval(embed)) if name == "retrieval" else _newest_first
+    return Comparator(f"{name}@{matched}", quotas, order, masks=name == "masking")
 
 
 async def _newest_first(history: History) -> tuple[Sequence[int], Usage]:
     return [span.index for span in reversed(history.spans)], Usage()
 
 
-class _Similarity:
-    """Orders spans by how similar they are to the newest one, as the retrieval baseline does."""
+def _most_similar_first(retrieval: Retrieval) -> Order:
+    """Order spans by how similar they are to the newest one, as the retrieval baseline does."""
 
-    def __init__(self, embed: Embed) -> None:
-        self._embed = embed
-        self._vectors: dict[str, Mapping[int, float]] = {}
-
-    async def order(self, history: History) -> tuple[Sequence[int], Usage]:
-        texts = {span.index: turn_as_text(span) for span in history.spans}
-        usage = await self._learn([text for text in dict.fromkeys(texts.values()) if text not in self._vectors])
-        query = self._vectors[texts[history.newest]]
-        similarity = {index: _product(query, self._vectors[text]) for index, text in texts.items()}
-        return sorted(texts, key=lambda index: (-similarity[index], -index)), usage
-
-    async def _learn(self, texts: Sequence[str]) -> Usage:
-        if not texts:
-            return Usage()
+    async def order(history: History) -> tuple[Sequence[int], Usage]:
         try:
-            embedded = await self._embed(texts)
-            vectors = [_direction(vector) for vector in embedded.vectors]
-        except Exception as error:  # an embedder is anyone's code
-            raise NoChoice(problem_of(error)) from error
-        self._vectors.update(zip(texts, vectors, strict=True))
-        return embedded.usage
+            ranked, usage = await retrieval.rank(history, history.spans)
+        except NoChoice as problem:
+            raise NoChoice(str(problem)) from problem  # not as unanswered: comparators are not walked again
+        return [span.index for span in ranked], usage
+
+    return order
 
 
 def _draw(text: str) -> float:
@@ -102,20 +88,8 @@ def _draw(text: str) -> float:
     return zlib.crc32(text.encode("utf-8", "surrogatepass")) / 2**32
 
 
-def _direction(vector: Sequence[float]) -> Mapping[int, float]:
-    """Return the vector at length 1, without its zeros: counts of words are mostly zeros."""
-    length = math.sqrt(math.fsum(float(value) ** 2 for value in vector))
-    return {place: float(value) / length for place, value in enumerate(vector) if value} if length else {}
-
-
-def _product(one: Mapping[int, float], other: Mapping[int, float]) -> float:
-    if len(other) < len(one):
-        one, other = other, one
-    return sum(value * other[place] for place, value in one.items() if place in other)
-
-
 def _closed(history: History, kept: Collection[int]) -> set[int]:
-    """Return the spans with those that providers want to see beside them."""
+    """Return the spans with those that providers require with them."""
     return {*kept, *leaders_of(history, kept)}
 
 
