@@ -319,9 +319,9 @@ class _Choice:
         offered = self._costs if units is None else {unit: self._costs[unit] for unit in units if unit in self._costs}
         if self.target is None:
             return
-        best = take_best(
-            self._seen.worth, offered, self._room, have=[*have, *self._units_of(self._whole)], least=_LEAST
-        )
+        have += self._units_of(self._whole)
+        least = _LEAST if units is None else 0.0  # what is cited needs no other reason
+        best = take_best(self._seen.worth, offered, self._room, have=have, least=least)
         for unit in sorted(best, key=lambda unit: (unit[1] > 0, unit)):
             self._add(unit, _EXPECTED if units is None else None)
 

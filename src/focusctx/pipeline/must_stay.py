@@ -51,6 +51,11 @@ _CODE = re.compile(
     re.IGNORECASE,
 )
 """A line of a program or of an error: what it forbids concerns other programs."""
+_RULE_WORDS = (
+    *("never", "not", "n't", "always", "at most", "no more than", "must", "may", "forbidden", "rule", "only", "please"),
+    *("sure", "have to", "circumstances", "prohibited", "reserved", "required", "approval", "permission", "consent"),
+)
+"""Words one of which is in every rule: plain words are much faster to look for."""
 _JSON_VALUE = re.compile(r'"\w+"\s*:\s*"((?:[^"\\]|\\.)+)"')
 _RULE_BOOK = re.compile(r"polic(?:y|ies)|rules?\b|guideline|convention|terms|instructions|CONTRIBUTING|AGENTS|CLAUDE")
 _ASKS = re.compile(
@@ -129,8 +134,13 @@ def rules_in_passing(history: History, outlines: Outlines, room: int) -> dict[Un
     found: dict[Unit, str] = {}
     known: set[str] = set()
     for span in reversed(history.spans):
-        for passage in reversed(outlines.of(span).passages):
-            if passage.role is Role.RESULT and (rules := {*_rule_lines(passage.text)} - known):
+        lowered = span.observation.lower()
+        passages = outlines.of(span).passages if any(word in lowered for word in _RULE_WORDS) else ()
+        failed = failed_calls(span, history.format) if passages else ()  # what an error says is about its call
+        for passage in reversed(passages):
+            if passage.role is not Role.RESULT or passage.call in failed:
+                continue
+            if rules := {*_rule_lines(passage.text)} - known:
                 known |= rules
                 room -= passage.tokens
                 if room < 0:
