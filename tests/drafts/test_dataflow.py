@@ -1,9 +1,13 @@
 """The value of passages and records, and the best of them that fit."""
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from focusctx.drafts.dataflow import FAILURE_CHANCE, DataFlow, Fact, Kind, Worth, take_best
+from focusctx import FocusConfig
+from focusctx.drafts.dataflow import FAILURE_CHANCE, DataFlow, Fact, Kind, Worth, read_flow, take_best
+from focusctx.pipeline.split import read_history
 from focusctx.types import Unit
 
 
@@ -59,3 +63,23 @@ def test_nothing_of_use_that_would_still_fit_is_left(
     for unit in costs.keys() - taken - have:
         bundle = {unit, (unit[0], 0)} - taken - have
         assert worth.added_by(bundle, held) == 0 or sum(costs[one] for one in bundle) > room - spent
+
+
+def test_amounts_and_names_in_recent_results_are_worth_something_and_fade() -> None:
+    table = "".join(f"row {number}: Tom paid {number}.50 on Monday\n" for number in range(40))
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "Sum up the sheet."}]
+    for number in range(30):
+        call = {"id": f"c{number}", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+        text = table.replace("row", f"row {number}/")
+        messages += [
+            {"role": "assistant", "content": "Next.", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": f"c{number}", "content": text},
+        ]
+    flow = read_flow(read_history(messages, FocusConfig(), len))
+    details = [(fact.holders[0][0], fact.chance) for fact in flow.facts if fact.kind is Kind.DETAIL]
+    spans = [index for index, _ in details]
+    assert max(spans) == 29, "the newest step stays by itself"
+    assert min(spans) > 15, "what was read long ago has faded"
+    best = {index: max(chance for span, chance in details if span == index) for index in spans}
+    assert list(best.values()) == sorted(best.values(), reverse=True)
+    assert max(best.values()) <= 0.1

@@ -53,6 +53,7 @@ class Kind(StrEnum):  # unlike members of other enums, these hash as fast as str
     ID = "id"
     NAME = "name"
     ANSWER = "answer"
+    DETAIL = "detail"
 
 
 _IDS = frozenset({Kind.ID, Kind.NUMBER})
@@ -75,6 +76,12 @@ _ANSWER = 0.9
 """Chance that the passage that says most about a question of the user is needed."""
 _RANK = 0.8
 """Factor for each passage before it: searches give the best result first."""
+_DETAIL = re.compile(r"\b\d[\d:.,/%-]*|(?<=[a-z0-9,;:|] )[A-Z][a-z]+\b")
+"""A number, a time, a date, or a name in the middle of a sentence."""
+_DETAILS = 0.01, 0.1
+"""Chance that a new detail in the newest results is needed, and the most for all those of one passage."""
+_FADES = 0.8
+"""Factor for each span since."""
 _ASKED = 3, 0.6
 """Fewest words that a call and the user must share, and smallest share of the call's words, to ask the same thing."""
 FAILURE_CHANCE = 0.3
@@ -125,7 +132,7 @@ def read_flow(history: History) -> DataFlow:
             odds += _OPEN * (not trail.uses and _form(text) in used_forms)
         chance = 1 / (1 + math.exp(-odds))
         facts.append(Fact(text, kind, chance, tuple(trail.holders)))
-    return DataFlow((*facts, *_answers(history, words, around)), _standing_failures(history))
+    return DataFlow((*facts, *_answers(history, words, around), *_details(history)), _standing_failures(history))
 
 
 class Worth:
@@ -456,6 +463,23 @@ def _answers(history: History, words: frozenset[str], around: Mapping[Unit, froz
             for unit, value in values.items() if len(values) > 1 and most else ():
                 chance = _ANSWER * (value / most) ** 2 * len(shared) / len(asked)
                 yield Fact(f'what was found on "{question}"', Kind.ANSWER, chance, (unit,))
+
+
+def _details(history: History) -> Iterator[Fact]:
+    """Yield what the passages of recent results hold beside facts: amounts, times, names that are one word.
+
+    A cell of a table or a line of a letter is no fact, but is often needed while the agent is at it.
+    """
+    each, most = _DETAILS
+    known = {*_DETAIL.findall(_pinned_text(history))}
+    for span in reversed(history.spans[:-1] if history.outlines else ()):
+        chance = each * _FADES ** (history.newest - span.index - 1)
+        if chance < each / 10:
+            return
+        for passage in history.outlines.of(span).passages if history.outlines else ():
+            if passage.role is Role.RESULT and (new := {*_DETAIL.findall(passage.text)} - known):
+                known |= new
+                yield Fact("details", Kind.DETAIL, min(chance * len(new), most), ((span.index, passage.number),))
 
 
 def _superseded(spans: Sequence[Span]) -> frozenset[int]:

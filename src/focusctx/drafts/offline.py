@@ -39,6 +39,7 @@ _VERB = {
     Kind.ID: "act on",
     Kind.NAME: "build on",
     Kind.ANSWER: "use",
+    Kind.DETAIL: "look at",
 }
 
 
