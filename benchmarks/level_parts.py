@@ -21,7 +21,7 @@ from unittest.mock import patch
 import levels
 from focusctx import FocusConfig
 from focusctx.replay.runs import Run, half_of, read_runs
-from focusctx_bench.replay.ablations.variants import Variant
+from focusctx_bench.replay.ablations.settings import Variant
 
 TEXT = """\
 # What each part of the selection is worth

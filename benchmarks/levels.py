@@ -34,7 +34,7 @@ from focusctx.drafts import OfflineDraft, ScriptedDraft
 from focusctx.replay.evidence import Evidence
 from focusctx.replay.runs import Half, Run, half_of, read_runs
 from focusctx.types import Message
-from focusctx_bench.replay.ablations.variants import Variant
+from focusctx_bench.replay.ablations.settings import Variant
 from focusctx_bench.replay.points import Point, points_of
 from focusctx_bench.replay.sketches import PointSketches, points_recorded, read_sketches
 

@@ -30,10 +30,9 @@ from focusctx.drafts import ScriptedDraft, TransformersDraft, draft_from
 from focusctx.pipeline.draft import build_prompt
 from focusctx.replay.evidence import Evidence
 from focusctx.replay.runs import read_runs
-from focusctx_bench.local_models.likelihood import ScoringDraft, TransformersScorer, losses, write_plans
-from focusctx_bench.replay.ablations.settings import Outcome
+from focusctx_bench.replay.ablations.settings import Variant, VariantOutcome
 from focusctx_bench.replay.ablations.settings import judge as judge_variant
-from focusctx_bench.replay.ablations.variants import Variant
+from focusctx_bench.replay.likelihood import ScoringDraft, TransformersScorer, losses, write_plans
 from focusctx_bench.replay.points import Place, Point
 from focusctx_bench.replay.sketches import PointSketches, points_recorded, read_sketches, sketch_file
 
@@ -87,7 +86,7 @@ def as_sketches(point: Point, told: dict[str, Any], threshold: float) -> PointSk
     return PointSketches.at(point, map("\n".join, lines), draft=f"likelihood, threshold {threshold}")
 
 
-async def shipped(points: dict[Place, Point], recorded: list[dict[str, Any]], threshold: float) -> list[Outcome]:
+async def shipped(points: dict[Place, Point], recorded: list[dict[str, Any]], threshold: float) -> list[VariantOutcome]:
     """What FOCUS as it is shipped makes of the citations."""
     embed = embedder_from("words")
     found = []

@@ -21,8 +21,7 @@ from focusctx.config import FocusConfig
 from focusctx.pipeline.draft import read_sketch
 from focusctx.replay.evidence import Evidence
 from focusctx.replay.runs import read_runs
-from focusctx_bench.replay.ablations.settings import Outcome, judge
-from focusctx_bench.replay.ablations.variants import Variant
+from focusctx_bench.replay.ablations.settings import Variant, VariantOutcome, judge
 from focusctx_bench.replay.points import Place, Point
 from focusctx_bench.replay.sketches import PointSketches, points_recorded, read_sketches
 
@@ -37,13 +36,13 @@ def readable(recorded: PointSketches) -> int:
     return sum(sketch.problem is None for sketch in read)
 
 
-async def outcomes(variant: Variant, points: dict[Place, Point], recorded: list[PointSketches]) -> list[Outcome]:
+async def outcomes(variant: Variant, points: dict[Place, Point], recorded: list[PointSketches]) -> list[VariantOutcome]:
     embed = embedder_from("words")
     found = [await judge(variant, points[one.key], one, embed) for one in recorded]
     return [outcome for outcome in found if outcome is not None]
 
 
-def shares(found: list[Outcome]) -> str:
+def shares(found: list[VariantOutcome]) -> str:
     return f"{fmean(one.recall for one in found if one.needed):.3f} at {fmean(one.left for one in found):.3f}"
 
 

@@ -36,8 +36,7 @@ from focusctx_bench.baselines.summary import RunningSummary
 from focusctx_bench.benchmarks.qa8 import benchmark
 from focusctx_bench.models.scripted import FunctionModel, Say
 from focusctx_bench.protocols import Options
-from focusctx_bench.replay.agreement.local import conversation
-from focusctx_bench.replay.agreement.tools import tools_by_file
+from focusctx_bench.replay.agreement.local import conversation, tools_by_file
 from focusctx_bench.replay.points import points_of
 
 SHARED = Path(__file__).parents[3] / "shared"

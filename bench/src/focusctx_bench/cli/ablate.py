@@ -75,9 +75,7 @@ def run_settings(arguments: argparse.Namespace) -> int:
     from focusctx.cli.progress import progress
     from focusctx.replay.methods import short_name
 
-    from ..replay.ablations.settings import judge_variants
-    from ..replay.ablations.settings_report import MEASURES, by_group, figures, tables
-    from ..replay.ablations.variants import variants
+    from ..replay.ablations.settings import MEASURES, by_group, figures, judge_variants, tables, variants
     from ..report.document import Section
 
     runs = runs_of(arguments)

@@ -134,9 +134,8 @@ def _score(arguments: argparse.Namespace, points: list[Point], *, asked: bool) -
     from focusctx.drafts import TransformersDraft
     from focusctx.drafts.registry import draft_from, price_of_draft
 
-    from ..local_models.likelihood import TransformersScorer
-    from ..replay.study.likelihoods import likelihood_file
-    from ..replay.study.scoring import Amounts, sample_points, score_points
+    from ..replay.likelihood import TransformersScorer
+    from ..replay.study.scoring import Amounts, likelihood_file, sample_points, score_points
 
     draft = draft_from(arguments.draft)
     if not isinstance(draft, TransformersDraft) and not arguments.samples:
@@ -160,8 +159,8 @@ def _report(arguments: argparse.Namespace, points: list[Point]) -> None:
     from ..replay.sketches import read_sketches
     from ..replay.study.events import gather
     from ..replay.study.findings import study
-    from ..replay.study.likelihoods import likelihood_file
     from ..replay.study.report import document
+    from ..replay.study.scoring import likelihood_file
     from ..report.document import write_report
 
     recorded = read_sketches(_sketches_path(arguments))

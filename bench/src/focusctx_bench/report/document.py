@@ -6,6 +6,7 @@ Markdown, LaTeX and HTML come from the templates beside this file; figures are d
 from __future__ import annotations
 
 import csv
+import re
 from base64 import b64encode
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -41,6 +42,16 @@ class Document:
 
     def figure_name(self, section: Section, figure: Figure, form: str) -> str:
         return f"figures/{section.key}-{figure.key}.{form}"
+
+
+def slug(text: str) -> str:
+    """Return a key made of a text: small letters, digits and hyphens."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower())[:80].strip("-")
+
+
+def listed(parts: Sequence[str]) -> str:
+    """Join words with commas, and the last one with "and"."""
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 FORMS = {"markdown": "report.md", "latex": "report.tex", "html": "report.html"}

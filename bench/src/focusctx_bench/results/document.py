@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from focusctx import __version__
 from focusctx.errors import BenchError
 
 from ..folder import runs_below
-from ..report.document import Document, Section
+from ..report.document import Document, Section, slug
 from .collect import Study, collect
 from .figures import figures
 from .paper import paper_tables, paper_tasks
@@ -41,7 +40,7 @@ def _section(study: Study, taken: set[str]) -> Section:
     else:
         facts += " The paper has no figures for this setting."
     title = f"{study.title}, agent {study.model}"
-    key = plain = re.sub(r"[^a-z0-9]+", "-", title.lower())[:80].strip("-")
+    key = plain = slug(title)
     number = 2
     while key in taken:
         key, number = f"{plain}-{number}", number + 1

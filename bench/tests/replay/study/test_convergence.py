@@ -5,8 +5,8 @@ import random
 import pytest
 
 from focusctx.types import Reply
-from focusctx_bench.replay.study.convergence import converge
-from focusctx_bench.replay.study.votes import BINS, Votes, read_votes, spread_in_groups, spread_of
+from focusctx_bench.replay.study.events import BINS, Votes, read_votes, spread_in_groups, spread_of
+from focusctx_bench.replay.study.findings import converge
 
 
 def drawn(chances: dict[int, float], sketches: int, seed: int = 1) -> Votes:
@@ -60,7 +60,7 @@ def test_rescues_count_for_the_defensive_decision() -> None:
     votes = read_votes(
         ("file", "run", 1),
         [1, 2, 3],
-        {3},
+        [1, 2],
         [
             Reply("Step: go on | Depends on: [s_1, s_3]\nRescued Spans: [s_2] | Reason: it failed"),
             Reply("Step: go on | Depends on: [s_1]\nRescued Spans: [] | Reason: none"),
@@ -77,8 +77,8 @@ def test_rescues_count_for_the_defensive_decision() -> None:
 
 def test_the_last_line_of_a_reply_cut_short_does_not_vote() -> None:
     text = "Step: a | Depends on: [s_1]\nStep: b | Depends on: [s_2"
-    assert read_votes(("f", "r", 1), [1, 2], (), [Reply(text)]).cited == (frozenset({1, 2}),)
-    assert read_votes(("f", "r", 1), [1, 2], (), [Reply(text, truncated=True)]).cited == (frozenset({1}),)
+    assert read_votes(("f", "r", 1), [1, 2], [1, 2], [Reply(text)]).cited == (frozenset({1, 2}),)
+    assert read_votes(("f", "r", 1), [1, 2], [1, 2], [Reply(text, truncated=True)]).cited == (frozenset({1}),)
 
 
 def test_the_spread_of_utilities() -> None:

@@ -2,9 +2,16 @@
 
 import pytest
 
-from focusctx_bench.replay.study.coverage import coverage, is_needed, sets_of_spans, single_spans
-from focusctx_bench.replay.study.estimators import Scores, agreements, uses
-from focusctx_bench.replay.study.votes import Votes
+from focusctx_bench.replay.study.events import Votes
+from focusctx_bench.replay.study.findings import (
+    Scores,
+    agreements,
+    coverage,
+    is_needed,
+    sets_of_spans,
+    single_spans,
+    uses,
+)
 
 HOLDERS = {"key_1": frozenset({1}), "key_2": frozenset({2, 3})}
 EVENTS = 6

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from focusctx.errors import BenchError
-from focusctx_bench.replay.study.divergence import action_divergence, hindsight, kl, plan_divergence, sampled_curve
-from focusctx_bench.replay.study.likelihoods import Kind, Likelihoods, Text, likelihood_file
+from focusctx_bench.replay.study.findings import action_divergence, hindsight, kl, plan_divergence, sampled_curve
+from focusctx_bench.replay.study.scoring import Kind, Likelihoods, Text, likelihood_file
 
 TEXTS = (
     Text(Kind.ACTION, "open a", 2),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from focusctx_bench.replay.study.ranks import auc, jaccard, log_log_slope, overlap, spearman, top
+from focusctx_bench.replay.study.findings import auc, jaccard, log_log_slope, overlap, spearman, top
 
 SETS = st.frozensets(st.integers(1, 8))
 NUMBERS = st.lists(st.integers(0, 5).map(float), min_size=2, max_size=12)

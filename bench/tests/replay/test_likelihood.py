@@ -7,7 +7,7 @@ import pytest
 from focusctx import FocusConfig
 from focusctx.pipeline.draft import build_prompt
 from focusctx.types import History, Reply, Span
-from focusctx_bench.local_models.likelihood import Scored, losses, read_steps, without_span, write_plans
+from focusctx_bench.replay.likelihood import Scored, losses, read_steps, without_span, write_plans
 
 OBSERVATIONS = {
     1: "access_token tok_51fa9c",

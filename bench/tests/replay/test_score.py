@@ -6,7 +6,7 @@ import pytest
 
 from focusctx.errors import DraftRefused
 from focusctx.types import History, Prompt
-from focusctx_bench.local_models.likelihood import TransformersScorer
+from focusctx_bench.replay.likelihood import TransformersScorer
 from helpers.tiny_models import Watched, save
 
 torch = pytest.importorskip("torch", reason="needs the extra `transformers`")

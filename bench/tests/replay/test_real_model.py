@@ -8,7 +8,7 @@ from focusctx import FocusConfig
 from focusctx.drafts import TransformersDraft
 from focusctx.pipeline.draft import build_prompt
 from focusctx.types import History, Span
-from focusctx_bench.local_models.likelihood import PlanStep, TransformersScorer, without_span
+from focusctx_bench.replay.likelihood import PlanStep, TransformersScorer, without_span
 
 GGUF = os.environ.get("FOCUSCTX_GGUF", "")
 
