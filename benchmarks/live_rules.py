@@ -22,8 +22,8 @@ from pathlib import Path
 
 from focusctx.errors import BenchError
 from focusctx.types import Message
-from focusctx_bench.folder import runs_below
-from focusctx_bench.live.calls import Call, calls_of
+from focusctx_bench.job import runs_below
+from focusctx_bench.live import Call, calls_of
 from focusctx_bench.record import Record
 
 HEAD = (

@@ -6,11 +6,10 @@ import pytest
 
 from bench_helpers.made_jobs import office
 from bench_helpers.reported import plain, write_run
-from focusctx_bench.estimate import PROFILES, estimate
-from focusctx_bench.folder import BenchFolder
-from focusctx_bench.job import BUDGETS, Job
+from focusctx_bench.job import BUDGETS, BenchFolder, Job
 from focusctx_bench.metrics import recommended_budget
 from focusctx_bench.protocols import Options, Task
+from focusctx_bench.spending import PROFILES, estimate
 
 
 @pytest.fixture(autouse=True)

@@ -12,11 +12,9 @@ from focusctx.errors import ConfigError
 from focusctx.jobs.engines import InProcess
 from focusctx.jobs.tally import Meter, Spending
 from focusctx_bench.benchmarks.qa8.environment import EightQuestionsTask
-from focusctx_bench.components import Components
-from focusctx_bench.folder import BenchFolder
-from focusctx_bench.job import Job
+from focusctx_bench.job import BenchFolder, Job
 from focusctx_bench.protocols import Options, Score
-from focusctx_bench.run import run_bench
+from focusctx_bench.run import Components, run_bench
 from focusctx_bench.spending import charging, check_prices, environment_model, paid_models
 from helpers.provider import Provider, Say
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from focusctx.baselines.method import Compressed
@@ -131,13 +130,6 @@ class Record:
 def repeated(task: str, repeat: int) -> str:
     """Return the name of one run of a task; the first has the task's own."""
     return task if repeat == 1 else f"{task} #{repeat}"
-
-
-def read_records(folder: Path) -> Iterator[Record]:
-    """Read the records of a run, one at a time."""
-    from .folder import BenchFolder
-
-    return iter(BenchFolder(folder).records)
 
 
 def _step(data: dict[str, Any]) -> Step:

@@ -14,9 +14,8 @@ from focusctx.baselines.retrieval import Retrieval
 from focusctx.baselines.rules import Fifo, Masking, NoCompression
 from focusctx.types import Usage
 from focusctx_bench.agent import Agent
-from focusctx_bench.baselines.acon_optimiser import contrasts, run_as_text, successes
-from focusctx_bench.baselines.llmlingua import LLMLingua
-from focusctx_bench.baselines.summary import Prompting
+from focusctx_bench.baselines.acon import contrasts, run_as_text, successes
+from focusctx_bench.baselines.summary import LLMLingua, Prompting
 from focusctx_bench.record import Record
 
 BUDGET = 1500

@@ -28,9 +28,8 @@ from focusctx_bench.replay.report.tables import (
     verdicts,
     walks_table,
 )
-from focusctx_bench.report.document import render, write_report
+from focusctx_bench.report.document import Number, Table, render, write_report
 from focusctx_bench.report.drawing import count_events, events_per_step
-from focusctx_bench.report.table import Number, Table
 
 FOCUS = {"rollouts": 3, "threshold": 0.3}
 DRAFTED = ("focus-d", "focus")

@@ -13,8 +13,7 @@ from focusctx.cli.parsers import parser_for
 from focusctx.cli.problem import INCOMPLETE, Problem, check_positive
 
 if TYPE_CHECKING:
-    from ..folder import BenchFolder
-    from ..job import Job
+    from ..job import BenchFolder, Job
 
 _DESCRIPTION = """\
 Make the guidelines of acon-ut and acon-utco for a benchmark: run its training
@@ -58,8 +57,8 @@ def make(arguments: argparse.Namespace) -> int:
 
     from focusctx.cli.interrupt import interruptible
 
-    from ..baselines.acon_search import Unfinished, cost_of, make_guidelines
-    from ..baselines.ask import ask_from
+    from ..baselines.acon import Unfinished, cost_of, make_guidelines
+    from ..baselines.summary import ask_from
 
     check_positive(arguments, "concurrency", "max_cost", "tasks", "step_limit", "budget")
     compressor = arguments.compressor or arguments.model
@@ -130,9 +129,8 @@ class _Runs:
         from focusctx.cli.progress import progress
         from focusctx.jobs.engines import InProcess
 
-        from ..baselines.acon_search import Unfinished
-        from ..components import Components
-        from ..run import run_bench
+        from ..baselines.acon import Unfinished
+        from ..run import Components, run_bench
 
         components = Components(job)
         components.check()
@@ -150,7 +148,7 @@ class _Runs:
 
     def _limit_for(self, folder: BenchFolder) -> float | None:
         """Return the limit of one run: what the other stages have not used up."""
-        from ..baselines.acon_search import cost_of
+        from ..baselines.acon import cost_of
 
         if self._max_cost is None:
             return None

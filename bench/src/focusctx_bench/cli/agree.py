@@ -105,7 +105,7 @@ def _model(arguments: argparse.Namespace) -> Model:
     """A model that runs here answers in text; one behind a server has tools of its own."""
     from focusctx.drafts.registry import draft_from
 
-    from ..models.registry import model_from
+    from ..models.served import model_from
     from ..replay.agreement.local import LocalModel, runs_here
 
     if runs_here(arguments.agent):

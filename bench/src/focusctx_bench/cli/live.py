@@ -27,8 +27,7 @@ def add_live(parts: Any) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from ..live.arms import read_arms
-    from ..live.write import write
+    from ..live import read_arms, write
     from .report import say_written
 
     return say_written(write(read_arms(arguments.folders), arguments.out, arguments.reference))

@@ -21,13 +21,10 @@ from focusctx.jobs.tally import Tally
 
 from ..baselines.registry import ALL, KNOWN
 from ..benchmarks.registry import benchmark_names
-from ..components import Components, method_of
-from ..estimate import estimate
-from ..folder import BenchFolder
-from ..job import Job
+from ..job import BenchFolder, Job
 from ..protocols import Options
-from ..run import run_bench
-from ..spending import check_prices
+from ..run import Components, method_of, run_bench
+from ..spending import check_prices, estimate
 from .tables import print_estimate, print_tables
 
 HAVE_OPTIONS = ("focus", "clear-tool-uses", "summary", "prompting", "acon-ut", "acon-utco")

@@ -22,7 +22,7 @@ from focusctx_bench.replay.ablations.settings import (
 )
 from focusctx_bench.replay.points import Point, points_of
 from focusctx_bench.replay.sketches import PointSketches, read_sketches
-from focusctx_bench.report.table import Number
+from focusctx_bench.report.document import Number
 from replay.logs import chat, long_run, run_of, step
 
 SHARED = Path(__file__).parents[5] / "shared"

@@ -23,9 +23,8 @@ from focusctx.replay.matched import comparator
 from focusctx.replay.runs import Run
 from focusctx.types import Reply
 
-from ...report.document import slug
+from ...report.document import Cell, Column, Number, Row, Table, cell_of, slug
 from ...report.drawing import MARKERS, Figure, Theme
-from ...report.table import Cell, Column, Number, Row, Table, cell_of
 from ..points import Judged, Place, Point
 from ..sketches import PointSketches, points_recorded
 

@@ -15,8 +15,8 @@ from focusctx.replay.intervals import Interval, bootstrap
 from focusctx.replay.lines import method_name, order_of
 from focusctx.replay.methods import FOCUS
 
+from ...report.document import Cell, Column, Number, Row, Table, cell_of
 from ...report.drawing import Figure, Theme, bars
-from ...report.table import Cell, Column, Number, Row, Table, cell_of
 from ..points import Place
 from .answers import AGAIN, FULL, RECORDED, Action, Agreement, Answer, action_of, agreement
 

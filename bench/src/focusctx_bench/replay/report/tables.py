@@ -21,8 +21,7 @@ from focusctx.replay.intervals import Interval
 from focusctx.replay.lines import Line, R, method_name
 from focusctx.replay.record import ReplayRecord, RunRecord
 
-from ...report.document import listed
-from ...report.table import Cell, Column, Fields, Number, Row, Table, cell_of, table_of
+from ...report.document import Cell, Column, Fields, Number, Row, Table, cell_of, listed, table_of
 from ..judge import PointRecord
 
 FEW = 5

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 from focusctx import __version__
 from focusctx.replay.intervals import Interval
 
-from ...report.document import Document, Section, listed
+from ...report.document import Cell, Column, Document, Number, Row, Section, Table, cell_of, listed
 from ...report.drawing import MARKERS, Figure, Theme, bars
-from ...report.table import Cell, Column, Number, Row, Table, cell_of
 from .events import BINS
 from .findings import ENOUGH, SETTLED, Curve, EstimatorPair, Findings
 

@@ -17,9 +17,9 @@ from focusctx.baselines.rules import Fifo, NoCompression
 from focusctx_bench.agent import Agent
 from focusctx_bench.benchmarks.office.clerk import decide
 from focusctx_bench.benchmarks.office.environment import Office
-from focusctx_bench.models.registry import model_from
+from focusctx_bench.models.served import model_from
 from focusctx_bench.record import Record
-from focusctx_bench.relay.server import serving
+from focusctx_bench.relay import serving
 from helpers.histories import run
 
 TOOLS = [{"type": "function", "function": {"name": "look", "description": "Look.", "parameters": {"properties": {}}}}]
@@ -259,7 +259,7 @@ async def test_no_reader_sees_a_task_again_over_a_whole_run(tmp_path: Path) -> N
 SERVE = """
 import asyncio, sys
 from pathlib import Path
-from focusctx_bench.relay.server import serving
+from focusctx_bench.relay import serving
 async def main():
     async with serving(Path(sys.argv[1])) as url:
         print(url, flush=True)

@@ -13,11 +13,20 @@ from scipy import stats
 
 from focusctx.baselines.rules import Fifo
 from focusctx.errors import BenchError
-from focusctx_bench.folder import BenchFolder
-from focusctx_bench.job import Job
-from focusctx_bench.live.arms import Arm, Pairing, bootstrapped, difference, pair, read_arms, reference_of
-from focusctx_bench.live.measures import LiveRun, asked_again, measure
-from focusctx_bench.live.write import write
+from focusctx_bench.job import BenchFolder, Job
+from focusctx_bench.live import (
+    Arm,
+    LiveRun,
+    Pairing,
+    asked_again,
+    bootstrapped,
+    difference,
+    measure,
+    pair,
+    read_arms,
+    reference_of,
+    write,
+)
 from focusctx_bench.protocols import Options
 from focusctx_bench.record import Record
 from focusctx_bench.sizes import size

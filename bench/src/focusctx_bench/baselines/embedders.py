@@ -1,4 +1,4 @@
-"""Embeddings behind `/embeddings`: OpenAI, vLLM, llama.cpp, Ollama, most aggregators."""
+"""Embedders that need a model, which `focusctx.baselines.embedders` finds by entry point."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from focusctx.baselines.embedders import Embedded, Vectors
-from focusctx.drafts.http import Endpoint, base_url, count, open_session
-from focusctx.errors import ConfigError
+from focusctx.drafts.http import Endpoint, count, open_session
+from focusctx.drafts.http import base_url as served_at
+from focusctx.errors import ConfigError, MissingExtraError
 from focusctx.prices import price_of
 from focusctx.tokens import encoding
 from focusctx.types import Usage
@@ -25,10 +29,13 @@ _TOGETHER = 32
 
 
 class OpenAICompatibleEmbedder:
-    """`base_url` falls back to OPENAI_BASE_URL, then OpenAI; `api_key` to OPENAI_API_KEY, and "" sends none."""
+    """Embeddings behind `/embeddings`: OpenAI, vLLM, llama.cpp, Ollama, most aggregators.
+
+    `base_url` falls back to OPENAI_BASE_URL, then OpenAI; `api_key` to OPENAI_API_KEY, and "" sends none.
+    """
 
     def __init__(self, model: str, *, base_url: str | None = None, api_key: str | None = None) -> None:
-        base = _base(base_url)
+        base = served_at(base_url or os.environ.get("OPENAI_BASE_URL") or _OPENAI)
         key = (os.environ.get("OPENAI_API_KEY", "") if api_key is None else api_key).strip()
         if not key and base == _OPENAI:
             raise ConfigError("OpenAI needs a key: set OPENAI_API_KEY or pass api_key")
@@ -69,13 +76,60 @@ class OpenAICompatibleEmbedder:
         return replace(spent, cost=self._price.cost(spent.input_tokens, 0) if self._price else None)
 
 
-def _base(given: str | None) -> str:
-    return base_url(given or os.environ.get("OPENAI_BASE_URL") or _OPENAI)
-
-
 def _cut(text: str) -> str:
     """Cut the text to the most tokens that a server takes. An empty text would be refused."""
     if len(text.encode(errors="replace")) <= _LONGEST:
         return text or " "
     tokens = encoding("cl100k_base")
     return tokens.decode(tokens.encode_ordinary(text[: 8 * _LONGEST])[:_LONGEST])
+
+
+class SentenceTransformersEmbedder:
+    """A model that `sentence-transformers` runs, by hub name or folder. Runs that share it take turns."""
+
+    def __init__(self, model: str) -> None:
+        if find_spec("sentence_transformers") is None:
+            raise MissingExtraError("the embedder sentence-transformers:", "sentence-transformers", "focusctx-bench")
+        self._name = model
+        self._model: Any = None
+        self._lock = Lock()
+
+    def __call__(self, texts: Sequence[str]) -> list[list[float]]:
+        with self._lock:
+            if self._model is None:
+                self._model = self._load()
+            vectors: list[list[float]] = self._model.encode(list(texts), show_progress_bar=False).tolist()
+        return vectors
+
+    def _load(self) -> Any:
+        from sentence_transformers import SentenceTransformer
+
+        try:
+            return SentenceTransformer(self._name)
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"the embedding model {self._name} cannot be loaded: {error}") from error
+
+
+class WordLlamaEmbedder:
+    """Static word vectors, averaged: the `wordllama` package with the weights it carries. Loaded at first use."""
+
+    def __init__(self, _: str = "") -> None:
+        if find_spec("wordllama") is None:
+            raise MissingExtraError("the embedder wordllama", "wordllama", "focusctx-bench")
+        self._model: Any = None
+        self._lock = Lock()
+
+    def __call__(self, texts: Sequence[str]) -> list[list[float]]:
+        with self._lock:
+            if self._model is None:
+                self._model = _load()
+        vectors: list[list[float]] = self._model.embed(list(texts)).tolist()
+        return vectors
+
+
+def _load() -> Any:
+    import wordllama
+
+    # The package looks for its own tokenizer only where it would put a downloaded one.
+    folder = Path(wordllama.__file__).parent
+    return wordllama.WordLlama.load(cache_dir=folder, disable_download=True)

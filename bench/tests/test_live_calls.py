@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from focusctx_bench.live.calls import Call, calls_of, repeated
+from focusctx_bench.live import Call, calls_of, repeated
 
 
 def turn(number: int, name: str, arguments: dict[str, Any], result: str | None = "done") -> list[dict[str, Any]]:
