@@ -11,8 +11,8 @@ from focusctx import Focus
 from focusctx.errors import BenchError, ConfigError
 from focusctx.jobs.engines import InProcess
 from focusctx.jobs.tally import Tally
+from focusctx_bench.benchmarks import scripted_model
 from focusctx_bench.benchmarks.office import scripted_draft
-from focusctx_bench.benchmarks.registry import scripted_model
 from focusctx_bench.job import BenchFolder, Job
 from focusctx_bench.protocols import Options
 from focusctx_bench.record import Record

@@ -15,8 +15,8 @@ import pytest
 
 from focusctx.baselines.rules import Fifo, NoCompression
 from focusctx_bench.agent import Agent
+from focusctx_bench.benchmarks.office import Office
 from focusctx_bench.benchmarks.office.clerk import decide
-from focusctx_bench.benchmarks.office.environment import Office
 from focusctx_bench.models.served import model_from
 from focusctx_bench.record import Record
 from focusctx_bench.relay import serving

@@ -16,7 +16,7 @@ from bench_helpers.made_jobs import METHODS, Desk, office, records_of, run_desk
 from focusctx.errors import BenchError, ConfigError
 from focusctx.jobs.engines import InProcess, Outcome
 from focusctx.jobs.tally import Meter, Tally
-from focusctx_bench.benchmarks.registry import scripted_model
+from focusctx_bench.benchmarks import scripted_model
 from focusctx_bench.job import BenchFolder, Job, TaskItem
 from focusctx_bench.record import Record
 from focusctx_bench.run import PATIENCE, Components, run_bench
@@ -107,7 +107,7 @@ def test_when_everything_fails_the_run_stops(tmp_path: Path) -> None:
 
 
 def test_an_environment_that_breaks_is_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from focusctx_bench.benchmarks.office.environment import OfficeTask
+    from focusctx_bench.benchmarks.office import OfficeTask
 
     async def break_down(self: OfficeTask, call: object) -> str:
         raise RuntimeError("the printer is on fire")

@@ -11,7 +11,7 @@ from bench_helpers.made_jobs import office
 from focusctx.errors import ConfigError
 from focusctx.jobs.engines import InProcess
 from focusctx.jobs.tally import Meter, Spending
-from focusctx_bench.benchmarks.qa8.environment import EightQuestionsTask
+from focusctx_bench.benchmarks.qa8 import EightQuestionsTask
 from focusctx_bench.job import BenchFolder, Job
 from focusctx_bench.protocols import Options, Score
 from focusctx_bench.run import Components, run_bench

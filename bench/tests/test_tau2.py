@@ -21,10 +21,8 @@ from focusctx.errors import BenchError, ConfigError, ModelError
 from focusctx.invariants import violations
 from focusctx.types import Message
 from focusctx_bench.agent import Agent
-from focusctx_bench.benchmarks.registry import benchmark_from
-from focusctx_bench.benchmarks.tau2 import Tau2
-from focusctx_bench.benchmarks.tau2.airline_db import BLOB, git_id, rebuild
-from focusctx_bench.benchmarks.tau2.checkout import DOMAINS, Checkout
+from focusctx_bench.benchmarks import benchmark_from
+from focusctx_bench.benchmarks.tau2 import BLOB, DOMAINS, Checkout, Tau2, git_id, rebuild
 from focusctx_bench.job import BenchFolder
 from focusctx_bench.models.scripted import FunctionModel, Say
 from focusctx_bench.protocols import Options, Task, Turn

@@ -17,7 +17,7 @@ from focusctx.jobs.tally import Meter, Spending, Tally
 from focusctx.replay.probe import probe_drafts
 
 from .agent import Agent
-from .benchmarks.registry import benchmark_from, scripted_draft, scripted_model
+from .benchmarks import benchmark_from, scripted_draft, scripted_model
 from .job import SCRIPTED, Attempt, BenchFolder, Job, TaskItem, Variant
 from .models.served import model_from
 from .protocols import Benchmark, Model, Task

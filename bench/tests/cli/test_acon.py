@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from focusctx_bench.baselines.summary import START
-from focusctx_bench.benchmarks.registry import scripted_model
+from focusctx_bench.benchmarks import scripted_model
 from focusctx_bench.job import BenchFolder
 from helpers.provider import Call, Provider, Received, Say
 

@@ -199,7 +199,7 @@ def report(arguments: argparse.Namespace) -> int:
 def tasks(arguments: argparse.Namespace) -> int:
     from focusctx.cli.terminal import printable
 
-    from ..benchmarks.registry import benchmark_from
+    from ..benchmarks import benchmark_from
     from .run import benchmarks_of
 
     for name, options in benchmarks_of(arguments).items():

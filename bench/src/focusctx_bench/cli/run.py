@@ -20,7 +20,7 @@ from focusctx.jobs.engines import Engine, InProcess, engine_named
 from focusctx.jobs.tally import Tally
 
 from ..baselines.registry import ALL, KNOWN
-from ..benchmarks.registry import benchmark_names
+from ..benchmarks import benchmark_names
 from ..job import BenchFolder, Job
 from ..protocols import Options
 from ..run import Components, method_of, run_bench

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from focusctx.types import Message
 
-from .clerk.agent import decide_from
-from .clerk.knowledge import Key, read
+from .clerk import Key, decide_from, read
 
 
 @dataclass(frozen=True, slots=True)

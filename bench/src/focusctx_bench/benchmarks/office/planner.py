@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Iterator
 
 from focusctx.types import History, Message, Prompt, Reply, Usage
 
-from ....sizes import count
-from .knowledge import Key, Knowledge, read
+from ...sizes import count
+from .clerk import Key, Knowledge, read
 
 _APPS = {
     "Pay every": ("files", "mail", "contacts", "pay"),

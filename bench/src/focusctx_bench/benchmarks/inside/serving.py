@@ -1,4 +1,4 @@
-"""The other side of `worker.py`: runs in the benchmark's interpreter and answers requests, JSON lines on both sides.
+"""The other side of `../worker.py`: runs in the benchmark's interpreter and answers requests, JSON lines on both sides.
 
     python serving.py FILE      FILE has HANDLERS: name → function(ask, **arguments) → JSON
 

@@ -1,6 +1,6 @@
 """Runs in AppWorld's interpreter: one world, whose code runs as AppWorld runs it.
 
-It speaks as `foreign/serving.py` does, JSON lines on both sides, but works in the main thread: AppWorld stops code that
+It speaks as `serving.py` does, JSON lines on both sides, but works in the main thread: AppWorld stops code that
 takes too long by a signal, which reaches no other thread. One call at a time, and one world in a process: AppWorld
 closes all others when it opens one.
 """

@@ -1,4 +1,12 @@
-"""WebVoyager as a benchmark of ours: tasks from the public file, a browser window for each, a model that judges."""
+"""WebVoyager (MinorJerry/WebVoyager), text only: tasks on real websites, in a real browser that shows pages as text.
+
+Tasks come from the public file, each has a browser window, and the answers are judged by a model, in our own words.
+See docs/bench.md.
+
+    judge=MODEL         who judges; needed
+    chromium=PATH       the browser; the system's or Playwright's own unless given
+    sandbox=off         Chromium without its sandbox, in containers that forbid it
+"""
 
 from __future__ import annotations
 
@@ -13,10 +21,9 @@ from typing import Any
 from focusctx.errors import BenchError, ConfigError
 from focusctx.types import Message, Usage
 
-from ...protocols import Model, Options, Score, Task, ToolCall, tool_definition
-from ...spending import environment_model
-from .browser import SharedBrowser, host_of
-from .window import Patience, Refused, Window, is_web
+from ..protocols import Model, Options, Score, Task, ToolCall, tool_definition
+from ..spending import environment_model
+from .browser import Patience, Refused, SharedBrowser, Window, host_of, is_web
 
 VARIABLE = "FOCUSCTX_WEBVOYAGER"
 STEPS = 15
@@ -28,38 +35,6 @@ _HOW = (
     "git clone https://github.com/MinorJerry/WebVoyager, then name the folder, or a file of the same form as its "
     f"{_FILE}, as the benchmark's data or in {VARIABLE}"
 )
-
-
-def tasks_from(options: Options) -> Sequence[Task]:
-    """All, or those of one website, whose name is the split."""
-    told = options.data or os.environ.get(VARIABLE)
-    if not told:
-        raise BenchError(f"WebVoyager's tasks were not found: {_HOW}")
-    path = Path(told) / _FILE if Path(told).is_dir() else Path(told)
-    if not path.is_file():
-        raise BenchError(f"there is no {path}: {_HOW}")
-    lines = path.read_text(encoding="utf-8").splitlines()
-    tasks = [_task(line, f"{path}, line {number}") for number, line in enumerate(lines, 1) if line.strip()]
-    if len({task.id for task in tasks}) < len(tasks):
-        raise BenchError(f"{path} has two tasks of the same id")
-    sites = list(dict.fromkeys(task.data["web_name"] for task in tasks))
-    if options.split not in ("", "all", *sites):
-        raise ConfigError(f"WebVoyager has no split {options.split!r}: it has all, and by website {', '.join(sites)}")
-    return [task for task in tasks if options.split in ("", "all", task.data["web_name"])]
-
-
-def _task(line: str, where: str) -> Task:
-    try:
-        row = json.loads(line)
-    except ValueError as error:
-        raise BenchError(f"{where} is not valid JSON: {error}") from error
-    if not isinstance(row, dict) or not all(isinstance(row.get(field), str) for field in _FIELDS):
-        raise BenchError(f"{where} needs the texts {', '.join(_FIELDS)}")
-    if not is_web(row["web"]):
-        raise BenchError(f"{where}: {row['web']!r} is not an http or https address")
-    return Task(row["id"], data={field: row[field] for field in _FIELDS}, step_limit=STEPS)
-
-
 _JUDGE = (
     "You judge the work of an agent that used a website. You get the task, the agent's answer and the text of the "
     "page it saw last. Judge whether the task was done, in all its parts.\n"
@@ -73,40 +48,11 @@ _JUDGE = (
 )
 _AGAIN = "Write only the verdict: SUCCESS or NOT SUCCESS."
 _VERDICTS = {"SUCCESS": True, "NOT SUCCESS": False}
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    success: bool | None
-    """None: the judge gave no verdict, asked twice."""
-    reasons: str
-    usage: Usage
-
-
-async def judge(model: Model, question: str, answer: str, page: str) -> Judgement:
-    asked = f"<task>\n{question}\n</task>\n\n<answer>\n{answer}\n</answer>\n\n<page>\n{page}\n</page>"
-    messages: list[Message] = [{"role": "system", "content": _JUDGE}, {"role": "user", "content": asked}]
-    first = await model.answer(messages, ())
-    verdict = verdict_of(first.text)
-    if verdict is not None:
-        return Judgement(verdict, first.text, first.usage)
-    messages += [{"role": "assistant", "content": first.text}, {"role": "user", "content": _AGAIN}]
-    second = await model.answer(messages, ())
-    return Judgement(verdict_of(second.text), f"{first.text}\n{second.text}", first.usage + second.usage)
-
-
-def verdict_of(text: str) -> bool | None:
-    lines = text.strip().splitlines()
-    return _VERDICTS.get(lines[-1].strip()) if lines else None
-
-
 ANSWER = "answer"
 _NUMBER = {"type": "integer", "description": "the number in brackets before an element"}
 _TEXT = {"type": "string"}
 _SUBMIT = {"type": "boolean", "description": "whether to press Enter afterwards"}
 _DIRECTION = {"type": "string", "enum": ["down", "up"]}
-
-
 TOOLS: Sequence[Mapping[str, Any]] = (
     tool_definition("click", "Click a link, a button or another numbered element.", {"number": _NUMBER}),
     tool_definition(
@@ -120,8 +66,6 @@ TOOLS: Sequence[Mapping[str, Any]] = (
     tool_definition("goto", "Open a web address.", {"url": _TEXT}),
     tool_definition(ANSWER, "Give the answer, which ends the task.", {"text": _TEXT}),
 )
-
-
 SYSTEM = (
     "You do tasks on websites, in a browser that shows you pages as text. What can be clicked or filled in has a "
     'number: [3] link "More". The numbers are those of the page as you saw it last; after every action they are given '
@@ -171,14 +115,14 @@ class WebVoyager:
     def tasks(self) -> Sequence[Task]:
         return self._tasks
 
-    async def start(self, task: Task) -> Voyage:
+    async def start(self, task: Task) -> WebVoyagerTask:
         judge = self.judge
         context = await self._browser.open()
         window = Window(context, self._patience)
-        return Voyage(task.data["ques"], task.data["web"], window, judge, lambda: self._browser.close(context))
+        return WebVoyagerTask(task.data["ques"], task.data["web"], window, judge, lambda: self._browser.close(context))
 
 
-class Voyage:
+class WebVoyagerTask:
     """One task, under way."""
 
     system = SYSTEM
@@ -205,7 +149,7 @@ class Voyage:
         return self._answer is not None
 
     async def score(self) -> Score:
-        """No answer is no success; the judge is not asked then."""
+        """Ask the judge; a task without an answer failed."""
         if self._answer is None:
             return Score(0.0, {"answered": 0})
         judged = await judge(self._judge, self._question, self._answer, self._window.text)
@@ -250,3 +194,58 @@ def _text(name: str, given: Any) -> str:
     if not isinstance(given, str):
         raise Refused(f"{name} must be a text, not {given!r}")
     return given
+
+
+def tasks_from(options: Options) -> Sequence[Task]:
+    """Return all tasks, or those of one website, whose name is the split."""
+    told = options.data or os.environ.get(VARIABLE)
+    if not told:
+        raise BenchError(f"WebVoyager's tasks were not found: {_HOW}")
+    path = Path(told) / _FILE if Path(told).is_dir() else Path(told)
+    if not path.is_file():
+        raise BenchError(f"there is no {path}: {_HOW}")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    tasks = [_task(line, f"{path}, line {number}") for number, line in enumerate(lines, 1) if line.strip()]
+    if len({task.id for task in tasks}) < len(tasks):
+        raise BenchError(f"{path} has two tasks of the same id")
+    sites = list(dict.fromkeys(task.data["web_name"] for task in tasks))
+    if options.split not in ("", "all", *sites):
+        raise ConfigError(f"WebVoyager has no split {options.split!r}: it has all, and by website {', '.join(sites)}")
+    return [task for task in tasks if options.split in ("", "all", task.data["web_name"])]
+
+
+def _task(line: str, where: str) -> Task:
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        raise BenchError(f"{where} is not valid JSON: {error}") from error
+    if not isinstance(row, dict) or not all(isinstance(row.get(field), str) for field in _FIELDS):
+        raise BenchError(f"{where} needs the texts {', '.join(_FIELDS)}")
+    if not is_web(row["web"]):
+        raise BenchError(f"{where}: {row['web']!r} is not an http or https address")
+    return Task(row["id"], data={field: row[field] for field in _FIELDS}, step_limit=STEPS)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    success: bool | None
+    """None: the judge gave no verdict, asked twice."""
+    reasons: str
+    usage: Usage
+
+
+async def judge(model: Model, question: str, answer: str, page: str) -> Judgement:
+    asked = f"<task>\n{question}\n</task>\n\n<answer>\n{answer}\n</answer>\n\n<page>\n{page}\n</page>"
+    messages: list[Message] = [{"role": "system", "content": _JUDGE}, {"role": "user", "content": asked}]
+    first = await model.answer(messages, ())
+    verdict = verdict_of(first.text)
+    if verdict is not None:
+        return Judgement(verdict, first.text, first.usage)
+    messages += [{"role": "assistant", "content": first.text}, {"role": "user", "content": _AGAIN}]
+    second = await model.answer(messages, ())
+    return Judgement(verdict_of(second.text), f"{first.text}\n{second.text}", first.usage + second.usage)
+
+
+def verdict_of(text: str) -> bool | None:
+    lines = text.strip().splitlines()
+    return _VERDICTS.get(lines[-1].strip()) if lines else None

@@ -1,4 +1,4 @@
-"""A program in another interpreter that we ask for things, and that may ask back: `serving.py` is the other side.
+"""A program in another interpreter that we ask for things, and that may ask back (`inside/serving.py`).
 
 A call is one line to the program and one back, with any number of questions and answers between. Calls from several
 tasks, and from several event loops, go side by side. The program ends with the last one who holds the worker.
@@ -20,7 +20,7 @@ from typing import Any
 
 from focusctx.errors import BenchError, FocusError
 
-SERVING = Path(__file__).with_name("serving.py")
+SERVING = Path(__file__).with_name("inside") / "serving.py"
 
 Answer = Callable[[Any], Awaitable[Any]]
 _Inbox = Callable[[dict[str, Any]], object]

@@ -1,19 +1,27 @@
-"""AppWorld as a benchmark of ours: every task a process of its own, and the verdict from another."""
+"""AppWorld (PyPI `appworld`): an agent does errands in a world of everyday apps by writing code that calls their APIs.
+
+AppWorld's own engine runs the code and its own evaluator judges, in the user's interpreter: every task in a process
+of its own, and the verdict from another.
+
+    python=PATH     an interpreter with AppWorld; ROOT/.venv/bin/python unless given
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from focusctx.errors import BenchError
+from focusctx.errors import BenchError, ConfigError
 
-from ...protocols import Options, Score, Task, ToolCall, tool_definition
-from ..foreign.worker import Worker
-from .installation import Installation
+from ..protocols import Options, Score, Task, ToolCall, tool_definition
+from .worker import Worker
 
 RUN = "run_python"
 END = "apis.supervisor.complete_task()"
@@ -49,17 +57,17 @@ the task says, all of it, and change nothing else. Nobody can be asked: decide b
 The end. When the task is done, run `apis.supervisor.complete_task()`; if it asks for something,
 `apis.supervisor.complete_task(answer=...)` with the bare answer, a name or a number, and no sentence; if it cannot be
 done, `apis.supervisor.complete_task(status="fail")`. Nothing can be done after that."""
-
-
-def system_prompt(person: Mapping[str, str]) -> str:
-    return _PROMPT.format(run=RUN, **person)
-
-
-_INSIDE = Path(__file__).with_name("inside.py")
+_INSIDE = Path(__file__).with_name("inside") / "appworld.py"
 _SECONDS = 100
 """Seconds that AppWorld gives a piece of code."""
 _GRACE = 60.0
 """Seconds more, after which code that does not let itself be stopped ends the task."""
+VARIABLE, PYTHON = "FOCUSCTX_APPWORLD", "FOCUSCTX_APPWORLD_PYTHON"
+DIFFICULTIES = {1: "easy", 2: "medium", 3: "hard"}
+"""As the paper names AppWorld's levels."""
+_ENGINE = "python3.11 -m venv .venv && .venv/bin/pip install appworld && .venv/bin/appworld install"
+_DATA = "`.venv/bin/appworld download data`, run in the folder ROOT, makes ROOT/data"
+_PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH")
 
 
 def benchmark(options: Options) -> AppWorld:
@@ -81,7 +89,7 @@ class AppWorld:
     def tasks(self) -> Sequence[Task]:
         return self._installation.tasks(self._split)
 
-    async def start(self, task: Task) -> World:
+    async def start(self, task: Task) -> AppWorldTask:
         root = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="focusctx-appworld-"))
         try:
             (root / "data").symlink_to(self._installation.root / "data")
@@ -90,14 +98,14 @@ class AppWorld:
             shutil.rmtree(root, ignore_errors=True)
             raise
 
-    async def _open(self, root: Path, task: str) -> World:
+    async def _open(self, root: Path, task: str) -> AppWorldTask:
         worker = self.worker(root)
         try:
             opening = await worker.call("start", {"task": task, "seconds": self._seconds})
         except BaseException:
             await asyncio.to_thread(worker.close)
             raise
-        return World(self, root, task, worker, opening, patience=self._seconds + self._grace)
+        return AppWorldTask(self, root, task, worker, opening, patience=self._seconds + self._grace)
 
     def worker(self, root: Path) -> Worker:
         """Start a program to which `root` is AppWorld's root: what it writes stays in there."""
@@ -105,7 +113,7 @@ class AppWorld:
         return Worker("AppWorld", command, self._installation.environment(root), root)
 
 
-class World:
+class AppWorldTask:
     """One task, under way."""
 
     tools: Sequence[Mapping[str, Any]] = (RUN_TOOL,)
@@ -119,7 +127,7 @@ class World:
         self._worker = worker
         self._patience = patience
         self._completed = False
-        self.system = system_prompt(opening["person"])
+        self.system = _PROMPT.format(run=RUN, **opening["person"])
         self.task = str(opening["instruction"])
 
     async def act(self, call: ToolCall) -> str:
@@ -158,3 +166,52 @@ class World:
     async def close(self) -> None:
         await asyncio.to_thread(self._worker.close)
         await asyncio.to_thread(shutil.rmtree, self._root, ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """What the tasks need: an interpreter with AppWorld, and the task data."""
+
+    root: Path
+    """The folder that has AppWorld's `data`."""
+    python: Path
+
+    @classmethod
+    def of(cls, options: Options) -> Installation:
+        told = options.data or os.environ.get(VARIABLE)
+        if not told:
+            raise BenchError(
+                f"AppWorld was not found: {_ENGINE}; {_DATA}; then name ROOT by --data or in {VARIABLE} "
+                f"(and the interpreter by --set python=PATH or {PYTHON} if it is not in ROOT/.venv)"
+            )
+        root = Path(told).absolute()
+        if not (root / "data" / "datasets").is_dir():
+            raise BenchError(f"{root} contains no AppWorld tasks (data/datasets): {_DATA}")
+        python = Path(options.more.get("python") or os.environ.get(PYTHON) or root / ".venv" / "bin" / "python")
+        if not python.is_file():
+            raise BenchError(
+                f"AppWorld has no interpreter at {python}: {_ENGINE}; or name one that has it "
+                f"(--set python=PATH or {PYTHON})"
+            )
+        return cls(root, python.absolute())
+
+    def tasks(self, split: str) -> list[Task]:
+        """Return the tasks of a split, in the file's order."""
+        listed = self.root / "data" / "datasets" / f"{split}.txt"
+        if not listed.is_file():
+            known = ", ".join(sorted(path.stem for path in listed.parent.glob("*.txt")))
+            raise ConfigError(f"AppWorld has no split {split!r}; it has {known}")
+        names = (line.partition(":")[0].strip() for line in listed.read_text(encoding="utf-8").splitlines())
+        return [Task(name, self._difficulty(name)) for name in names if name]
+
+    def environment(self, root: Path) -> dict[str, str]:
+        """Return the variables of the program that runs the agent's code, which can read them: only what it needs."""
+        passed_on = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        return {**passed_on, "APPWORLD_ROOT": str(root), "IPYTHONDIR": str(root / "ipython")}
+
+    def _difficulty(self, task: str) -> str:
+        path = self.root / "data" / "tasks" / task / "ground_truth" / "metadata.json"
+        try:
+            return DIFFICULTIES[json.loads(path.read_bytes())["difficulty"]]
+        except (OSError, ValueError, KeyError) as error:
+            raise BenchError(f"{path} lacks the task's difficulty; is the data complete? {_DATA}") from error
