@@ -13,8 +13,15 @@ from focusctx.cli.parsers import parser_for
 from focusctx.cli.problem import INCOMPLETE, Problem, check_positive
 from focusctx.cli.replay_options import DATA, REPLAY_METHODS, add_data, add_methods
 
-from .points_of import add_number, add_sketches, draft_name, points_over_budget, points_with_sketches, sketches_in
-from .report import say_failures
+from .replay import (
+    add_number,
+    add_sketches,
+    draft_name,
+    points_over_budget,
+    points_with_sketches,
+    say_failures,
+    sketches_in,
+)
 
 if TYPE_CHECKING:
     from focusctx.cli.parsers import Commands
