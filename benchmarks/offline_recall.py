@@ -31,8 +31,9 @@ from focusctx import Focus, FocusConfig, Result, Span
 from focusctx.drafts import OfflineDraft
 from focusctx.pipeline.split import read_history
 from focusctx.replay.evidence import arguments, facts_in, text_of
+from page import SHARED
 
-DATA = Path(__file__).parents[2] / "shared" / "trajectories"
+DATA = SHARED / "trajectories"
 
 
 class Group(NamedTuple):

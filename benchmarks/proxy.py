@@ -30,11 +30,9 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-from proxies.contenders import HERE, TITLES, Contender, Stage
-from proxies.load import Target
-from proxies.measure import Figures, Upstream, measure
+from proxies.contenders import HERE, TITLES, Contender, Server, Stage, free_port
+from proxies.measure import Figures, Target, Upstream, measure
 from proxies.plan import SIZES, WORKLOADS, Cell, conversations
-from proxies.process import Server, free_port
 from proxies.table import Cells, Start, Tables
 
 CONCURRENCY = 32
