@@ -152,10 +152,7 @@ async def group_views(number: int, questions: Any, names: Sequence[str]) -> dict
             view = view[:2]
         if name == "summary":
             prompt = summary_prompt(writer, view, full)
-        arms[name] = {
-            "turns": ask_for_answers(conversation(view, []), environment.task),
-            "tokens": tokens_of(view),
-        }
+        arms[name] = {"turns": ask_for_answers(conversation(view, []), environment.task), "tokens": tokens_of(view)}
     assert len(arms["full"]["turns"]) > 2
     return {"task": task.id, "arms": arms, "summary": prompt}
 
@@ -238,11 +235,7 @@ async def event_at(
         sent: Compressed = await (fixed.get(name) or named(name, budget)).compress(history)
         if name == "focus" and not sent.happened:
             return None
-        arms[name] = {
-            "messages": list(sent.messages),
-            "tokens": tokens_of(sent.messages),
-            "happened": sent.happened,
-        }
+        arms[name] = {"messages": list(sent.messages), "tokens": tokens_of(sent.messages), "happened": sent.happened}
     steps = {action.messages - place: number for number, action in enumerate(later, 1)}
     writes_commands = not any(message["role"] == "tool" for message in run.messages)
     for arm in arms.values():

@@ -182,12 +182,7 @@ def _trajectories(study: Study, lines: Sequence[Line]) -> Table | None:
         return None
     paper = paper_figures(study, line)
     scales = {"steps": (1.0, 1), "peak": (1.0, 0), "cumulative": (1.0, 0), "dependency": (1e6, 2)}
-    names = {
-        "steps": "Steps",
-        "peak": "Peak tokens",
-        "cumulative": "Cumulative tokens",
-        "dependency": "Dependency (M)",
-    }
+    names = {"steps": "Steps", "peak": "Peak tokens", "cumulative": "Cumulative tokens", "dependency": "Dependency (M)"}
     rows = []
     for key, (scale, digits) in scales.items():
         spread = asdict(line.summary.trajectory[key])

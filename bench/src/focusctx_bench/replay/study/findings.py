@@ -191,12 +191,7 @@ class Curve:
 
 
 def converge(
-    events: Sequence[Votes],
-    threshold: float,
-    *,
-    defensive: bool,
-    draws: int = DRAWS,
-    seed: int = SEED,
+    events: Sequence[Votes], threshold: float, *, defensive: bool, draws: int = DRAWS, seed: int = SEED
 ) -> Curve:
     """Return the curve of the citation share: FOCUS-O's decision, or FOCUS-D's where rescues count too.
 

@@ -241,12 +241,7 @@ def _error_figure(findings: Findings) -> Figure:
 
 
 def _curves(
-    axes: Axes,
-    theme: Theme,
-    curves: Sequence[Curve],
-    of: Callable[[Curve], list[Interval]],
-    *,
-    slopes: bool = False,
+    axes: Axes, theme: Theme, curves: Sequence[Curve], of: Callable[[Curve], list[Interval]], *, slopes: bool = False
 ) -> None:
     for place, curve in enumerate(curves):
         found = of(curve)
