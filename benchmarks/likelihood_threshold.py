@@ -75,7 +75,7 @@ def judge(point: Point, told: dict[str, Any], threshold: float) -> tuple[float |
 
 
 def as_sketches(point: Point, told: dict[str, Any], threshold: float) -> PointSketches:
-    """What the draft says at that threshold, in the usual line form."""
+    """Return the citations at that threshold as sketches of a draft."""
     lines: list[list[str]] = [[] for _ in range(PLANS)]
     for place, step in enumerate(told["steps"]):
         cited = sorted(int(span) for span, lost in told["lost"].items() if lost[place] > threshold)

@@ -98,7 +98,7 @@ def start_all(stage: Stage, names: list[str], stack: ExitStack) -> Iterator[Runn
 async def in_turns(
     how: str, running: list[Running], upstream: Upstream, workloads: tuple[str, ...], rounds: int
 ) -> Cells:
-    """Every cell, round by round, the contenders in turns on the same conversations."""
+    """Measure every cell, round by round, the contenders in turns on the same conversations."""
     cells: Cells = defaultdict(Figures)
     for workload, size, stream in product(workloads, SIZES, (False, True)):
         cell = Cell(size, stream, workload)

@@ -57,20 +57,20 @@ class Contender:
     slow: bool = False
     """Measured on fewer requests."""
     shrinks: bool = False
-    """Whether less must go up than came."""
+    """True if less must go up than came."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Where the contenders find each other and what they need."""
+    """The places of the contenders, and what they need."""
 
     upstream: str
     folder: Path
-    """With the virtual environments of the others."""
+    """The folder with the virtual environments of the others."""
     scratch: Path
 
     def contender(self, name: str, port: int, size: Size) -> Contender:
-        """Those of focusctx that decide have a process for each size: their budgets differ."""
+        """Return a contender; those of focusctx that decide have a process for each size, as budgets differ."""
         if name == "floor":
             return Contender(name, (sys.executable, str(HERE / "floor.py"), str(port), self.upstream))
         if name == "litellm":

@@ -22,7 +22,7 @@ LAST_CHUNK = b"0\r\n\r\n"
 
 @dataclass
 class Figures:
-    """What was read off, one entry per round; `first_bytes` one per request."""
+    """Measurements, one entry per round; `first_bytes` one per request."""
 
     cpu: list[float] = field(default_factory=list)
     """Seconds of the proxy's CPU time per request."""

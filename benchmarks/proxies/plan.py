@@ -66,7 +66,7 @@ class Size:
     weight: int
     """Short requests are measured so many times as often."""
     keep_every: int
-    """Of the steps before the crossing, every such one is kept; 0 for none, where few steps fill the budget again."""
+    """Every n-th step before the crossing is kept; 0 for none, where few steps fill the budget again."""
 
 
 SIZES = (Size("2k", 1900, 4100, 2, 0), Size("30k", 29_500, 40_000, 1, 2))
@@ -119,7 +119,7 @@ def _conversation(cell: Cell, seed: str) -> Requests:
 
 
 def tokens(history: Conversation) -> int:
-    """As the budget is counted: without the system prompt."""
+    """Count tokens as the budget does: without the system prompt."""
     return _counter.compress([json.loads(message) for message in history.messages]).tokens_before
 
 

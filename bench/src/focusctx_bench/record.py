@@ -24,8 +24,8 @@ from .sizes import size
 VERSION = 2
 
 Ended: TypeAlias = Literal["done", "steps", "context", "model"]
-"""How a run ended: the task was over; the steps were used up; the model could not read that much; the model, or the one
-that the method asks, gave no answer. The last says nothing about the method: such a task is to be run again."""
+"""The way a run ended: the task was over; the steps were used up; the model could not read that much; the model, or the
+one that the method asks, gave no answer. The last says nothing about the method: such a task is to be run again."""
 
 Piece: TypeAlias = tuple[int, int] | int
 """A part of what was sent: a range of history positions (the end excluded), or `-n` for the n-th message that the

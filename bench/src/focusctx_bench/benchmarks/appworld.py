@@ -64,7 +64,7 @@ _GRACE = 60.0
 """Seconds more, after which code that does not let itself be stopped ends the task."""
 VARIABLE, PYTHON = "FOCUSCTX_APPWORLD", "FOCUSCTX_APPWORLD_PYTHON"
 DIFFICULTIES = {1: "easy", 2: "medium", 3: "hard"}
-"""As the paper names AppWorld's levels."""
+"""AppWorld's levels, in the paper's words."""
 _ENGINE = "python3.11 -m venv .venv && .venv/bin/pip install appworld && .venv/bin/appworld install"
 _DATA = "`.venv/bin/appworld download data`, run in the folder ROOT, makes ROOT/data"
 _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH")
@@ -170,7 +170,7 @@ class AppWorldTask:
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """What the tasks need: an interpreter with AppWorld, and the task data."""
+    """Requirements of the tasks: an interpreter with AppWorld, and the task data."""
 
     root: Path
     """The folder that has AppWorld's `data`."""

@@ -359,7 +359,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """All of a page at one moment."""
+    """A page at one moment."""
 
     title: str
     url: str

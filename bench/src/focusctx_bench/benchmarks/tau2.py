@@ -177,7 +177,7 @@ class Checkout:
         domain = options.more.get("domain", "")
         if domain not in DOMAINS:
             raise ConfigError(f"τ²-bench needs --set domain=retail, airline or telecom, got {domain or 'none'!r}")
-        root = Path(options.data or _told(options, "", VARIABLE, f"τ²-bench was not found: {_HOW}")).absolute()
+        root = Path(options.data or _setting(options, "", VARIABLE, f"τ²-bench was not found: {_HOW}")).absolute()
         _check_version(root)
         default = root / ".venv" / "bin" / "python"
         python = Path(options.more.get("python") or os.environ.get(PYTHON) or default)
@@ -218,7 +218,7 @@ class Checkout:
     def _check_data(self, options: Options) -> None:
         database = self.folder / _DATABASES[self.domain]
         if self.domain == "airline" and not database.exists():
-            told = _told(
+            told = _setting(
                 options,
                 "tau_bench",
                 TAU_BENCH,
@@ -244,7 +244,7 @@ def _check_version(root: Path) -> None:
         raise BenchError(f"{root} is {found}; this adapter knows tau2 {KNOWN}x: {_HOW}")
 
 
-def _told(options: Options, name: str, variable: str, otherwise: str) -> str:
+def _setting(options: Options, name: str, variable: str, otherwise: str) -> str:
     told = options.more.get(name) or os.environ.get(variable)
     if not told:
         raise BenchError(otherwise)

@@ -215,7 +215,7 @@ def _cut(cache: Any, count: int) -> Any:
 
 
 def _can_go_back(cache: Any) -> bool:
-    """Only a layer that has all tokens can be cut: one with a window has forgotten the oldest."""
+    """Return True if every layer has all tokens: one with a window has forgotten the oldest."""
     return all(type(layer).__name__ == "DynamicLayer" for layer in cache.layers)
 
 

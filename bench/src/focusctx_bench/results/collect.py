@@ -55,7 +55,7 @@ class Line:
 
     @cached_property
     def tasks(self) -> dict[str, TaskMetrics]:
-        """Every task once, as the mean of its repeats. Read it when all records were added."""
+        """Tasks, each once, as the mean of its repeats. Read it when all records were added."""
         runs: dict[str, list[TaskMetrics]] = {}
         for some in self.repeats.values():
             for name, metrics in some.items():

@@ -25,7 +25,7 @@ _folder = "/"
 
 
 def describe(ask: _Ask) -> dict[str, Any]:  # noqa: ARG001
-    """Every app with its own words about itself and its actions."""
+    """Return every app's own description of itself and its actions."""
     apps = _import("apps")
     return {
         name: {
@@ -61,7 +61,7 @@ def finish(ask: _Ask, answer: str) -> str:  # noqa: ARG001
 
 
 def evaluate(ask: _Ask, testbed: str, evaluation: list[Mapping[str, Any]]) -> list[dict[str, Any]]:  # noqa: ARG001
-    """Each check by OfficeBench's own function. One that raises counts as not passed, as it does there."""
+    """Judge each check by OfficeBench's own function. One that raises is not passed, as it is there."""
     judges = _import("utils.evaluate")
     return [_judged(getattr(judges, check["function"]), testbed, check) for check in evaluation]
 

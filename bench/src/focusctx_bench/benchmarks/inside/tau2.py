@@ -94,7 +94,7 @@ HANDLERS = {"start": start, "act": act, "hear": hear, "score": score, "close": c
 
 
 def _until_the_agents_turn(orchestrator: Any, *, its_turn: bool = False) -> dict[str, Any]:
-    """Tools run, and the customer speaks and uses tools of her own, until it is the agent's turn again."""
+    """Let tools run, and the customer speak and use her own tools, until it is the agent's turn again."""
     from tau2.orchestrator.orchestrator import Role
 
     while its_turn or not (orchestrator.done or orchestrator.to_role == Role.AGENT):
@@ -119,7 +119,7 @@ def _tasks(domain: str) -> dict[str, Any]:
 
 @cache
 def _prepare() -> Any:
-    """The agent that says what it is told to say; and models are asked outside."""
+    """Return the class of an agent that says what it is given, and have models asked outside."""
     from tau2.agent.llm_agent import LLMAgent
     from tau2.evaluator import evaluator, evaluator_nl_assertions
     from tau2.runner import build
@@ -141,7 +141,7 @@ def _prepare() -> Any:
 
 
 def _generate(model: str, messages: Any, tools: Any = None, **_: Any) -> Any:
-    """In the place of τ²-bench's function of that name, which would ask litellm."""
+    """Ask outside: replaces τ²-bench's function of that name, which would ask litellm."""
     from tau2.data_model.message import AssistantMessage, ToolCall
     from tau2.utils.llm_utils import to_litellm_messages
 
@@ -160,7 +160,7 @@ def _generate(model: str, messages: Any, tools: Any = None, **_: Any) -> Any:
 
 
 def _plain(message: dict[str, Any]) -> dict[str, Any]:
-    """Without the fields that only litellm knows."""
+    """Return a message without the fields that only litellm knows."""
     calls = message.get("tool_calls")
     plain = {name: value for name, value in message.items() if name != "tool_calls"}
     if calls:

@@ -232,7 +232,7 @@ class GiveUp(Exception):
 
 
 class Mind:
-    """Asked by one chore at one step."""
+    """Answers one chore's questions at one step."""
 
     def __init__(self, known: Knowledge) -> None:
         self.known = known

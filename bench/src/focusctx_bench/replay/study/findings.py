@@ -1,4 +1,4 @@
-"""Everything the study finds out about one draft, computed from recorded files alone.
+"""Findings of the study about one draft, computed from recorded files alone.
 
 - Convergence: the decision and the worst span's error at N sketches, against those of very many. The recorded
   sketches of an event stand for the draft: `u*` and the converged keep-set are those of all of them, and a sample
@@ -353,7 +353,7 @@ class Scores:
 
 @dataclass(frozen=True, slots=True)
 class EstimatorPair:
-    """How far two estimators agree, over events."""
+    """Agreement of two estimators, over events."""
 
     left: str
     right: str

@@ -21,7 +21,7 @@ _PAPER = "Paper: its appendix, 30 OfficeBench events with gpt-4.1."
 _SHOWN = (1, 3, 10, 30, 100, 300, 1000)
 _PAPER_JACCARD = {1: 0.92}
 _PAPER_ERROR = {1: 0.25, 10: 0.089, 300: 0.025}
-"""Of plans, by N."""
+"""The paper's figures for plans, by N."""
 _PAPER_SLOPE = {"plans": -0.40, "sampled divergence": -0.17}
 _PAPER_SETTLES = {"plans": 10, "sampled divergence": 1000}
 
