@@ -32,7 +32,7 @@ def test_records_are_read_one_at_a_time(tmp_path: Path) -> None:
     BenchFolder(tmp_path).records.add(record)
     with (tmp_path / "records.jsonl").open("a") as file:
         file.write("{}\n")
-    found = BenchFolder(tmp_path).records
+    found = iter(BenchFolder(tmp_path).records)
     assert next(found) == record
     with pytest.raises(BenchError, match="version None, this program reads"):
         next(found)

@@ -59,7 +59,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """In seconds."""
+    """Limits of time, in seconds."""
 
     navigation: float = 20
     action: float = 5
