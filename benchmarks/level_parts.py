@@ -9,7 +9,7 @@ tokens.
 
 from __future__ import annotations
 
-import argparse
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
@@ -21,7 +21,8 @@ from unittest.mock import patch
 import levels
 from focusctx import FocusConfig
 from focusctx.replay.runs import Run, half_of, read_runs
-from focusctx_bench.replay.ablations.variants import Variant
+from focusctx_bench.replay.ablations.settings import Variant
+from page import SHARED, options, publish, table
 
 TEXT = """\
 # What each part of the selection is worth
@@ -68,9 +69,7 @@ def events_without(run: Run, part: Part, budget: int) -> list[levels.Kept]:
 
 
 def rows(pool: ProcessPoolExecutor) -> Iterator[Sequence[str]]:
-    runs = {
-        name: list(_reporting(levels.SHARED / folder / f"{name}.jsonl")) for name, (folder, _) in levels.FILES.items()
-    }
+    runs = {name: list(_reporting(SHARED / folder / f"{name}.jsonl")) for name, (folder, _) in levels.FILES.items()}
     for number, part in enumerate(PARTS):
         yield part.name if number == 0 else f"without {part.name}", *_cells(part, runs, pool)
 
@@ -87,16 +86,11 @@ def _reporting(file: Path) -> Iterator[Run]:
     return (run for run in read_runs([file]) if half_of(run.id) == "reporting")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--out", type=Path)
-    out = parser.parse_args().out
+def main() -> int:
+    out = options("What each part of the selection is worth, with no model.").parse_args().out
     with ProcessPoolExecutor(2) as pool:
-        text = "\n".join([TEXT, *levels.table(["", *levels.FILES], rows(pool)), ""])
-    if out:
-        out.write_text(text, encoding="utf-8")
-    print(text)
+        return publish(lambda: "\n".join([TEXT, *table(["", *levels.FILES], rows(pool)), ""]), out)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

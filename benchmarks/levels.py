@@ -17,8 +17,6 @@ measured. Events and sketches are of one half of the runs, by a hash of their id
 
 from __future__ import annotations
 
-import argparse
-import logging
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,7 +24,6 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, fields
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from statistics import fmean
 
 from focusctx import DraftModel, Focus, FocusConfig
@@ -34,11 +31,11 @@ from focusctx.drafts import OfflineDraft, ScriptedDraft
 from focusctx.replay.facts import Evidence
 from focusctx.replay.runs import Half, Run, half_of, read_runs
 from focusctx.types import Message
-from focusctx_bench.replay.ablations.variants import Variant
+from focusctx_bench.replay.ablations.settings import Variant
 from focusctx_bench.replay.points import Point, points_of
 from focusctx_bench.replay.sketches import PointSketches, points_recorded, read_sketches
+from page import SHARED, options, publish, quiet, table, verdict
 
-SHARED = Path(__file__).parents[2] / "shared"
 FILES = {
     "swebench_deepseek": ("trajectories", 4096),
     "swebench_gemini-3-pro": ("trajectories", 4096),
@@ -108,9 +105,9 @@ class Kept:
     spans: int
     left: int
     over: bool
-    """Whether the result is above its target."""
+    """True if the result is above its target."""
     fixed: bool
-    """Whether task, user's words and newest step are above the target by themselves."""
+    """True if task, user's words and newest step are above the target by themselves."""
 
 
 LEVELS = "levels, target 0.5"
@@ -145,7 +142,7 @@ def kept_at(point: Point, variant: Variant, draft: DraftModel) -> Kept:
 
 def events_of(run: Run, budget: int, variants: Mapping[str, Variant]) -> dict[str, list[Kept]]:
     """Compress a run where it first exceeds each multiple of the budget."""
-    logging.disable(logging.WARNING)
+    quiet()
     points = points_of(Evidence(run), budget, MULTIPLES)
     return {name: [kept_at(point, variant, OfflineDraft()) for point in points] for name, variant in variants.items()}
 
@@ -185,7 +182,7 @@ def figures(every: Sequence[Kept]) -> tuple[str, ...]:
 
 def sketched(run: Run, recorded: Sequence[PointSketches], variant: Variant) -> list[Kept]:
     """Compress a run where plans were recorded, with these."""
-    logging.disable(logging.WARNING)
+    quiet()
     own = {one.messages: one for one in recorded if (one.file, one.id) == (run.file, run.id)}
     points = points_recorded(Evidence(run), own.values())
     return [kept_at(point, variant, ScriptedDraft(own[point.messages].as_replies())) for point in points]
@@ -232,7 +229,7 @@ class Walk:
 
 def walk(run: Run, config: FocusConfig) -> Walk:
     """Send a run through a session; what is lost in any view counts once."""
-    logging.disable(logging.WARNING)
+    quiet()
     evidence = Evidence(run)
     writes, failures, questions = set[str](), set[str](), set[int]()
     lost_writes, lost_failures, lost_questions = set[str](), set[str](), set[int]()
@@ -323,10 +320,6 @@ def walk_rows(pool: ProcessPoolExecutor) -> Iterator[Sequence[str]]:
             )
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    return [f"| {' | '.join(cells)} |" for cells in (heads, ["---"] * len(heads), *rows)]
-
-
 def bars(
     events: Sequence[Sequence[str]], sketches: Sequence[Sequence[str]], walks: Sequence[Sequence[str]]
 ) -> Iterator[Sequence[str]]:
@@ -351,11 +344,7 @@ def bars(
         yield f"τ² walks: {what} lost: 0", f"{lost} of {every}", verdict(lost == 0)
 
 
-def verdict(met: bool) -> str:
-    return "met" if met else "**missed**"
-
-
-def page(half: Half, pool: ProcessPoolExecutor) -> str:
+def text_of(half: Half, pool: ProcessPoolExecutor) -> str:
     measured = ("events", "recall", "span tokens left", "mean recall", "events with all of it", "above target")
     lost = ("finished writes without a record", "standing failures without a record", "answered questions cut")
     events, sketches, walks = list(event_rows(half, pool)), list(sketch_rows(half, pool)), list(walk_rows(pool))
@@ -383,19 +372,11 @@ def page(half: Half, pool: ProcessPoolExecutor) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="What levels and a target keep of recorded runs, with no model.")
+    parser = options("What levels and a target keep of recorded runs, with no model.")
     parser.add_argument("--half", choices=("tuning", "reporting"), default="reporting")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write the page there too")
     arguments = parser.parse_args()
-    if not SHARED.is_dir():
-        print(f"no recorded runs at {SHARED}", file=sys.stderr)
-        return 2
     with ProcessPoolExecutor() as pool:
-        text = page(arguments.half, pool)
-    print(text)
-    if arguments.out:
-        arguments.out.write_text(text, encoding="utf-8")
-    return 0
+        return publish(lambda: text_of(arguments.half, pool), arguments.out)
 
 
 if __name__ == "__main__":

@@ -25,22 +25,18 @@ from statistics import mean
 from typing import Any
 
 from focusctx import Focus, FocusConfig
-from focusctx.baselines.embedders import embedder_from
 from focusctx.drafts import ScriptedDraft, TransformersDraft, draft_from
 from focusctx.pipeline.draft import build_prompt
 from focusctx.replay.facts import Evidence
 from focusctx.replay.runs import read_runs
-from focusctx_bench.local_models.likelihood import ScoringDraft, TransformersScorer, losses, write_plans
-from focusctx_bench.replay.ablations.settings import Outcome
-from focusctx_bench.replay.ablations.settings import judge as judge_variant
-from focusctx_bench.replay.ablations.variants import Variant
+from focusctx_bench.replay.likelihood import ScoringDraft, TransformersScorer, losses, write_plans
 from focusctx_bench.replay.points import Place, Point
 from focusctx_bench.replay.sketches import PointSketches, points_recorded, read_sketches, sketch_file
+from page import SHARED, are_there
+from recorded_drafts import SHIPPED, outcomes
 
-SHARED = Path(__file__).parents[2] / "shared"
 THRESHOLDS = (0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)
 PLANS = 3
-SHIPPED = Variant("", "FOCUS", FocusConfig(), 0.5)
 
 
 async def record(model: ScoringDraft, points: list[Point], path: Path) -> None:
@@ -79,22 +75,12 @@ def judge(point: Point, told: dict[str, Any], threshold: float) -> tuple[float |
 
 
 def as_sketches(point: Point, told: dict[str, Any], threshold: float) -> PointSketches:
-    """What the draft says at that threshold, in the usual line form."""
+    """Return the citations at that threshold as sketches of a draft."""
     lines: list[list[str]] = [[] for _ in range(PLANS)]
     for place, step in enumerate(told["steps"]):
         cited = sorted(int(span) for span, lost in told["lost"].items() if lost[place] > threshold)
         lines[step["plan"]].append(f"Step: {step['text']} | Depends on: [{', '.join(f's_{span}' for span in cited)}]")
     return PointSketches.at(point, map("\n".join, lines), draft=f"likelihood, threshold {threshold}")
-
-
-async def shipped(points: dict[Place, Point], recorded: list[dict[str, Any]], threshold: float) -> list[Outcome]:
-    """What FOCUS as it is shipped makes of the citations."""
-    embed = embedder_from("words")
-    found = []
-    for told in recorded:
-        point = points[told["file"], told["id"], told["messages"]]
-        found.append(await judge_variant(SHIPPED, point, as_sketches(point, told, threshold), embed))
-    return [one for one in found if one is not None]
 
 
 def table(points: dict[Place, Point], recorded: list[dict[str, Any]]) -> None:
@@ -114,10 +100,13 @@ def table(points: dict[Place, Point], recorded: list[dict[str, Any]]) -> None:
         halves = (found[::2], found[1::2])
         recalls, lefts = " / ".join(f"{recall(h):.3f}" for h in halves), " / ".join(f"{left(h):.3f}" for h in halves)
         print(f"| {threshold} | {recall(found):.3f} | {whole:.2f} | {left(found):.3f} | {recalls} | {lefts}", end="")
-        outcomes = asyncio.run(shipped(points, recorded, threshold))
-        needing = [one for one in outcomes if one.needed]
+        sketches = [
+            as_sketches(points[told["file"], told["id"], told["messages"]], told, threshold) for told in recorded
+        ]
+        judged = asyncio.run(outcomes(SHIPPED, points, sketches))
+        needing = [one for one in judged if one.needed]
         ours, newest = mean(one.recall for one in needing), mean(one.newest for one in needing)
-        print(f" | {ours:.3f} at {mean(one.left for one in outcomes):.3f} | {newest:.3f} |")
+        print(f" | {ours:.3f} at {mean(one.left for one in judged):.3f} | {newest:.3f} |")
 
 
 def main() -> int:
@@ -130,8 +119,7 @@ def main() -> int:
     parser.add_argument("--sketches", type=Path, metavar="FILE", help="write citations there instead of the table")
     parser.add_argument("--threshold", type=float, default=0.05, help="for those citations (default: 0.05)")
     arguments = parser.parse_args()
-    if not (arguments.data.is_dir() and arguments.at.is_file()):
-        print(f"no recorded runs at {arguments.data}, or no points at {arguments.at}", file=sys.stderr)
+    if not are_there(arguments.data, arguments.at):
         return 2
     sketched = read_sketches(arguments.at)[: arguments.limit]
     found = [point for run in read_runs([arguments.data]) for point in points_recorded(Evidence(run), sketched)]

@@ -22,9 +22,10 @@ from pathlib import Path
 
 from focusctx.errors import BenchError
 from focusctx.types import Message
-from focusctx_bench.folder import runs_below
-from focusctx_bench.live.calls import Call, calls_of
+from focusctx_bench.job import runs_below
+from focusctx_bench.live import Call, calls_of
 from focusctx_bench.record import Record
+from focusctx_bench.report.document import markdown_table
 
 HEAD = (
     "arm",
@@ -113,13 +114,13 @@ def read_cases(folders: Iterable[str]) -> list[Case]:
 
 
 def table(cases: Sequence[Case]) -> str:
-    rows = [HEAD, ("---", "---", *["---:"] * (len(HEAD) - 2))]
+    rows = []
     for arm in dict.fromkeys(case.arm for case in cases):
         for place in ("policy", "passing"):
             some = [case for case in cases if (case.arm, case.place) == (arm, place)]
             if some:
                 rows.append(_row(arm, place, some))
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return markdown_table(HEAD, rows, left=2)
 
 
 def _row(arm: str, place: str, cases: Sequence[Case]) -> tuple[str, ...]:

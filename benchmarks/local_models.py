@@ -26,6 +26,7 @@ from focusctx.drafts import draft_from
 from focusctx.pipeline.draft import build_prompt, read_sketch
 from focusctx.pipeline.split import read_history
 from focusctx.tokens import Counter
+from page import SHARED
 
 CONFIG = FocusConfig(sketch_tokens=160)
 RUNS = {
@@ -112,7 +113,7 @@ def random_model(shape: str, folder: str) -> DraftModel:
 def main() -> int:
     parser = argparse.ArgumentParser(description="What a local model manages as a draft.")
     parser.add_argument("draft", help="llama-cpp:FILE.gguf, transformers:PATH, or random:0.5B|1.5B")
-    parser.add_argument("--data", type=Path, default=Path(__file__).parents[2] / "shared" / "trajectories")
+    parser.add_argument("--data", type=Path, default=SHARED / "trajectories")
     parser.add_argument("--prompt", type=int, default=1100, help="tokens of the prompt for the ratio, roughly")
     parser.add_argument("--sketch", type=int, default=64, help="tokens a sketch may have there")
     parser.add_argument("--only", choices=["readable", "reading"], help="one part")

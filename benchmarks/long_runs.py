@@ -10,9 +10,7 @@ for as if gpt-5-mini had written them. Time is that of `session.view` alone.
 
 from __future__ import annotations
 
-import argparse
 import json
-import logging
 import statistics
 import sys
 import time
@@ -26,9 +24,9 @@ from typing import Any
 from focusctx import Focus
 from focusctx.replay.walk import calls_of
 from focusctx.types import Message
+from page import SHARED, options, publish, quiet
 from session_cost import DRAFT, PricedDraft, counter, fresh_of, known_price, size, turns_of
 
-SHARED = Path(__file__).resolve().parents[2] / "shared"
 KINDS = {
     "coding": "trajectories/swebench_deepseek.jsonl",
     "dialogues": "trajectories/tau2_gpt-4.1_retail.jsonl",
@@ -107,12 +105,12 @@ def _renamed(messages: Sequence[dict[str, Any]], run: int) -> Iterator[dict[str,
 
 def walk(kind: str, budget: int) -> Long:
     """Send the conversation of one kind through a session."""
-    logging.disable(logging.WARNING)
+    quiet()
     messages = conversation(SHARED / KINDS[kind])
     turns = turns_of(messages)
     draft = PricedDraft()
     views: list[Sequence[Message]] = []
-    quiet, busy = list[float](), list[float]()
+    idle, busy = list[float](), list[float]()
     largest = 0
     with Focus(draft, budget=budget, tokens=counter().count).session() as session:
         for number, turn in enumerate(turns):
@@ -122,7 +120,7 @@ def walk(kind: str, budget: int) -> Long:
             views.append(session.view(messages[:turn]))
             taken = 1000 * (time.perf_counter() - started)
             happened = sum(event.happened for event in session.events) > before
-            (busy if happened else quiet).append(taken)
+            (busy if happened else idle).append(taken)
             largest = max(largest, session.size[1])
         events = sum(event.happened for event in session.events)
     ours = calls_of(views, fresh_of(turns), size)
@@ -143,13 +141,13 @@ def walk(kind: str, budget: int) -> Long:
         sum(call.tokens for call in ours),
         sum(call.tokens for call in whole),
         largest,
-        statistics.median(quiet),
+        statistics.median(idle),
         statistics.median(busy) if busy else 0.0,
         costs,
     )
 
 
-def page(found: Iterable[Long]) -> str:
+def text_of(found: Iterable[Long]) -> str:
     heads = ["kind", "δ", "requests", "events", "sent, of full", "largest request", "ms", "ms with an event"]
     heads += [f"cost at {model}'s prices" for model in MODELS]
     lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
@@ -162,18 +160,9 @@ def page(found: Iterable[Long]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Long conversations of recorded runs: events, time and cost.")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write the page there too")
-    arguments = parser.parse_args()
-    if not SHARED.is_dir():
-        print(f"no recorded runs at {SHARED}", file=sys.stderr)
-        return 2
+    out = options("Long conversations of recorded runs: events, time and cost.").parse_args().out
     with ProcessPoolExecutor(2) as pool:
-        text = page(pool.map(walk, *zip(*product(KINDS, BUDGETS), strict=True)))
-    print(text)
-    if arguments.out:
-        arguments.out.write_text(text, encoding="utf-8")
-    return 0
+        return publish(lambda: text_of(pool.map(walk, *zip(*product(KINDS, BUDGETS), strict=True))), out)
 
 
 if __name__ == "__main__":

@@ -31,8 +31,9 @@ from focusctx import Focus, FocusConfig, Result, Span
 from focusctx.drafts import OfflineDraft
 from focusctx.pipeline.split import read_history
 from focusctx.replay.facts import arguments, facts_in, text_of
+from page import SHARED
 
-DATA = Path(__file__).parents[2] / "shared" / "trajectories"
+DATA = SHARED / "trajectories"
 
 
 class Group(NamedTuple):
@@ -53,12 +54,12 @@ class Outcome:
     ours: int
     newest: int
     share: float
-    """Of the history's tokens that the draft left."""
+    """Share of the history's tokens that the draft left."""
     newest_share: float
 
 
 def first_event(focus: Focus, messages: list[dict[str, Any]]) -> tuple[int, Result] | None:
-    """How many messages the history has at the run's first event, and what was made of it."""
+    """Return the number of messages at the run's first event, and the result."""
     for end, message in enumerate(messages):
         if message["role"] == "assistant" and end:
             result = focus.compress(messages[:end])

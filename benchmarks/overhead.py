@@ -66,7 +66,7 @@ def best_of(times: int, work: Callable[[], object]) -> float:
 
 
 def seconds_per_step(*lengths: int, rounds: int = 8, steps: int = 10) -> list[float]:
-    """For each length, the median cost of `compress` on a history that just grew by one step; taken in turns."""
+    """Return for each length the median cost of `compress` on a history that just grew by one step; taken in turns."""
     taken: list[list[float]] = [[] for _ in lengths]
     for _ in range(rounds):
         for times, spans in zip(taken, lengths, strict=True):

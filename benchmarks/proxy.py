@@ -30,11 +30,9 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-from proxies.contenders import HERE, TITLES, Contender, Stage
-from proxies.load import Target
-from proxies.measure import Figures, Upstream, measure
+from proxies.contenders import HERE, TITLES, Contender, Server, Stage, free_port
+from proxies.measure import Figures, Target, Upstream, measure
 from proxies.plan import SIZES, WORKLOADS, Cell, conversations
-from proxies.process import Server, free_port
 from proxies.table import Cells, Start, Tables
 
 CONCURRENCY = 32
@@ -100,7 +98,7 @@ def start_all(stage: Stage, names: list[str], stack: ExitStack) -> Iterator[Runn
 async def in_turns(
     how: str, running: list[Running], upstream: Upstream, workloads: tuple[str, ...], rounds: int
 ) -> Cells:
-    """Every cell, round by round, the contenders in turns on the same conversations."""
+    """Measure every cell, round by round, the contenders in turns on the same conversations."""
     cells: Cells = defaultdict(Figures)
     for workload, size, stream in product(workloads, SIZES, (False, True)):
         cell = Cell(size, stream, workload)

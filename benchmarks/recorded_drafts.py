@@ -21,12 +21,11 @@ from focusctx.config import FocusConfig
 from focusctx.pipeline.draft import read_sketch
 from focusctx.replay.facts import Evidence
 from focusctx.replay.runs import read_runs
-from focusctx_bench.replay.ablations.settings import Outcome, judge
-from focusctx_bench.replay.ablations.variants import Variant
+from focusctx_bench.replay.ablations.settings import Variant, VariantOutcome, judge
 from focusctx_bench.replay.points import Place, Point
 from focusctx_bench.replay.sketches import PointSketches, points_recorded, read_sketches
+from page import SHARED, are_there
 
-SHARED = Path(__file__).parents[2] / "shared"
 PAPER = Variant("", "FOCUS-D", FocusConfig.paper())
 SHIPPED = Variant("", "FOCUS", FocusConfig(), 0.5)
 
@@ -37,24 +36,24 @@ def readable(recorded: PointSketches) -> int:
     return sum(sketch.problem is None for sketch in read)
 
 
-async def outcomes(variant: Variant, points: dict[Place, Point], recorded: list[PointSketches]) -> list[Outcome]:
+async def outcomes(variant: Variant, points: dict[Place, Point], recorded: list[PointSketches]) -> list[VariantOutcome]:
     embed = embedder_from("words")
     found = [await judge(variant, points[one.key], one, embed) for one in recorded]
     return [outcome for outcome in found if outcome is not None]
 
 
-def shares(found: list[Outcome]) -> str:
+def shares(found: list[VariantOutcome]) -> str:
     return f"{fmean(one.recall for one in found if one.needed):.3f} at {fmean(one.left for one in found):.3f}"
 
 
-async def row(name: str, points: dict[Place, Point], recorded: list[PointSketches]) -> str:
+async def row(name: str, points: dict[Place, Point], recorded: list[PointSketches]) -> list[str]:
     paper, shipped = await outcomes(PAPER, points, recorded), await outcomes(SHIPPED, points, recorded)
     newest = fmean(one.newest for one in paper if one.needed)
     plans = [readable(one) for one in recorded]
     asked = sum(len(one.replies) for one in recorded)
     usable = fmean(1 - one.failed for one in paper)
-    cells = (name, len(recorded), f"{sum(plans) / asked:.0%}", f"{usable:.0%}", shares(paper), f"{newest:.3f}")
-    return f"| {' | '.join(map(str, cells))} | {shares(shipped)} |"
+    share = f"{sum(plans) / asked:.0%}"
+    return [name, f"{len(recorded)}", share, f"{usable:.0%}", shares(paper), f"{newest:.3f}", shares(shipped)]
 
 
 async def main() -> int:
@@ -62,8 +61,7 @@ async def main() -> int:
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="recorded sketches")
     parser.add_argument("--data", type=Path, default=SHARED / "trajectories")
     arguments = parser.parse_args()
-    if not arguments.data.is_dir():
-        print(f"no recorded runs at {arguments.data}", file=sys.stderr)
+    if not are_there(arguments.data):
         return 2
     drafts = [{one.key: one for one in read_sketches(path)} for path in arguments.files]
     places = set.intersection(*map(set, drafts))
@@ -75,7 +73,7 @@ async def main() -> int:
     print("|---|---|---|---|---|---|---|")
     for draft in drafts:
         own = [draft[place] for place in points]
-        print(await row(own[0].draft or "recorded", points, own), flush=True)
+        print(f"| {' | '.join(await row(own[0].draft or 'recorded', points, own))} |", flush=True)
     return 0
 
 

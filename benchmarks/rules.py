@@ -12,16 +12,13 @@ in the result of an ordinary call. Every run gets every wording, and places take
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import hashlib
-import logging
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import fmean
 
 from focusctx.baselines.embedders import embedder_from
@@ -33,7 +30,8 @@ from focusctx.replay.lines import Interval, bootstrap_groups
 from focusctx.replay.runs import Run, part_tokens, read_runs
 from focusctx.types import Message
 from focusctx.wire import wire_named
-from levels import FILES, SHARED
+from levels import FILES
+from page import SHARED, options, publish, quiet, table
 from planted_rules import CUED, PLACE_NAMES, PLACES, PLAIN, WORDINGS, WORDS, Case, first_result, with_rule
 
 SHARES = {
@@ -125,7 +123,7 @@ def cases_of(number: int) -> list[Case]:
 
 
 def outcomes_of(case: Case) -> list[Outcome]:
-    logging.disable(logging.WARNING)
+    quiet()
     messages = with_rule(case)
     turns = [place for place, message in enumerate(messages) if message["role"] == "assistant"]
     heard = next(place for place, message in enumerate(messages) if message["role"] == "user")
@@ -182,11 +180,7 @@ def cell(outcomes: Iterable[Outcome]) -> str:
     return f"{found.mean:.2f} [{found.low:.2f}, {found.high:.2f}]" if found else ""
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    return [f"| {' | '.join(cells)} |" for cells in (heads, ["---"] * len(heads), *rows)]
-
-
-def page(cases: Sequence[Case], outcomes: Sequence[Outcome]) -> str:
+def text_of(cases: Sequence[Case], outcomes: Sequence[Outcome]) -> str:
     methods = {name: [one for one in outcomes if one.method == name] for name in METHODS}
     head = (
         (
@@ -272,21 +266,16 @@ def _mean(outcomes: Iterable[Outcome]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="How often a rule that was read early is still shown at the end.")
+    parser = options("How often a rule that was read early is still shown at the end.")
     parser.add_argument("--runs", type=int, default=50)
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write the page there too")
     arguments = parser.parse_args()
-    if not SHARED.is_dir():
-        print(f"no recorded runs at {SHARED}", file=sys.stderr)
-        return 2
-    cases = cases_of(arguments.runs)
-    with ProcessPoolExecutor() as pool:
-        outcomes = [one for own in pool.map(outcomes_of, cases, chunksize=4) for one in own]
-    text = page(cases, outcomes)
-    print(text)
-    if arguments.out:
-        arguments.out.write_text(text, encoding="utf-8")
-    return 0
+
+    def make() -> str:
+        cases = cases_of(arguments.runs)
+        with ProcessPoolExecutor() as pool:
+            return text_of(cases, [one for own in pool.map(outcomes_of, cases, chunksize=4) for one in own])
+
+    return publish(make, arguments.out)
 
 
 if __name__ == "__main__":

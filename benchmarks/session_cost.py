@@ -54,7 +54,7 @@ BUDGETS = {"swebench": (4096, 8192, 20_000), "tau2": (1024,)}
 QUICK_RUNS = 5
 RESAMPLES = 2000
 DISAGREEMENT = 0.02
-"""How far the session's own ledger may be from the accounting here, as a share of what the run costs."""
+"""Tolerated gap between the session's own ledger and the accounting here, as a share of the cost of the run."""
 
 Messages = Sequence[Message]
 
@@ -113,14 +113,14 @@ class Case:
     messages: list[dict[str, Any]]
     budget: int
     start: int = 0
-    """How many messages long the history is when focusctx joins; before that the agent sends all of it."""
+    """Number of messages in the history when focusctx joins; before that the agent sends all of it."""
     sketches: tuple[str, ...] = ()
     """For the first event; the offline draft sketches for the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one run costs under one setting, in USD."""
+    """Cost of one run under one setting, in USD."""
 
     case: Case
     model: str
@@ -133,12 +133,12 @@ class Outcome:
     rereads: float
     worst_event: float
     events: int
-    """How often the prefix moved."""
+    """Times that the prefix moved."""
     draws: int
     longest: float
     """The longest view, as a multiple of the budget."""
     ledger_gap: float
-    """By how much the session's own net saving differs from `full - focus`."""
+    """Difference of the session's own net saving from `full - focus`."""
 
     @property
     def excess(self) -> float:
@@ -194,7 +194,7 @@ class PricedDraft:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What the agent sent, call by call, and what the session says about it."""
+    """The agent's calls, and what the session says about them."""
 
     calls: list[CallInput]
     draws: list[Draw]
@@ -224,13 +224,13 @@ async def replay(case: Case, model: str, rule: str) -> Replay:
 
 
 def turns_of(messages: Sequence[Message]) -> list[int]:
-    """How long the history is at each call: every assistant turn but a greeting before anybody has spoken."""
+    """Return the length of the history at each call: every assistant turn but a greeting before anybody has spoken."""
     spoken = next((place for place, message in enumerate(messages) if message["role"] == "user"), len(messages))
     return [place for place, message in enumerate(messages) if message["role"] == "assistant" and place > spoken]
 
 
 def fresh_of(turns: Sequence[int]) -> list[int]:
-    """How many messages are new at each call."""
+    """Return the number of new messages at each call."""
     return [turn - before for before, turn in zip((0, *turns), turns, strict=False)]
 
 
@@ -284,7 +284,7 @@ def known_price(model: str) -> Price:
 
 
 def cases(quick: bool) -> Iterator[Case]:
-    """Every run under every δ, and the recorded events."""
+    """Yield every run under every δ, and the recorded events."""
     runs = {path.name: _lines(path) for path in sorted((SHARED / "trajectories").glob("*.jsonl"))}
     if not runs:
         raise FileNotFoundError(f"no runs in {SHARED / 'trajectories'}")

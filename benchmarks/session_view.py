@@ -151,7 +151,7 @@ def table(every: Sequence[tuple[str, int, Run]]) -> list[str]:
 
 
 def profile(folder: Path) -> None:
-    """Where the time goes in a long history, situation by situation."""
+    """Print where the time goes in a long history, situation by situation."""
     for store, length, run in runs(folder, (10_000,), ("memory",)):
         profiler = cProfile.Profile()
         work: Callable[[], None] = run.go_on

@@ -2,7 +2,10 @@
 
 from hypothesis import HealthCheck, settings
 
+from helpers.command import focusctx
 from helpers.thorough import examples
+
+__all__ = ["focusctx"]
 
 settings.register_profile(
     "focusctx",

@@ -23,10 +23,8 @@ from focusctx.errors import BenchError, ConfigError
 from focusctx.invariants import violations
 from focusctx.types import Message
 from focusctx_bench.agent import Agent
-from focusctx_bench.benchmarks.appworld import AppWorld
-from focusctx_bench.benchmarks.appworld.adapter import World
-from focusctx_bench.benchmarks.appworld.installation import PYTHON, VARIABLE, Installation
-from focusctx_bench.benchmarks.registry import benchmark_from
+from focusctx_bench.benchmarks import benchmark_from
+from focusctx_bench.benchmarks.appworld import PYTHON, VARIABLE, AppWorld, AppWorldTask, Installation
 from focusctx_bench.models.scripted import FunctionModel, Say
 from focusctx_bench.protocols import Options, Task, ToolCall
 from focusctx_bench.record import Record
@@ -148,7 +146,7 @@ def stand_in(root: Path, tmp_path: Path) -> AppWorld:
     return AppWorld(Installation(root, python), seconds=1, grace=1.0)
 
 
-def runner(world: World) -> Callable[[str], Awaitable[str]]:
+def runner(world: AppWorldTask) -> Callable[[str], Awaitable[str]]:
     async def run(code: str) -> str:
         return await world.act(ToolCall("call_1", "run_python", {"code": code}))
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from bench_helpers.made import a_record
-from focusctx_bench.benchmarks.office.environment import Office
-from focusctx_bench.folder import BenchFolder
+from focusctx_bench.benchmarks.office import Office
+from focusctx_bench.job import BenchFolder
 from helpers.pages import PAGES, ROOT, needs_bench, run_blocks
 from office.runs import full_run
 

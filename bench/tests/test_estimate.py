@@ -6,11 +6,10 @@ import pytest
 
 from bench_helpers.made_jobs import office
 from bench_helpers.reported import plain, write_run
-from focusctx_bench.estimate import PROFILES, estimate
-from focusctx_bench.folder import BenchFolder
-from focusctx_bench.job import BUDGETS, Job
+from focusctx_bench.job import BUDGETS, BenchFolder, Job
 from focusctx_bench.metrics import recommended_budget
 from focusctx_bench.protocols import Options, Task
+from focusctx_bench.spending import PROFILES, estimate
 
 
 @pytest.fixture(autouse=True)
@@ -81,6 +80,6 @@ def test_the_rule_for_budgets_on_the_domains_of_tau2(median: float) -> None:
 
 
 def test_every_benchmark_has_a_profile() -> None:
-    from focusctx_bench.benchmarks.registry import benchmark_names
+    from focusctx_bench.benchmarks import benchmark_names
 
     assert set(PROFILES) == set(benchmark_names())

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from focusctx.errors import BenchError, ModelError
-from focusctx_bench.benchmarks.foreign.worker import SERVING, Worker
+from focusctx_bench.benchmarks.worker import SERVING, Worker
 
 HANDLERS = """
 import os, subprocess, sys, threading
@@ -172,7 +172,7 @@ async def test_the_program_ends_with_the_last_who_holds_it(tmp_path: Path) -> No
 
 
 async def test_a_program_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("focusctx_bench.benchmarks.foreign.worker._PATIENCE", 0.2)
+    monkeypatch.setattr("focusctx_bench.benchmarks.worker._PATIENCE", 0.2)
     worker = Worker("sleeper", [sys.executable, "-c", "import time; time.sleep(600)"], os.environ)
     began = time.monotonic()
     worker.close()

@@ -23,11 +23,8 @@ from focusctx.baselines.registry import MethodSettings, method_from
 from focusctx.errors import BenchError, ConfigError
 from focusctx.invariants import violations
 from focusctx_bench.agent import Agent
-from focusctx_bench.benchmarks.officebench import OfficeBench, benchmark
-from focusctx_bench.benchmarks.officebench.adapter import Office, actions_of
-from focusctx_bench.benchmarks.officebench.checkout import Checkout
-from focusctx_bench.benchmarks.officebench.sandbox import Sandbox
-from focusctx_bench.benchmarks.registry import benchmark_from
+from focusctx_bench.benchmarks import benchmark_from
+from focusctx_bench.benchmarks.officebench import Checkout, OfficeBench, OfficeBenchTask, Sandbox, actions_of, benchmark
 from focusctx_bench.models.scripted import FunctionModel, Say
 from focusctx_bench.protocols import Options, Task, ToolCall
 
@@ -121,7 +118,7 @@ def small(request: pytest.FixtureRequest, checkout: Path) -> OfficeBench:
 
 
 @asynccontextmanager
-async def started(bench: OfficeBench, task: str) -> AsyncIterator[tuple[Office, Callable[..., Any]]]:
+async def started(bench: OfficeBench, task: str) -> AsyncIterator[tuple[OfficeBenchTask, Callable[..., Any]]]:
     office = await bench.start(Task(task))
 
     async def do(tool: str, **arguments: Any) -> str:
@@ -196,7 +193,7 @@ async def test_an_answer_that_cannot_be_written_is_asked_for_again(small: Office
 
 
 async def test_a_command_that_does_not_end(small: OfficeBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("focusctx_bench.benchmarks.officebench.adapter._SECONDS", 0.5)
+    monkeypatch.setattr("focusctx_bench.benchmarks.officebench._SECONDS", 0.5)
     async with started(small, "1-2-0") as (_, do):
         await do("switch_app", target_app="shell")
         stopped = "Error: not finished after 0.5 seconds, stopped."

@@ -11,14 +11,12 @@ from focusctx import Focus
 from focusctx.errors import BenchError, ConfigError
 from focusctx.jobs.engines import InProcess
 from focusctx.jobs.runner import Tally
+from focusctx_bench.benchmarks import scripted_model
 from focusctx_bench.benchmarks.office import scripted_draft
-from focusctx_bench.benchmarks.registry import scripted_model
-from focusctx_bench.components import Components
-from focusctx_bench.folder import BenchFolder
-from focusctx_bench.job import Job
+from focusctx_bench.job import BenchFolder, Job
 from focusctx_bench.protocols import Options
-from focusctx_bench.record import Record, read_records
-from focusctx_bench.run import run_bench
+from focusctx_bench.record import Record
+from focusctx_bench.run import Components, run_bench
 from helpers.provider import Call, Provider, Received, Say
 from helpers.proxied import proxied
 
@@ -50,7 +48,7 @@ def test_records_hold_what_the_proxy_sent(tmp_path: Path) -> None:
         job = job_through(url)
         job.check()
         assert run(job, tmp_path).left == 0
-    records = {record.task: record for record in read_records(tmp_path)}
+    records = {record.task: record for record in BenchFolder(tmp_path).records}
     assert set(records) == set(TASKS)
     for record in records.values():
         assert record.score.success == 1, record.score

@@ -14,9 +14,8 @@ import pytest
 
 from bench_helpers.made_jobs import METHODS, office, records_of
 from focusctx.jobs.engines import InProcess
-from focusctx_bench.components import Components
-from focusctx_bench.folder import BenchFolder
-from focusctx_bench.run import run_bench
+from focusctx_bench.job import BenchFolder
+from focusctx_bench.run import Components, run_bench
 
 pytestmark = [
     pytest.mark.slow,

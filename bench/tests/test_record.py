@@ -12,8 +12,8 @@ from hypothesis import given, settings
 
 from bench_helpers.made import a_record, records
 from focusctx.errors import BenchError
-from focusctx_bench.folder import BenchFolder
-from focusctx_bench.record import Record, read_records
+from focusctx_bench.job import BenchFolder
+from focusctx_bench.record import Record
 from helpers.thorough import examples
 
 
@@ -22,7 +22,7 @@ from helpers.thorough import examples
 def test_written_and_read_again(tmp_path_factory: pytest.TempPathFactory, record: Record) -> None:
     folder = tmp_path_factory.mktemp("records") / "deep"
     BenchFolder(folder).records.add(record)
-    assert list(read_records(folder)) == [record]
+    assert list(BenchFolder(folder).records) == [record]
     line, _ = (folder / "records.jsonl").read_text("utf-8").split("\n")
     assert len(json.loads(line)["messages"]) == len(record.messages), "every message once"
 
@@ -32,7 +32,7 @@ def test_records_are_read_one_at_a_time(tmp_path: Path) -> None:
     BenchFolder(tmp_path).records.add(record)
     with (tmp_path / "records.jsonl").open("a") as file:
         file.write("{}\n")
-    found = read_records(tmp_path)
+    found = iter(BenchFolder(tmp_path).records)
     assert next(found) == record
     with pytest.raises(BenchError, match="version None, this program reads"):
         next(found)
@@ -45,14 +45,14 @@ def test_killed_while_writing(tmp_path: Path) -> None:
     program = f"""
         import os, pathlib
         from dataclasses import replace
-        from focusctx_bench.folder import BenchFolder
+        from focusctx_bench.job import BenchFolder
         records = BenchFolder(pathlib.Path({str(tmp_path)!r})).records
         os.fsync = lambda descriptor: (os.ftruncate(descriptor, os.fstat(descriptor).st_size - 30), os._exit(9))
         records.add(replace(next(iter(records)), task="second"))
     """
     code = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=False).returncode
     assert code == 9
-    assert list(read_records(tmp_path)) == [first]
+    assert list(BenchFolder(tmp_path).records) == [first]
     third = replace(first, task="third")
     BenchFolder(tmp_path).records.add(third)
-    assert list(read_records(tmp_path)) == [first, third]
+    assert list(BenchFolder(tmp_path).records) == [first, third]

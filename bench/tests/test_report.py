@@ -17,9 +17,8 @@ from bench_helpers.reported import plain, step, write_run
 from focusctx.errors import BenchError
 from focusctx_bench.job import Job, TaskItem
 from focusctx_bench.protocols import Options
-from focusctx_bench.report.document import render, write_report
+from focusctx_bench.report.document import Column, Number, Row, Table, render, write_report
 from focusctx_bench.report.drawing import drawn
-from focusctx_bench.report.table import Column, Number, Row, Table
 from focusctx_bench.results.collect import Study, collect
 from focusctx_bench.results.document import document
 from focusctx_bench.results.tables import tables

@@ -13,9 +13,8 @@ from focusctx_bench.baselines.registry import ALL
 from focusctx_bench.job import Job
 from focusctx_bench.protocols import Options
 from focusctx_bench.report.document import render
-from focusctx_bench.results.collect import Line, Study, collect, plain_name
+from focusctx_bench.results.collect import Line, Study, collect, paper_figures, plain_name, transcribed_tables
 from focusctx_bench.results.document import document
-from focusctx_bench.results.paper import paper_figures, transcribed_tables
 
 PAPER = Path(__file__).parents[3] / "shared" / "paper" / "focus.tex"
 COUNTS = {"appworld": 168, "officebench": 95, "qa8": 100}

@@ -16,12 +16,10 @@ from bench_helpers.made_jobs import METHODS, Desk, office, records_of, run_desk
 from focusctx.errors import BenchError, ConfigError
 from focusctx.jobs.engines import InProcess, Meter, Outcome
 from focusctx.jobs.runner import Tally
-from focusctx_bench.benchmarks.registry import scripted_model
-from focusctx_bench.components import Components
-from focusctx_bench.folder import BenchFolder
-from focusctx_bench.job import Job, TaskItem
-from focusctx_bench.record import Record, read_records
-from focusctx_bench.run import PATIENCE, run_bench
+from focusctx_bench.benchmarks import scripted_model
+from focusctx_bench.job import BenchFolder, Job, TaskItem
+from focusctx_bench.record import Record
+from focusctx_bench.run import PATIENCE, Components, run_bench
 from helpers.provider import Call, Provider, Received, Say
 
 
@@ -33,7 +31,7 @@ def run(job: Job, folder: Path, *, concurrency: int = 1, **options: Any) -> Tall
 def test_every_unit_has_its_record(tmp_path: Path) -> None:
     tally = run(office(2), tmp_path)
     assert (tally.left, tally.done, tally.failed, tally.stopped) == (0, {"office": 8}, {"office": 0}, None)
-    records = list(read_records(tmp_path))
+    records = list(BenchFolder(tmp_path).records)
     assert Counter(record.method for record in records) == dict.fromkeys(METHODS, 2)
     focus = next(record for record in records if record.method == "focus-d")
     assert focus.settings["draft"] == "offline"
@@ -76,7 +74,7 @@ def test_no_task_is_started_over_the_limit_but_those_that_run_are_finished(tmp_p
     desk = Desk(price=1.0, concurrency=4)
     tally = asyncio.run(run_desk(tmp_path, desk, 50, max_cost=10.0))
     assert 10 <= sum(tally.done.values()) < 10 + desk.concurrency
-    assert sum(tally.done.values()) == len(list(read_records(tmp_path)))
+    assert sum(tally.done.values()) == len(list(BenchFolder(tmp_path).records))
 
 
 def test_a_limit_that_cannot_be_kept_is_refused(tmp_path: Path) -> None:
@@ -109,7 +107,7 @@ def test_when_everything_fails_the_run_stops(tmp_path: Path) -> None:
 
 
 def test_an_environment_that_breaks_is_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from focusctx_bench.benchmarks.office.environment import OfficeTask
+    from focusctx_bench.benchmarks.office import OfficeTask
 
     async def break_down(self: OfficeTask, call: object) -> str:
         raise RuntimeError("the printer is on fire")
@@ -183,7 +181,7 @@ def test_when_it_is_cancelled_the_cost_so_far_is_kept(tmp_path: Path) -> None:
     asyncio.run(main())
     assert [line.ended for line in BenchFolder(tmp_path).attempts] == ["done", "done", "interrupted"]
     assert BenchFolder(tmp_path).spent() == 3.0
-    assert len(list(read_records(tmp_path))) == 2
+    assert len(list(BenchFolder(tmp_path).records)) == 2
 
 
 PRICES = """
@@ -211,7 +209,7 @@ def test_a_model_behind_an_api_costs_money(tmp_path: Path, monkeypatch: pytest.M
         assert tally.left
         spent = tally.spending.total
         assert run(job, tmp_path / "run").left == 0
-    records = list(read_records(tmp_path / "run"))
+    records = list(BenchFolder(tmp_path / "run").records)
     assert {record.model for record in records} == {name}
     assert len(provider.received) == sum(len(record.steps) for record in records)  # nothing was asked twice
     total = sum(step.billed or 0.0 for record in records for step in record.steps)

@@ -12,9 +12,8 @@ import pytest
 
 from bench_helpers.made_jobs import METHODS, office, records_of
 from focusctx.jobs.engines import InProcess
-from focusctx_bench.components import Components
-from focusctx_bench.folder import BenchFolder
-from focusctx_bench.run import run_bench
+from focusctx_bench.job import BenchFolder
+from focusctx_bench.run import Components, run_bench
 
 
 def command(folder: Path, tasks: int) -> list[str]:
@@ -92,8 +91,8 @@ _MEMORY = """
 import asyncio, gc, re, sys
 from pathlib import Path
 from focusctx.jobs.engines import InProcess
-from focusctx_bench.components import Components
-from focusctx_bench.folder import BenchFolder
+from focusctx_bench.run import Components
+from focusctx_bench.job import BenchFolder
 from focusctx_bench.job import Job
 from focusctx_bench.protocols import Options
 from focusctx_bench.run import run_bench

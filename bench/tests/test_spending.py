@@ -10,12 +10,10 @@ import pytest
 from bench_helpers.made_jobs import office
 from focusctx.errors import ConfigError
 from focusctx.jobs.engines import InProcess, Meter, Spending
-from focusctx_bench.benchmarks.qa8.environment import EightQuestionsTask
-from focusctx_bench.components import Components
-from focusctx_bench.folder import BenchFolder
-from focusctx_bench.job import Job
+from focusctx_bench.benchmarks.qa8 import EightQuestionsTask
+from focusctx_bench.job import BenchFolder, Job
 from focusctx_bench.protocols import Options, Score
-from focusctx_bench.run import run_bench
+from focusctx_bench.run import Components, run_bench
 from focusctx_bench.spending import charging, check_prices, environment_model, paid_models
 from helpers.provider import Provider, Say
 

@@ -21,13 +21,12 @@ from focusctx.errors import BenchError, ConfigError, ModelError
 from focusctx.invariants import violations
 from focusctx.types import Message
 from focusctx_bench.agent import Agent
-from focusctx_bench.benchmarks.registry import benchmark_from
-from focusctx_bench.benchmarks.tau2 import Tau2
-from focusctx_bench.benchmarks.tau2.airline_db import BLOB, git_id, rebuild
-from focusctx_bench.benchmarks.tau2.checkout import DOMAINS, Checkout
+from focusctx_bench.benchmarks import benchmark_from
+from focusctx_bench.benchmarks.tau2 import BLOB, DOMAINS, Checkout, Tau2, git_id, rebuild
+from focusctx_bench.job import BenchFolder
 from focusctx_bench.models.scripted import FunctionModel, Say
 from focusctx_bench.protocols import Options, Task, Turn
-from focusctx_bench.record import Record, read_records
+from focusctx_bench.record import Record
 
 TAU_BENCH = os.environ.get("FOCUSCTX_TAU_BENCH", "")
 real = pytest.mark.skipif("FOCUSCTX_TAU2" not in os.environ, reason="FOCUSCTX_TAU2 names no checkout of tau2-bench")
@@ -196,7 +195,7 @@ async def test_the_command_under_focus_with_models_on_a_server(bench: Tau2, tmp_
         ]
         process = await asyncio.create_subprocess_exec(sys.executable, "-m", "focusctx", "bench", "run", *arguments)
         assert await process.wait() == 0
-    [record] = read_records(out)
+    [record] = BenchFolder(out).records
     check_compressed(record)
     assert record.score.details["user_requests"] >= 2
 

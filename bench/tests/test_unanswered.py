@@ -9,8 +9,7 @@ from focusctx.baselines.method import Compressed, Method
 from focusctx.baselines.rules import Retrieval
 from focusctx.errors import DraftUnavailable
 from focusctx.types import Prompt, Reply
-from focusctx_bench.baselines.ask import Ask
-from focusctx_bench.baselines.summary import Prompting
+from focusctx_bench.baselines.summary import Ask, Prompting
 from helpers import histories
 
 

@@ -15,11 +15,8 @@ from bench_helpers.webvoyager_site import serving
 from focusctx.errors import BenchError
 from focusctx.types import Message
 from focusctx_bench.agent import Agent
-from focusctx_bench.benchmarks.webvoyager import WebVoyager
-from focusctx_bench.benchmarks.webvoyager.adapter import Voyage
-from focusctx_bench.benchmarks.webvoyager.browser import SharedBrowser
-from focusctx_bench.benchmarks.webvoyager.reading import VIEW
-from focusctx_bench.benchmarks.webvoyager.window import Patience
+from focusctx_bench.benchmarks.browser import VIEW, Patience, SharedBrowser
+from focusctx_bench.benchmarks.webvoyager import WebVoyager, WebVoyagerTask
 from focusctx_bench.models.scripted import FunctionModel, Say
 from focusctx_bench.protocols import Task, ToolCall
 
@@ -83,7 +80,7 @@ Do = Callable[..., Any]
 
 
 @asynccontextmanager
-async def voyage(bench: WebVoyager) -> AsyncIterator[tuple[Voyage, Do]]:
+async def voyage(bench: WebVoyager) -> AsyncIterator[tuple[WebVoyagerTask, Do]]:
     under_way = await bench.start(bench.tasks()[0])
 
     async def do(tool: str, **arguments: Any) -> str:

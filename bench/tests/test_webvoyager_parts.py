@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from focusctx.errors import BenchError, ConfigError
-from focusctx_bench.benchmarks.registry import benchmark_from
-from focusctx_bench.benchmarks.webvoyager.adapter import judge, verdict_of
-from focusctx_bench.benchmarks.webvoyager.reading import VIEW, Line, Reading, plain
+from focusctx_bench.benchmarks import benchmark_from
+from focusctx_bench.benchmarks.browser import VIEW, Line, Reading, plain
+from focusctx_bench.benchmarks.webvoyager import judge, verdict_of
 from focusctx_bench.models.scripted import FunctionModel, Say
 from focusctx_bench.protocols import Options
 

@@ -1,18 +1,24 @@
 """Who is measured, and how each is started: as its documentation says, with what would slow it down switched off.
 
-LiteLLM runs in production mode with one worker, no database and no key check. headroom runs without its rate limit (60
-requests a minute) and without its answer cache (it would spare itself the upstream); it finds the tokenizer files it
-would fetch, and does without the model it would fetch.
+LiteLLM runs in production mode with one worker, no database and no key check. headroom runs without its rate limit
+(60 requests a minute) and without its answer cache (it would spare itself the upstream); it finds the tokenizer
+files it would fetch, and does without the model it would fetch. Each server is a process of its own: started,
+waited for, its CPU time and memory read, ended.
 """
 
 from __future__ import annotations
 
+import os
+import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
+from types import TracebackType
 
 from .plan import SIZES, WORKLOADS, Size
 
@@ -24,6 +30,19 @@ model_list:
     litellm_params: {{model: openai/gpt-4.1, api_base: {upstream}/v1, api_key: sk-benchmark}}
 litellm_settings: {{telemetry: false, request_timeout: 600}}
 """
+TITLES = {
+    "direct": "direct",
+    "floor": "floor",
+    "litellm": "LiteLLM",
+    "headroom": "headroom",
+    "focusctx-far": "focusctx, far below the budget",
+    "focusctx-near": "focusctx, near the budget",
+    "focusctx-after": "focusctx, after a decision",
+    "focusctx-applies": "focusctx, applies a decision",
+    "focusctx-at-once": "focusctx, asks the draft and applies",
+}
+PATIENCE = 180.0
+"""Seconds to wait for a server: some need most of a minute on a busy machine."""
 
 
 @dataclass(frozen=True)
@@ -38,33 +57,20 @@ class Contender:
     slow: bool = False
     """Measured on fewer requests."""
     shrinks: bool = False
-    """Whether less must go up than came."""
-
-
-TITLES = {
-    "direct": "direct",
-    "floor": "floor",
-    "litellm": "LiteLLM",
-    "headroom": "headroom",
-    "focusctx-far": "focusctx, far below the budget",
-    "focusctx-near": "focusctx, near the budget",
-    "focusctx-after": "focusctx, after a decision",
-    "focusctx-applies": "focusctx, applies a decision",
-    "focusctx-at-once": "focusctx, asks the draft and applies",
-}
+    """True if less must go up than came."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Where the contenders find each other and what they need."""
+    """The places of the contenders, and what they need."""
 
     upstream: str
     folder: Path
-    """With the virtual environments of the others."""
+    """The folder with the virtual environments of the others."""
     scratch: Path
 
     def contender(self, name: str, port: int, size: Size) -> Contender:
-        """Those of focusctx that decide have a process for each size: their budgets differ."""
+        """Return a contender; those of focusctx that decide have a process for each size, as budgets differ."""
         if name == "floor":
             return Contender(name, (sys.executable, str(HERE / "floor.py"), str(port), self.upstream))
         if name == "litellm":
@@ -128,3 +134,97 @@ class Stage:
         code = f"from importlib.metadata import version; print(version('{DISTRIBUTIONS[name]}'))"
         python = self.folder / name / "bin/python"
         return subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class Server:
+    """`with Server(...)` ends the process and its children, whatever happens."""
+
+    def __init__(self, command: Sequence[str], port: int, log: Path, environment: Mapping[str, str]) -> None:
+        self.port = port
+        self.log = log
+        with log.open("wb") as output:
+            self.process = subprocess.Popen(
+                command,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, **environment},
+                cwd=log.parent,
+                start_new_session=True,
+            )
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            try:
+                os.killpg(self.process.pid, number)
+                self.process.wait(10)
+            except ProcessLookupError:
+                return
+            except subprocess.TimeoutExpired:
+                continue
+
+    def wait_until_it_listens(self) -> None:
+        give_up = time.monotonic() + PATIENCE
+        while time.monotonic() < give_up:
+            if self.process.poll() is not None:
+                break
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return
+            time.sleep(0.05)
+        raise RuntimeError(f"{self.process.args!r} does not listen:\n{self.said()}")
+
+    def said(self) -> str:
+        """The end of its log."""
+        return self.log.read_text(errors="replace")[-3000:]
+
+    def cpu(self) -> float:
+        """Seconds of CPU time so far, children included: those that run and those that ended."""
+        total = 0.0
+        for process in self._tree():
+            try:
+                # the clock of another process (clock_getcpuclockid): nanoseconds, where /proc has hundredths
+                total += time.clock_gettime((~process << 3) | 2)
+                ended = _stat(process)[13:15]
+            except OSError:
+                continue
+            total += sum(map(int, ended)) / os.sysconf("SC_CLK_TCK")
+        return total
+
+    def memory(self) -> float:
+        """MiB resident, children included."""
+        total = 0
+        for process in self._tree():
+            status = Path(f"/proc/{process}/status").read_text()
+            total += next((int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:")), 0)
+        return total / 1024
+
+    def _tree(self) -> list[int]:
+        parents = {}
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    parents[int(entry.name)] = int(_stat(int(entry.name))[1])
+                except OSError:
+                    continue
+        tree = [self.process.pid]
+        for process in tree:
+            tree += [child for child, parent in parents.items() if parent == process]
+        return tree
+
+
+def _stat(process: int) -> list[str]:
+    """The fields of /proc/PID/stat from the state on: the name before it may hold anything."""
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()

@@ -24,7 +24,7 @@ WORKLOADS = {
 
 @dataclass(frozen=True)
 class Start:
-    """What a proxy took until it listened: seconds of CPU time, MiB."""
+    """Seconds of CPU time and MiB that a proxy took until it listened."""
 
     cpu: float
     memory: float

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from focusctx_bench.benchmarks.qa8.environment import exact_match, f1, read_answers
+from focusctx_bench.benchmarks.qa8 import exact_match, f1, read_answers
 
 RECORDS = Path(__file__).parents[2] / "docs" / "results" / "live" / "small-model"
 FULL, FOCUS, NOTHING, CLEARING = "full", "focus", "nothing", "clear-tool-uses"

@@ -35,8 +35,7 @@ from focusctx_bench.baselines.summary import RunningSummary
 from focusctx_bench.benchmarks.qa8 import benchmark
 from focusctx_bench.models.scripted import FunctionModel, Say
 from focusctx_bench.protocols import Options
-from focusctx_bench.replay.agreement.local import conversation
-from focusctx_bench.replay.agreement.tools import tools_by_file
+from focusctx_bench.replay.agreement.local import conversation, tools_by_file
 from focusctx_bench.replay.points import points_of
 
 SHARED = Path(__file__).parents[3] / "shared"
@@ -152,10 +151,7 @@ async def group_views(number: int, questions: Any, names: Sequence[str]) -> dict
             view = view[:2]
         if name == "summary":
             prompt = summary_prompt(writer, view, full)
-        arms[name] = {
-            "turns": ask_for_answers(conversation(view, []), environment.task),
-            "tokens": tokens_of(view),
-        }
+        arms[name] = {"turns": ask_for_answers(conversation(view, []), environment.task), "tokens": tokens_of(view)}
     assert len(arms["full"]["turns"]) > 2
     return {"task": task.id, "arms": arms, "summary": prompt}
 
@@ -238,11 +234,7 @@ async def event_at(
         sent: Compressed = await (fixed.get(name) or named(name, budget)).compress(history)
         if name == "focus" and not sent.happened:
             return None
-        arms[name] = {
-            "messages": list(sent.messages),
-            "tokens": tokens_of(sent.messages),
-            "happened": sent.happened,
-        }
+        arms[name] = {"messages": list(sent.messages), "tokens": tokens_of(sent.messages), "happened": sent.happened}
     steps = {action.messages - place: number for number, action in enumerate(later, 1)}
     writes_commands = not any(message["role"] == "tool" for message in run.messages)
     for arm in arms.values():

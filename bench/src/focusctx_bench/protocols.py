@@ -58,7 +58,7 @@ class Model(Protocol):
     name: str
 
     async def answer(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Turn:
-        """One turn. `tools` are Chat Completions tool definitions. Retries by itself; raises ModelError for good."""
+        """Return one turn. `tools` are Chat Completions tool definitions. Retries by itself, then raises ModelError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +86,16 @@ class Environment(Protocol):
         """Chat Completions tool definitions. A benchmark whose actions are text has one tool for them."""
 
     async def act(self, call: ToolCall) -> str:
-        """The observation. What the agent does wrong is an observation too, not an error."""
+        """Return the observation. A mistake of the agent is an observation, too, not an error."""
 
     async def hear(self, text: str) -> str | None:
-        """The agent spoke instead of acting: what the user answers, or None when the task is over."""
+        """Return the user's answer to an agent that spoke instead of acting; None when the task is over."""
 
     def is_over(self) -> bool:
         """Return True if the last action ended the task."""
 
     async def score(self) -> Score:
-        """Asked once, at the end, also when the steps ran out."""
+        """Judge the task; called once, at the end, also when the steps ran out."""
 
     async def close(self) -> None: ...
 
@@ -129,7 +129,7 @@ class Benchmark(Protocol):
     name: str
 
     def tasks(self) -> Sequence[Task]:
-        """All of the chosen split, in a fixed order. Raises BenchError that says how to get what is missing."""
+        """Return the tasks of the split, in a fixed order. Raises a BenchError that says how to get missing data."""
 
     async def start(self, task: Task) -> Environment: ...
 

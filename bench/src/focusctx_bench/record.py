@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from focusctx.baselines.method import Compressed
@@ -25,8 +24,8 @@ from .sizes import size
 VERSION = 2
 
 Ended: TypeAlias = Literal["done", "steps", "context", "model"]
-"""How a run ended: the task was over; the steps were used up; the model could not read that much; the model, or the one
-that the method asks, gave no answer. The last says nothing about the method: such a task is to be run again."""
+"""The way a run ended: the task was over; the steps were used up; the model could not read that much; the model, or the
+one that the method asks, gave no answer. The last says nothing about the method: such a task is to be run again."""
 
 Piece: TypeAlias = tuple[int, int] | int
 """A part of what was sent: a range of history positions (the end excluded), or `-n` for the n-th message that the
@@ -131,13 +130,6 @@ class Record:
 def repeated(task: str, repeat: int) -> str:
     """Return the name of one run of a task; the first has the task's own."""
     return task if repeat == 1 else f"{task} #{repeat}"
-
-
-def read_records(folder: Path) -> Iterator[Record]:
-    """Read the records of a run, one at a time."""
-    from .folder import BenchFolder
-
-    return iter(BenchFolder(folder).records)
 
 
 def _step(data: dict[str, Any]) -> Step:

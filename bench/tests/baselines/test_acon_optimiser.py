@@ -8,10 +8,10 @@ import pytest
 from bench_helpers.answers import SPENT, Scripted
 from focusctx.errors import ConfigError, DraftError, DraftUnavailable
 from focusctx.types import Usage
-from focusctx_bench.baselines.acon_optimiser import (
+from focusctx_bench.baselines.acon import (
     Contrast,
     Memory,
-    Run,
+    TrainingRun,
     contrasts,
     improve,
     run_as_text,
@@ -20,7 +20,7 @@ from focusctx_bench.baselines.acon_optimiser import (
 )
 from helpers.histories import Messages, run
 
-PAIR = Contrast(Run("a", run(2)), Run("a", run(3), (Memory("Completed: nothing.", reply=6),)))
+PAIR = Contrast(TrainingRun("a", run(2)), TrainingRun("a", run(3), (Memory("Completed: nothing.", reply=6),)))
 BETTER = "Sure.\n<guideline>\nKeep ids.\n</guideline>"
 
 
@@ -59,7 +59,7 @@ def compressed(task: str, success: float) -> Record:
     return Record(task, Score(success), messages, memories, steps)
 
 
-WITH_MEMORIES = Run("a", run(4), (Memory("one", 4), Memory("two", 8)))
+WITH_MEMORIES = TrainingRun("a", run(4), (Memory("one", 4), Memory("two", 8)))
 
 
 def test_a_contrast_is_a_task_that_went_worse_with_memories() -> None:
@@ -67,7 +67,7 @@ def test_a_contrast_is_a_task_that_went_worse_with_memories() -> None:
     short = [compressed("a", 0.0), compressed("b", 1.0), compressed("c", 0.0), compressed("d", 0.0)]
     never_compressed = Record("e", Score(0.0))
     (pair,) = contrasts(full, [*short, never_compressed])
-    assert pair == Contrast(Run("a", run(3)), WITH_MEMORIES)
+    assert pair == Contrast(TrainingRun("a", run(3)), WITH_MEMORIES)
 
 
 def test_a_score_between_none_and_all_can_be_worse_too() -> None:
@@ -84,7 +84,7 @@ def test_successes_scored_as_much_as_the_full_history_with_something_compressed(
 
 
 def test_a_run_is_told_with_each_memory_where_the_agent_first_had_it() -> None:
-    told = run_as_text(Run("a", run(2), (Memory("All is well.", reply=4),)))
+    told = run_as_text(TrainingRun("a", run(2), (Memory("All is well.", reply=4),)))
     assert told == (
         "Task:\nDo the task.\n\n"
         "Step 1\nThought: thought 1\nAction: look({})\nObservation: result 1\n\n"

@@ -7,7 +7,7 @@ from focusctx.baselines.drafts import patient
 from focusctx.drafts import ScriptedDraft
 from focusctx.errors import ConfigError, DraftError, DraftRefused
 from focusctx.types import Reply, Usage
-from focusctx_bench.baselines.ask import ask_from
+from focusctx_bench.baselines.summary import ask_from
 
 
 class Priced(ScriptedDraft):

@@ -13,7 +13,7 @@ from focusctx.baselines.embedders import Embed, Embedded, embed_words, embedder_
 from focusctx.baselines.rules import Retrieval
 from focusctx.errors import ConfigError, DraftRefused, DraftUnavailable
 from focusctx.types import Usage
-from focusctx_bench.baselines.embedders.openai_compatible import OpenAICompatibleEmbedder
+from focusctx_bench.baselines.embedders import OpenAICompatibleEmbedder
 from helpers.histories import run, step
 
 TEXTS = ["The cat sat on the mat.", "A kitten rests on a rug.", "Interest rates rose by two per cent."]

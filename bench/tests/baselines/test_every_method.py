@@ -19,10 +19,8 @@ from focusctx.invariants import violations
 from focusctx.pipeline.split import read_history
 from focusctx.types import History, Message
 from focusctx.wire.part import PLACEHOLDER
-from focusctx_bench.baselines.acon import START, Acon
-from focusctx_bench.baselines.llmlingua import LLMLingua
 from focusctx_bench.baselines.registry import KNOWN
-from focusctx_bench.baselines.summary import HEADING, Prompting, RunningSummary
+from focusctx_bench.baselines.summary import HEADING, START, Acon, LLMLingua, Prompting, RunningSummary
 from helpers.oracles import is_less_of
 from helpers.thorough import examples
 from strategies import HISTORIES

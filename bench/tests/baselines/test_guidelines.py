@@ -5,10 +5,10 @@ import json
 import pytest
 
 from focusctx.errors import ConfigError
-from focusctx_bench.baselines.acon import GUIDELINES, START, read_guideline
-from focusctx_bench.components import method_of
+from focusctx_bench.baselines.summary import GUIDELINES, START, read_guideline
 from focusctx_bench.job import Job, Variant
 from focusctx_bench.protocols import Options
+from focusctx_bench.run import method_of
 
 BENCHMARKS = ("office", "qa8", "tau2")
 

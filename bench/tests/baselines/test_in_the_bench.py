@@ -13,9 +13,8 @@ from focusctx.baselines.method import Method
 from focusctx.baselines.rules import Fifo, Masking, NoCompression, Retrieval
 from focusctx.types import Usage
 from focusctx_bench.agent import Agent
-from focusctx_bench.baselines.acon_optimiser import contrasts, run_as_text, successes
-from focusctx_bench.baselines.llmlingua import LLMLingua
-from focusctx_bench.baselines.summary import Prompting
+from focusctx_bench.baselines.acon import contrasts, run_as_text, successes
+from focusctx_bench.baselines.summary import LLMLingua, Prompting
 from focusctx_bench.record import Record
 
 BUDGET = 1500

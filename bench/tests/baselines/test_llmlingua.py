@@ -7,8 +7,7 @@ import pytest
 
 from focusctx.errors import ConfigError
 from focusctx.tokens import Counter
-from focusctx_bench.baselines.llmlingua import LLMLingua, LLMLingua2
-from focusctx_bench.baselines.summary import HEADING
+from focusctx_bench.baselines.summary import HEADING, LLMLingua, LLMLingua2
 from helpers.histories import run, step
 
 torch = pytest.importorskip("torch", reason="needs the extra `llmlingua`")

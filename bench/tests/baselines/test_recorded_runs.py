@@ -15,8 +15,7 @@ from focusctx.baselines.rules import Fifo, Masking, Retrieval
 from focusctx.config import FocusConfig
 from focusctx.invariants import violations
 from focusctx.pipeline.split import read_history
-from focusctx_bench.baselines.llmlingua import LLMLingua
-from focusctx_bench.baselines.summary import Prompting
+from focusctx_bench.baselines.summary import LLMLingua, Prompting
 from focusctx_bench.sizes import size
 from helpers.histories import Messages
 

@@ -10,7 +10,7 @@ from bench_helpers.answers import every_third_word
 from focusctx.baselines.registry import method_from
 from focusctx.drafts import ScriptedDraft
 from focusctx.errors import ConfigError, MissingExtraError
-from focusctx_bench.baselines import llmlingua
+from focusctx_bench.baselines import summary
 from focusctx_bench.baselines.registry import ALL, KNOWN, BenchSettings
 from helpers.histories import run
 
@@ -105,9 +105,9 @@ def test_what_is_wrong_shows_before_the_first_run(name: str, settings: dict[str,
 def test_a_missing_package_names_its_extra(
     monkeypatch: pytest.MonkeyPatch, name: str, embedder: str | None, package: str, extra: str
 ) -> None:
-    monkeypatch.setattr(llmlingua, "find_spec", lambda _: None)
-    monkeypatch.setattr("focusctx_bench.baselines.embedders.wordllama.find_spec", lambda _: None)
-    monkeypatch.setattr("focusctx_bench.baselines.embedders.sentence_transformers.find_spec", lambda _: None)
+    monkeypatch.setattr(summary, "find_spec", lambda _: None)
+    monkeypatch.setattr("focusctx_bench.baselines.embedders.find_spec", lambda _: None)
+    monkeypatch.setattr("focusctx_bench.baselines.embedders.find_spec", lambda _: None)
     with pytest.raises(MissingExtraError, match=rf"focusctx-bench\[{extra}\]"):
         method_from(name, BenchSettings(embedder=embedder))
 

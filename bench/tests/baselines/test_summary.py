@@ -7,9 +7,7 @@ import pytest
 from bench_helpers.answers import SPENT, Scripted, every_third_word
 from focusctx.errors import ConfigError, DraftTimeout
 from focusctx.types import Reply
-from focusctx_bench.baselines.acon import START, Acon, read_guideline
-from focusctx_bench.baselines.llmlingua import LLMLingua
-from focusctx_bench.baselines.summary import HEADING, Prompting
+from focusctx_bench.baselines.summary import HEADING, START, Acon, LLMLingua, Prompting, read_guideline
 from helpers.histories import Messages, run, step
 
 LONG = "one two three four five six seven eight nine ten"

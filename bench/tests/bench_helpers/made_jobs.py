@@ -8,8 +8,7 @@ from typing import Any
 from bench_helpers.made import a_record
 from focusctx.jobs.engines import Meter, Outcome
 from focusctx.jobs.runner import Tally
-from focusctx_bench.folder import BenchFolder
-from focusctx_bench.job import Job, TaskItem
+from focusctx_bench.job import BenchFolder, Job, TaskItem
 from focusctx_bench.protocols import Options, Task
 from focusctx_bench.record import Record
 from focusctx_bench.run import run_bench

@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from focusctx.types import Usage
-from focusctx_bench.folder import BenchFolder
-from focusctx_bench.job import Job, TaskItem
+from focusctx_bench.job import BenchFolder, Job, TaskItem
 from focusctx_bench.protocols import Score, Task
 from focusctx_bench.record import Event, Record, Step
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from aiohttp import web
 
-from focusctx_bench.benchmarks.registry import scripted_model
+from focusctx_bench.benchmarks import scripted_model
 
 PAGE = "<!doctype html><title>Lamp shop</title><h1>Lamps</h1><ul><li>Dune</li><li>Reef</li></ul>" + "<p>Notes.</p>" * 90
 CODE = "print('looking at the notes again, ' * 60)"

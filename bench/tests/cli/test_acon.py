@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from focusctx_bench.baselines.acon import START
-from focusctx_bench.benchmarks.registry import scripted_model
-from focusctx_bench.record import read_records
+from focusctx_bench.baselines.summary import START
+from focusctx_bench.benchmarks import scripted_model
+from focusctx_bench.job import BenchFolder
 from helpers.provider import Call, Provider, Received, Say
 
 UT = "Variables: every id, to the letter.\nCompleted: what was done."
@@ -79,7 +79,7 @@ def test_from_training_runs_to_guidelines(focusctx, command, tmp_path):
     )
     total = spent + about["optimiser_cost"] + json.loads((folder / "utco.json").read_text())["optimiser_cost"]
     assert f"cost: ${total:,.2f}" in err
-    assert {record.method for record in read_records(folder / "start")} == {"none", "acon-ut"}
+    assert {record.method for record in BenchFolder(folder / "start").records} == {"none", "acon-ut"}
 
     asked = len(models.asked)
     assert focusctx(*options)[0] == 0

@@ -12,11 +12,10 @@ from bench_helpers.reported import plain as made
 from bench_helpers.reported import write_run
 from focusctx.baselines.embedders import default_embedder
 from focusctx_bench.baselines.registry import ALL
-from focusctx_bench.benchmarks.registry import benchmark_names
+from focusctx_bench.benchmarks import benchmark_names
 from focusctx_bench.cli.tables import print_tables
-from focusctx_bench.job import Job
+from focusctx_bench.job import BenchFolder, Job
 from focusctx_bench.protocols import Options
-from focusctx_bench.record import read_records
 
 OFFICE = ("bench", "run", "--benchmark", "office")
 
@@ -47,7 +46,7 @@ def test_the_same_command_goes_on(focusctx, tmp_path, monkeypatch):
     assert code == 0
     assert "3/4 tasks" in err
     assert (folder / "records.jsonl").read_text().startswith("".join(records[:3]))
-    assert len(list(read_records(folder))) == 4
+    assert len(list(BenchFolder(folder).records)) == 4
     assert focusctx("bench", "run", "--out", folder)[0] == 0
     assert focusctx(*command, "--seed", 7)[0] == 0  # other settings have another folder
     assert len(list((tmp_path / "focusctx-bench").iterdir())) == 2
@@ -103,7 +102,7 @@ def test_settings_of_methods(focusctx, tmp_path):
         "tasks=3", "--out", tmp_path,
     )  # fmt: skip
     assert code == 0, err
-    records = list(read_records(tmp_path))
+    records = list(BenchFolder(tmp_path).records)
     expected = {"target": 0.33, "levels": False, "reads": ["look"]}
     assert {record.method: record.settings["method_options"] for record in records} == {
         "focus": expected,
@@ -141,7 +140,7 @@ def test_repeats_thresholds_and_modes(focusctx, tmp_path):
     assert "12/12 tasks" in err
     for said in ("spread over repeats", "100.0 ± 0.0", "by threshold", "FOCUS-D, sequential (τ = 0.6)"):
         assert said in out
-    assert sorted({record.repeat for record in read_records(tmp_path / "run")}) == [1, 2]
+    assert sorted({record.repeat for record in BenchFolder(tmp_path / "run").records}) == [1, 2]
 
 
 def test_retrieval_uses_a_real_embedder_where_one_is_installed(focusctx, tmp_path):
@@ -184,7 +183,7 @@ def test_only_some_tasks(focusctx, tmp_path):
     ids = [line.split("\t")[1] for line in listed.splitlines()]
     wanted = [ids[0], ids[3]]
     assert focusctx(*OFFICE, "--methods", "none", "--task", *wanted, "--out", tmp_path)[0] == 0
-    assert sorted(record.task for record in read_records(tmp_path)) == sorted(wanted)
+    assert sorted(record.task for record in BenchFolder(tmp_path).records) == sorted(wanted)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from focusctx.replay.record import run_records
-from focusctx_bench.folder import BenchFolder
+from focusctx_bench.job import BenchFolder
 from focusctx_bench.replay.judge import point_records
 from focusctx_bench.run import run_bench
 from helpers.plan_server import PlanServer

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from focusctx_bench.models.registry import model_from
-from focusctx_bench.relay.server import serving
+from focusctx_bench.models.served import model_from
+from focusctx_bench.relay import serving
 
 TOOLS = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}]
 

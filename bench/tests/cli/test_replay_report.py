@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from focusctx_bench.replay.agreement.views import answer_file
+from focusctx_bench.replay.agreement.answers import answer_file
 from helpers import task as ledger
 from helpers.provider import Provider
 from replay.logs import long_run, write

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from focusctx.invariants import violations
 from focusctx.types import Message
-from focusctx_bench.models.anthropic_messages import message, request
+from focusctx_bench.models.served import message, request
 
 words = st.text(max_size=12)
 arguments = st.dictionaries(st.text(max_size=4), st.integers() | st.text(max_size=4) | st.none(), max_size=2)

@@ -13,7 +13,7 @@ from bench_helpers.ledger import Ledger, Untouched
 from focusctx.errors import ConfigError, ModelError
 from focusctx.invariants import violations
 from focusctx_bench.agent import Agent
-from focusctx_bench.models.registry import model_from
+from focusctx_bench.models.served import model_from
 from focusctx_bench.protocols import ContextTooLong, Model
 from focusctx_bench.record import Record
 from helpers import task as ledger

@@ -9,8 +9,7 @@ from bench_helpers.ledger import Untouched
 from focusctx.baselines.method import Compressed
 from focusctx.types import Message
 from focusctx_bench.agent import Agent
-from focusctx_bench.benchmarks.office import scripted
-from focusctx_bench.benchmarks.office.environment import Office, OfficeTask
+from focusctx_bench.benchmarks.office import Office, OfficeTask, scripted
 from focusctx_bench.protocols import ToolCall
 from focusctx_bench.record import Record
 

@@ -9,9 +9,8 @@ import pytest
 from bench_helpers.ledger import Untouched
 from focusctx.errors import ConfigError
 from focusctx_bench.agent import Agent
-from focusctx_bench.benchmarks.office import benchmark, scripted
-from focusctx_bench.benchmarks.office.environment import Office, make
-from focusctx_bench.benchmarks.office.rules import NOTES, PLACES, Rule
+from focusctx_bench.benchmarks.office import Office, benchmark, make, scripted
+from focusctx_bench.benchmarks.office.chores import NOTES, PLACES, Rule
 from focusctx_bench.protocols import Options
 from focusctx_bench.record import Record
 from office.runs import Dropping

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from focusctx_bench.benchmarks.office import Office, make
 from focusctx_bench.benchmarks.office.apps import TOOLS
-from focusctx_bench.benchmarks.office.environment import Office, make
 from focusctx_bench.benchmarks.office.world import APPS, Effects, Meeting, Payment, Sent, World
 from office.runs import act, start
 

@@ -20,10 +20,8 @@ from focusctx.baselines.rules import Fifo
 from focusctx.errors import BenchError, ConfigError
 from focusctx.types import Message
 from focusctx_bench.agent import Agent
-from focusctx_bench.benchmarks.qa8 import benchmark, scripted
-from focusctx_bench.benchmarks.qa8.data import Passage, Question
-from focusctx_bench.benchmarks.qa8.environment import EightQuestions, exact_match, f1, normalise, read_answers
-from focusctx_bench.benchmarks.qa8.search import K1, B, Bm25, SearchServer, terms
+from focusctx_bench.benchmarks.qa8 import EightQuestions, benchmark, exact_match, f1, normalise, read_answers, scripted
+from focusctx_bench.benchmarks.qa8_data import K1, B, Bm25, Passage, Question, SearchServer, terms
 from focusctx_bench.metrics import of_task, summarise
 from focusctx_bench.models.scripted import FunctionModel, Say
 from focusctx_bench.protocols import Options, ToolCall

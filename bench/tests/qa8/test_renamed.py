@@ -13,10 +13,8 @@ from bench_helpers.ledger import Untouched
 from focusctx.errors import BenchError
 from focusctx.types import Message
 from focusctx_bench.agent import Agent
-from focusctx_bench.benchmarks.qa8 import benchmark
-from focusctx_bench.benchmarks.qa8.data import Passage, Question, questions_from
-from focusctx_bench.benchmarks.qa8.environment import EightQuestions
-from focusctx_bench.benchmarks.qa8.renamed import renamed
+from focusctx_bench.benchmarks.qa8 import EightQuestions, benchmark
+from focusctx_bench.benchmarks.qa8_data import Passage, Question, questions_from, renamed
 from focusctx_bench.models.scripted import FunctionModel, Say
 from focusctx_bench.protocols import Options
 

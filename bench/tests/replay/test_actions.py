@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from focusctx_bench.replay.agreement.action import SAYS, Action, Agreement, action_of, agreement
-from focusctx_bench.replay.agreement.tools import tools_seen
+from focusctx_bench.replay.agreement.answers import SAYS, Action, Agreement, action_of, agreement
+from focusctx_bench.replay.agreement.local import tools_seen
 
 values = st.lists(st.sampled_from("abcd"), max_size=5).map(tuple)
 actions = st.builds(Action, st.lists(st.sampled_from(["get", "set"]), min_size=1, max_size=2).map(tuple), values)

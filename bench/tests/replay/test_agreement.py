@@ -13,10 +13,20 @@ from focusctx.replay.methods import Methods, ReplaySettings
 from focusctx.types import Message
 from focusctx_bench.models.scripted import FunctionModel, Say
 from focusctx_bench.protocols import Turn
-from focusctx_bench.replay.agreement.ask import ask_all, requests
+from focusctx_bench.replay.agreement.answers import (
+    AGAIN,
+    FULL,
+    RECORDED,
+    Answer,
+    View,
+    answer_file,
+    ask_all,
+    requests,
+    sample,
+    views_at,
+)
 from focusctx_bench.replay.agreement.compare import Agreed, compare
-from focusctx_bench.replay.agreement.tools import tools_by_file
-from focusctx_bench.replay.agreement.views import AGAIN, FULL, RECORDED, Answer, View, answer_file, sample, views_at
+from focusctx_bench.replay.agreement.local import tools_by_file
 from focusctx_bench.replay.points import Point, points_of
 from replay.logs import long_run
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from focusctx.errors import DraftError, ModelError
 from focusctx.types import Prompt, Reply
-from focusctx_bench.replay.agreement.action import action_of
-from focusctx_bench.replay.agreement.local import Conversation, LocalModel, conversation, message_of
+from focusctx_bench.replay.agreement.answers import action_of
+from focusctx_bench.replay.agreement.local import ChatPrompt, LocalModel, conversation, message_of
 
 TOOL = {"type": "function", "function": {"name": "get", "parameters": {"type": "object", "properties": {}}}}
 CALL = {"id": "c1", "type": "function", "function": {"name": "get", "arguments": '{"id": "#W1"}'}}
@@ -120,4 +120,4 @@ def test_a_real_model_reads_all_turns_and_answers_many_at_once(tmp_path: Path) -
 
 
 def test_a_conversation_is_a_prompt() -> None:
-    assert issubclass(Conversation, Prompt)
+    assert issubclass(ChatPrompt, Prompt)

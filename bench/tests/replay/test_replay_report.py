@@ -16,12 +16,19 @@ from focusctx.replay.record import RunRecord, StepRecord, run_records
 from focusctx.types import Usage
 from focusctx_bench.replay.judge import PointRecord, point_records
 from focusctx_bench.replay.report.document import document
-from focusctx_bench.replay.report.pairs import Pair, pairs, verdicts
-from focusctx_bench.replay.report.reference import others_table, paper_table, prototype_table
-from focusctx_bench.replay.report.tables import against_table, sizes_table, walks_table
-from focusctx_bench.report.document import render, write_report
+from focusctx_bench.replay.report.tables import (
+    Pair,
+    against_table,
+    others_table,
+    pairs,
+    paper_table,
+    prototype_table,
+    sizes_table,
+    verdicts,
+    walks_table,
+)
+from focusctx_bench.report.document import Number, Table, render, write_report
 from focusctx_bench.report.drawing import count_events, events_per_step
-from focusctx_bench.report.table import Number, Table
 
 FOCUS = {"rollouts": 3, "threshold": 0.3}
 DRAFTED = ("focus-d", "focus")

@@ -11,10 +11,7 @@ from focusctx.baselines.method import Factory
 from focusctx.baselines.registry import MethodSettings
 from focusctx.errors import ConfigError
 
-from .acon import Acon, read_guideline
-from .ask import Ask, ask_from
-from .llmlingua import MODEL, LLMLingua, LLMLingua2
-from .summary import Prompting, RunningSummary
+from .summary import MODEL, Acon, Ask, LLMLingua, LLMLingua2, Prompting, RunningSummary, ask_from, read_guideline
 
 ALL = (
     "none",

@@ -11,8 +11,15 @@ from focusctx.cli.command import INCOMPLETE, Problem, check_positive, interrupti
 from focusctx.cli.options import DRAFTS
 from focusctx.cli.replay import DATA, REPLAY_METHODS, add_data, add_methods
 
-from .points_of import add_number, add_sketches, draft_name, points_over_budget, points_with_sketches, sketches_in
-from .report import say_failures
+from .replay import (
+    add_number,
+    add_sketches,
+    draft_name,
+    points_over_budget,
+    points_with_sketches,
+    say_failures,
+    sketches_in,
+)
 
 if TYPE_CHECKING:
     from focusctx.cli.command import Commands
@@ -21,7 +28,7 @@ if TYPE_CHECKING:
     from focusctx.replay.runs import Run
 
     from ..protocols import Model
-    from ..replay.agreement.views import Answer, View
+    from ..replay.agreement.answers import Answer, View
     from ..replay.points import Point
     from ..replay.sketches import PointSketches
 
@@ -69,10 +76,8 @@ def run(arguments: argparse.Namespace) -> int:
     from focusctx.cli.output import progress
     from focusctx.cli.replay import folder_of, runs_of, settings_fields
 
-    from ..replay.agreement.ask import ask_all
-    from ..replay.agreement.local import LocalModel
-    from ..replay.agreement.tools import tools_by_file
-    from ..replay.agreement.views import answer_file
+    from ..replay.agreement.answers import answer_file, ask_all
+    from ..replay.agreement.local import LocalModel, tools_by_file
     from ..replay.judge import PointSettings
 
     check_positive(arguments, "points", "longest", "tokens", "at_once")
@@ -105,7 +110,7 @@ def _model(arguments: argparse.Namespace) -> Model:
     """A model that runs here answers in text; one behind a server has tools of its own."""
     from focusctx.drafts.registry import draft_from
 
-    from ..models.registry import model_from
+    from ..models.served import model_from
     from ..replay.agreement.local import LocalModel, runs_here
 
     if runs_here(arguments.agent):
@@ -114,7 +119,7 @@ def _model(arguments: argparse.Namespace) -> Model:
 
 
 def _points(arguments: argparse.Namespace, runs: list[Run], recorded: list[PointSketches]) -> list[Point]:
-    from ..replay.agreement.views import sample
+    from ..replay.agreement.answers import sample
 
     found = points_with_sketches(runs, recorded) if recorded else points_over_budget(arguments, runs)
     points = sample(found, arguments.points, arguments.longest)
@@ -131,7 +136,7 @@ def _views(settings: ReplaySettings, points: list[Point], recorded: list[PointSk
     from focusctx.jobs.runner import Runner
     from focusctx.replay.methods import Methods
 
-    from ..replay.agreement.views import views_at
+    from ..replay.agreement.answers import views_at
 
     found: list[View] = []
     work = partial(views_at, Methods(settings), recorded)
@@ -145,7 +150,7 @@ def _views(settings: ReplaySettings, points: list[Point], recorded: list[PointSk
 def _print(answers: RecordFile[Answer], model: str) -> None:
     from focusctx.cli.output import console_on
 
-    from ..replay.report.agreement import agreement_table
+    from ..replay.agreement.compare import agreement_table
     from .tables import print_table
 
     table = agreement_table([answer for answer in answers if answer.model == model])

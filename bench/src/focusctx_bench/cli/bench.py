@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 from focusctx.cli.command import commands_of, parser_for
 from focusctx.cli.options import DRAFTS, EMBEDDERS, METHODS
 
-from .acon import add_acon
-from .live import add_live
 from .relay import add_relay
-from .report import add_report_options, forms_of, report_folder, say_written
+from .replay import add_report_options, forms_of, report_folder, say_written
 
 if TYPE_CHECKING:
     from focusctx.cli.command import Commands
@@ -65,14 +63,40 @@ the same.
 """
 
 
+_ACON = """\
+Make the guidelines of acon-ut and acon-utco for a benchmark: run its training
+tasks with the full history and under a start guideline, let a strong model
+improve the guideline on what went wrong (ut.md), run again, and let it be
+shortened on what went well (utco.md).
+
+It can be stopped at any time: the same command goes on where it was. Beside
+each guideline a .json file says which models and tasks it was made with, what
+it cost, and what the optimiser found.
+"""
+_ACON_EPILOG = f"""\
+{DRAFTS}
+then:
+  focusctx bench run … --methods acon-ut acon-utco \\
+    --guideline-ut FOLDER/ut.md --guideline-utco FOLDER/utco.md
+"""
+_LIVE = """\
+Compare live runs: the benchmark's score beside tokens per request, deeds done
+twice, look-ups repeated and the like, paired by task, with intervals. Writes
+table.md, a picture per benchmark, and the numbers of every run (runs.csv,
+runs.jsonl).
+
+  focusctx bench live full=out/full focus=out/focus summary=out/summary --out docs/results/live
+"""
+
+
 def add_to(commands: Commands) -> None:
     summary = "rerun the paper: benchmarks, methods, tables and figures"
     parts = commands_of(parser_for(commands, "bench", summary, "Rerun the paper's experiments on any model."))
     _add_run(parts)
     _add_report(parts)
     _add_tasks(parts)
-    add_acon(parts, _add_benchmarks)
-    add_live(parts)
+    _add_acon(parts)
+    _add_live(parts)
     add_relay(parts)
 
 
@@ -150,6 +174,31 @@ def _add_report(parts: Any) -> None:
     parser.set_defaults(run=report)
 
 
+def _add_acon(parts: Any) -> None:
+    parser = parser_for(parts, "acon", "make ACON's guidelines from training runs", _ACON, _ACON_EPILOG)
+    _add_benchmarks(parser)
+    what = parser.add_argument_group("who does what").add_argument
+    what("--model", help="the agent's model (default: the benchmark's scripted agent, where it has one)")
+    what("--compressor", help="who writes summaries by the guideline (default: MODEL)")
+    what("--optimiser", help="the strong model that writes guidelines (default: COMPRESSOR)")
+    what("--budget", type=int, metavar="TOKENS", help="δ: compress above this (default: the benchmark's)")
+    what("--tasks", type=int, metavar="N", help="only the first N training tasks")
+    what("--step-limit", type=int, metavar="N", help="the most turns of a task (default: the task's own)")
+    how = parser.add_argument_group("how to run").add_argument
+    how("--out", type=Path, metavar="FOLDER", required=True, help="where runs and guidelines go")
+    how("--concurrency", type=int, metavar="N", default=8, help="tasks at once (default: 8)")
+    how("--max-cost", type=float, metavar="USD", help="stop once all of it has cost this much")
+    parser.set_defaults(run=acon)
+
+
+def _add_live(parts: Any) -> None:
+    parser = parser_for(parts, "live", "compare live runs, arm by arm", _LIVE)
+    parser.add_argument("folders", nargs="+", metavar="[NAME=]FOLDER", help="of a run; NAME is how the arm is called")
+    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="where the files go")
+    parser.add_argument("--reference", metavar="NAME", help="the arm to compare with (default: full or none)")
+    parser.set_defaults(run=live)
+
+
 def _add_tasks(parts: Any) -> None:
     parser = parser_for(parts, "tasks", "list the tasks of a benchmark", "List the tasks, with their difficulty.")
     _add_benchmarks(parser)
@@ -189,6 +238,12 @@ def run(arguments: argparse.Namespace) -> int:
     return run_job(arguments)
 
 
+def acon(arguments: argparse.Namespace) -> int:
+    from .run import make_acon
+
+    return make_acon(arguments)
+
+
 def report(arguments: argparse.Namespace) -> int:
     from ..report.document import write_report
     from ..results.document import document
@@ -199,10 +254,16 @@ def report(arguments: argparse.Namespace) -> int:
 def tasks(arguments: argparse.Namespace) -> int:
     from focusctx.cli.output import printable
 
-    from ..benchmarks.registry import benchmark_from
+    from ..benchmarks import benchmark_from
     from .run import benchmarks_of
 
     for name, options in benchmarks_of(arguments).items():
         for task in benchmark_from(name, options).tasks():
             sys.stdout.write("\t".join(map(printable, (name, task.id, task.difficulty))) + "\n")
     return 0
+
+
+def live(arguments: argparse.Namespace) -> int:
+    from ..live import read_arms, write
+
+    return say_written(write(read_arms(arguments.folders), arguments.out, arguments.reference))

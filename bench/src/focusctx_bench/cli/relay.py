@@ -52,7 +52,7 @@ def add_relay(parts: Any) -> None:
 def _serve(arguments: argparse.Namespace) -> int:
     import asyncio  # not above: all commands are loaded for `--help`
 
-    from ..relay.server import serving
+    from ..relay import serving
 
     async def run() -> None:
         async with serving(arguments.log, arguments.port, arguments.patience) as url:
@@ -69,7 +69,7 @@ def _take(arguments: argparse.Namespace) -> int:
 
 
 def _reply(arguments: argparse.Namespace) -> int:
-    from ..relay.server import call_relay
+    from ..relay import call_relay
 
     text = sys.stdin.read()
     body = {"reader": arguments.reader, "id": arguments.id, "text": text}
@@ -80,14 +80,14 @@ def _reply(arguments: argparse.Namespace) -> int:
 
 
 def _status(arguments: argparse.Namespace) -> int:
-    from ..relay.server import call_relay
+    from ..relay import call_relay
 
     sys.stdout.write(json.dumps(call_relay(_url(arguments), "status", {}), indent=2) + "\n")
     return 0
 
 
 def _next(arguments: argparse.Namespace, *, follows: bool) -> int:
-    from ..relay.server import call_relay
+    from ..relay import call_relay
 
     about = {"reader": arguments.reader, "kind": arguments.kind, "arm": arguments.arm}
     body = {**about, "follows": follows, "wait": arguments.wait}

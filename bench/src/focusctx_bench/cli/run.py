@@ -1,8 +1,9 @@
-"""`focusctx bench run`: from options to a job and a finished table, with progress on the way and a clean stop."""
+"""`focusctx bench run` and `acon`: from options to a job and a finished table or guideline, with a clean stop."""
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,23 +14,29 @@ from typing import Any
 from focusctx.baselines.embedders import default_embedder
 from focusctx.cli.command import INCOMPLETE, Problem, check_positive, interruptible
 from focusctx.cli.output import console_on, printable, progress
+from focusctx.drafts.registry import draft_from
 from focusctx.errors import ConfigError, MissingExtraError
 from focusctx.jobs.engines import Engine, InProcess, engine_named
 from focusctx.jobs.runner import Tally
+from focusctx.prices import price_of
 
+from ..baselines.acon import Unfinished, cost_of, make_guidelines
 from ..baselines.registry import ALL, KNOWN
-from ..benchmarks.registry import benchmark_names
-from ..components import Components, method_of
-from ..estimate import estimate
-from ..folder import BenchFolder
-from ..job import Job
+from ..baselines.summary import ask_from
+from ..benchmarks import benchmark_names
+from ..job import BenchFolder, Job
 from ..protocols import Options
-from ..run import run_bench
-from ..spending import check_prices
+from ..run import Components, method_of, run_bench
+from ..spending import check_prices, estimate
 from .tables import print_estimate, print_tables
 
 HAVE_OPTIONS = ("focus", "clear-tool-uses", "summary", "prompting", "acon-ut", "acon-utco")
 """Methods that `--set` can address; the controls of `focus` read its settings."""
+_HOME = Path("focusctx-bench")
+CONCURRENCY = 8
+"""Tasks at once, where some model is waited for. Elsewhere one at a time is as fast, and its seconds are its own."""
+TRAINING_SEED = 1042
+"""Seed of training tasks where a benchmark has no splits: another one than that of its test tasks."""
 
 
 def benchmarks_of(arguments: argparse.Namespace) -> dict[str, Options]:
@@ -70,10 +77,11 @@ def method_options(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
         key, equals, value = setting.partition("=")
         if not equals or not key:
             raise Problem(f"--set wants {method}.KEY=VALUE, got {text!r}")
+        own = found.setdefault(method, {})
         try:
-            found.setdefault(method, {})[key] = json.loads(value)
+            own[key] = json.loads(value)
         except ValueError:
-            found.setdefault(method, {})[key] = value  # a word: no quotes needed
+            own[key] = value  # a word: no quotes needed
     return found
 
 
@@ -140,21 +148,14 @@ def _without_what_cannot_run(job: Job) -> tuple[Job, list[str]]:
 
 
 def _addressed(text: str, benchmarks: dict[str, Options], mark: str) -> list[tuple[str, str]]:
-    """`NAME=VALUE` is for that benchmark, a plain value for all."""
+    """Return the benchmarks that a value is for: `NAME=VALUE` for one, a plain value for all."""
     name, found, value = text.partition(mark)
     if found and name in benchmarks:
         return [(name, value)]
     return [(name, text) for name in benchmarks]
 
 
-_HOME = Path("focusctx-bench")
-CONCURRENCY = 8
-"""Tasks at once, where some model is waited for. Elsewhere one at a time is as fast, and its seconds are its own."""
-
-
 def run_job(arguments: argparse.Namespace) -> int:
-    import asyncio  # not above: all commands are loaded for `--help`
-
     check_positive(arguments, "concurrency", "max_cost", "tasks", "step_limit", "repeats")
     job, folder, left_out = _job_and_folder(arguments)
     components = Components(job)
@@ -208,3 +209,88 @@ def _report_problems(tally: Tally) -> None:
         say(f"the last error: {printable(tally.last_problem)}\n")
     if tally.failures:
         say(f"{tally.failures:,} tasks failed for reasons outside the agent; attempts.jsonl lists them\n")
+
+
+def make_acon(arguments: argparse.Namespace) -> int:
+    check_positive(arguments, "concurrency", "max_cost", "tasks", "step_limit", "budget")
+    compressor = arguments.compressor or arguments.model
+    if compressor is None:
+        raise Problem("name who writes the summaries: --compressor, or --model for all")
+    job, optimiser = _training_job(arguments, compressor), arguments.optimiser or compressor
+    _check_price(optimiser, arguments.max_cost)
+    ask = ask_from(optimiser, temperature=1.0, max_tokens=8192, deadline=600)
+    run = _TrainingRuns(arguments)
+    try:
+        with interruptible():
+            made = asyncio.run(make_guidelines(job, optimiser, ask, arguments.out, run))
+    except Unfinished as error:
+        sys.stderr.write(f"stopped: {error}; the same command goes on\n")
+        return INCOMPLETE
+    cost = cost_of(arguments.out)
+    sys.stdout.write(f"{made.ut}\n{made.utco}\n")
+    sys.stderr.write("the cost is not known: some model has no price\n" if cost is None else f"cost: ${cost:,.2f}\n")
+    return 0
+
+
+def _training_job(arguments: argparse.Namespace, compressor: str) -> Job:
+    from ..job import Job
+
+    benchmarks = benchmarks_of(arguments)
+    if len(benchmarks) != 1:
+        raise Problem("a guideline is for one benchmark: name one with --benchmark")
+    ((name, options),) = benchmarks.items()
+    if name == "office":
+        seed = TRAINING_SEED if arguments.seed is None else arguments.seed
+        options = replace(options, seed=seed)
+    elif options.split in ("", "test", "test_normal"):
+        if options.split:
+            raise Problem(f"guidelines are made from training tasks, not from {options.split!r}: use --split train")
+        options = replace(options, split="train")
+    return Job(
+        benchmarks={name: options},
+        methods=("none",),
+        model=arguments.model,
+        drafts=(compressor,),
+        compressor=compressor,
+        budgets=(arguments.budget,) if arguments.budget else (),
+        count=arguments.tasks,
+        step_limit=arguments.step_limit,
+        method_options=method_options(arguments.set),
+        seed=options.seed if name == "office" else (42 if arguments.seed is None else arguments.seed),
+    )
+
+
+def _check_price(optimiser: str, max_cost: float | None) -> None:
+    if max_cost is not None and price_of(draft_from(optimiser).name) is None:
+        raise Problem(f"the spending limit cannot be kept: no price is known for {optimiser}; see FOCUSCTX_PRICES")
+
+
+class _TrainingRuns:
+    """Does the training runs, within what is left of the spending limit."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self._out: Path = arguments.out
+        self._concurrency: int = arguments.concurrency
+        self._max_cost: float | None = arguments.max_cost
+
+    async def __call__(self, job: Job, folder: BenchFolder) -> None:
+        components = Components(job)
+        components.check()
+        with progress(sys.stderr) as watch:
+            tally = await run_bench(
+                job,
+                components.tasks(),
+                folder,
+                InProcess(self._concurrency),
+                max_cost=self._limit_for(folder),
+                watch=watch,
+            )
+        if tally.left:
+            raise Unfinished(f"{tally.stopped or 'tasks failed'}, {tally.left:,} training tasks are left")
+
+    def _limit_for(self, folder: BenchFolder) -> float | None:
+        """Return the limit of one run: what the other stages have not used up."""
+        if self._max_cost is None:
+            return None
+        own = folder.spent() if folder.path.is_dir() else 0.0
+        return max(1e-9, self._max_cost - (cost_of(self._out) or 0.0) + own)

@@ -1,4 +1,6 @@
-"""`focusctx replay study`: the paper's estimator study on recorded runs."""
+"""`focusctx replay study` and `ablate`: the paper's estimator study, and one setting changed at a time, on recorded
+runs.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +9,29 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from focusctx.cli.command import Problem, check_positive, interruptible, parser_for
+from focusctx.cli.command import Problem, check_positive, commands_of, interruptible, parser_for
 from focusctx.cli.options import DRAFTS, add_threshold
 from focusctx.cli.replay import DATA, add_data, runs_of
 
-from .points_of import add_events, add_number, chosen_points, draft_name, points_with_sketches, sketches_in
-from .report import say_failures, say_written
+from .replay import (
+    add_events,
+    add_number,
+    chosen_points,
+    draft_name,
+    points_with_sketches,
+    say_failures,
+    say_written,
+    sketches_in,
+)
 
 if TYPE_CHECKING:
     from focusctx.cli.command import Commands
 
     from ..replay.points import Point
     from ..replay.study.findings import Findings
+    from ..report.document import Document, Section
 
-_DESCRIPTION = f"""\
+_STUDY = f"""\
 How many sketches are enough, and do they say what the future needs? Three
 passes, each added to files in the folder, so that a stopped one can continue:
 
@@ -32,7 +43,7 @@ passes, each added to files in the folder, so that a stopped one can continue:
   report       tables and figures of what is there; needs no model
 
 {DATA}"""
-_EPILOG = f"""\
+_STUDY_EPILOG = f"""\
 {DRAFTS}
 from recorded sketches, with no model:
   focusctx replay study runs/ --sketches sketches.jsonl --out study
@@ -44,11 +55,34 @@ on a GPU:
 _PATIENCE = 3600.0
 """Seconds that the sketches of one event may take: hundreds, beside those of other events."""
 _PASSES = ("sketches", "likelihoods", "report")
+_ABLATE = """\
+What each setting is worth. `settings` and `budgets` need no model: they read
+recorded sketches, and the records of replays at several budgets.
+"""
+_SETTINGS = f"""\
+N, τ, FOCUS-O against FOCUS-D, and every switch beyond the paper, on top of the
+paper's algorithm and off the shipped default: each at every point that has
+recorded sketches.
+
+{DATA}"""
+_BUDGETS = """\
+δ: events per step, and recall against peak, from runs that `focusctx replay
+run` has walked at several budgets into one folder:
+
+  focusctx replay run runs.jsonl --budget 2048 --out folder
+  focusctx replay run runs.jsonl --budget 8192 --out folder
+"""
+_ROLLOUTS = f"""\
+N sketches one after the other, N requests at once, or one request for N: the
+requests, the input tokens paid and the time that each way takes, with a live
+draft, one event at a time.
+
+{DATA}"""
 
 
-def add_to(parts: Commands) -> None:
+def add_study(parts: Commands) -> None:
     summary = "the paper's estimator study: convergence, divergences, coverage"
-    parser = parser_for(parts, "study", summary, _DESCRIPTION, _EPILOG)
+    parser = parser_for(parts, "study", summary, _STUDY, _STUDY_EPILOG)
     add_data(parser)
     group = parser.add_argument_group("what to study")
     what = group.add_argument
@@ -77,10 +111,10 @@ def add_to(parts: Commands) -> None:
         help="folder for the files (default: focusctx-study)",
     )
     add_number(how, "--at-once", 8, "events that are sketched at a time")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run_study)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_study(arguments: argparse.Namespace) -> int:
     check_positive(arguments, "events", "sketch_tokens", "actions", "plans", "at_once", "samples")
     wanted = (arguments.only,) if arguments.only else _PASSES
     if not arguments.draft and not arguments.sketches and "report" not in wanted:
@@ -102,7 +136,9 @@ def _points(arguments: argparse.Namespace) -> list[Point]:
     if arguments.sketches or arguments.only == "report":
         recorded = sketches_in(_sketches_path(arguments), runs)
         known = {one.key[:2] for one in recorded}
-        return points_with_sketches([run for run in runs if (run.file, run.id) in known], recorded)
+        return points_with_sketches(
+            [run_study for run_study in runs if (run_study.file, run_study.id) in known], recorded
+        )
     return chosen_points(arguments, runs)
 
 
@@ -132,9 +168,8 @@ def _score(arguments: argparse.Namespace, points: list[Point], *, asked: bool) -
     from focusctx.drafts import TransformersDraft
     from focusctx.drafts.registry import draft_from, price_of_draft
 
-    from ..local_models.likelihood import TransformersScorer
-    from ..replay.study.likelihoods import likelihood_file
-    from ..replay.study.scoring import Amounts, sample_points, score_points
+    from ..replay.likelihood import TransformersScorer
+    from ..replay.study.scoring import Amounts, likelihood_file, sample_points, score_points
 
     draft = draft_from(arguments.draft)
     if not isinstance(draft, TransformersDraft) and not arguments.samples:
@@ -158,8 +193,8 @@ def _report(arguments: argparse.Namespace, points: list[Point]) -> None:
     from ..replay.sketches import read_sketches
     from ..replay.study.events import gather
     from ..replay.study.findings import study
-    from ..replay.study.likelihoods import likelihood_file
     from ..replay.study.report import document
+    from ..replay.study.scoring import likelihood_file
     from ..report.document import write_report
 
     recorded = read_sketches(_sketches_path(arguments))
@@ -197,3 +232,107 @@ def _sketches_path(arguments: argparse.Namespace) -> Path:
 def _likelihoods_path(arguments: argparse.Namespace) -> Path:
     path: Path = arguments.likelihoods or arguments.out / "likelihoods.jsonl"
     return path
+
+
+def add_ablate(parts: Commands) -> None:
+    summary = "what each setting is worth: N, τ, δ, every switch"
+    kinds = commands_of(parser_for(parts, "ablate", summary, _ABLATE))
+
+    settings = parser_for(kinds, "settings", "N, τ and every switch, from recorded sketches", _SETTINGS)
+    add_data(settings, budget=False)
+    settings.add_argument("--sketches", type=Path, metavar="FILE", required=True, help="recorded sketches")
+    settings.add_argument("--jobs", type=int, metavar="N", help="processes (default: one per core)")
+    _add_out(settings)
+    settings.set_defaults(run=run_settings)
+
+    budgets = parser_for(kinds, "budgets", "δ, from replays at several budgets", _BUDGETS)
+    budgets.add_argument("folder", type=Path, metavar="FOLDER", help="with the records of the replays")
+    _add_out(budgets)
+    budgets.set_defaults(run=run_budgets)
+
+    rollouts = parser_for(kinds, "rollouts", "one after the other, at once, or one request", _ROLLOUTS, DRAFTS)
+    add_data(rollouts)
+    rollouts.add_argument("--draft", required=True, help="the model that sketches plans, see below")
+    add_number(rollouts, "--rollouts", 3, "sketches per event")
+    add_events(rollouts, 10)
+    _add_out(rollouts)
+    rollouts.set_defaults(run=run_rollouts)
+
+
+def run_settings(arguments: argparse.Namespace) -> int:
+    from focusctx.cli.output import progress
+    from focusctx.replay.methods import short_name
+
+    from ..replay.ablations.settings import MEASURES, by_group, figures, judge_variants, tables, variants
+    from ..report.document import Section
+
+    runs = runs_of(arguments)
+    recorded = sketches_in(arguments.sketches, runs)
+    with interruptible("nothing was written"), progress(sys.stderr) as watch:
+        judged, tally = judge_variants(runs, recorded, arguments.jobs, watch)
+    say_failures(tally)
+    found = by_group({variant: judged.get(number, []) for number, variant in enumerate(variants())})
+    draft = short_name(draft_name(recorded) or "")
+    counts = sorted(len(one.replies) for one in recorded)
+    facts = f"{len(recorded):,} events, {counts[0]:,} to {counts[-1]:,} sketches at each."
+    if counts[-1] < max(variant.config.rollouts for variant in variants()):
+        facts += " Settings that need more sketches than an event has are left out."
+    facts += f" {MEASURES}"
+    return _write(arguments, Section("settings", f"Settings, draft {draft}", facts, tables(found), figures(found)))
+
+
+def run_budgets(arguments: argparse.Namespace) -> int:
+    from focusctx.replay.record import run_records
+
+    from ..replay.ablations.budgets import figures, swept, tables
+    from ..report.document import Section
+
+    found = swept(run_records(arguments.folder).latest().values())
+    if not found:
+        raise Problem(
+            f"{arguments.folder} has no method that was replayed at several budgets over the same runs: "
+            "add some with `focusctx replay run --budget`"
+        )
+    facts = "The same runs at every budget, walked step by step with repeated events."
+    return _write(arguments, Section("budgets", "Budgets", facts, tables(found), figures(found)))
+
+
+def run_rollouts(arguments: argparse.Namespace) -> int:
+    from focusctx.baselines.drafts import patient
+    from focusctx.cli.output import progress
+    from focusctx.config import FocusConfig
+
+    from ..replay.ablations.rollouts import measure, tables, taken_file
+    from ..report.document import Section
+
+    check_positive(arguments, "sketch_tokens", "events")
+    file = taken_file(_out(arguments) / "rollouts.jsonl")
+    points = chosen_points(arguments, runs_of(arguments))
+    config = FocusConfig.paper(rollouts=arguments.rollouts, sketch_tokens=arguments.sketch_tokens)
+    with interruptible(), progress(sys.stderr) as watch:
+        tally = measure(patient(arguments.draft, 600.0), points, file, config, watch)
+    say_failures(tally)
+    facts = "One event at a time; the first request, which may load a model, is not counted."
+    return _write(arguments, Section("rollouts", "Ways to sample", facts, tables(file), []))
+
+
+def _write(arguments: argparse.Namespace, section: Section) -> int:
+    from focusctx import __version__
+
+    from ..report.document import Document, write_report
+
+    command = f"    focusctx {' '.join(sys.argv[1:])}"
+    document: Document = Document("Ablations", [f"Made by focusctx {__version__}:", command], [section])
+    return say_written(write_report(document, _out(arguments), ("markdown",)))
+
+
+def _add_out(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--out", type=Path, metavar="FOLDER", help="folder for the files (default: in focusctx-ablations)"
+    )
+
+
+def _out(arguments: argparse.Namespace) -> Path:
+    kind = arguments.run.__name__.removeprefix("run_")
+    folder: Path = arguments.out or Path("focusctx-ablations") / kind
+    return folder

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from focusctx.cli.output import column_widths, parts_that_fit
 
-from ..estimate import Estimate
-from ..report.table import Cell, Number, Table
+from ..report.document import Cell, Number, Table
 from ..results.collect import collect
 from ..results.tables import tables
+from ..spending import Estimate
 
 if TYPE_CHECKING:
     from rich.console import Console

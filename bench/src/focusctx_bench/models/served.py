@@ -1,29 +1,65 @@
-"""Ask a model over HTTP: patience, parameters it does not take, failures as `ModelError`, and the cost of a request.
+"""Models behind an API, from what a user writes, `openai:gpt-4.1`: names, connections, keys and retries are those of
+drafts.
 
-Connections, keys and retries are those of the drafts (`drafts/http.py`).
+`/chat/completions` serves OpenAI, Azure, vLLM, Ollama and most aggregators; histories go to Anthropic's Messages
+API translated.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from focusctx.drafts.http import BadRequest, Endpoint, RejectedParameters, open_session
-from focusctx.errors import DraftError, ModelError
+from focusctx.drafts.anthropic import AnthropicDraft
+from focusctx.drafts.http import BadRequest, Endpoint, RejectedParameters, count, open_session, text_of
+from focusctx.drafts.openai_compatible import OpenAICompatibleDraft
+from focusctx.drafts.registry import draft_from
+from focusctx.errors import ConfigError, DraftError, ModelError
 from focusctx.prices import price_of
 from focusctx.types import Message, Usage
+from focusctx.wire.chat_completions import SYSTEM_ROLES
 
-from ..protocols import ContextTooLong, Turn
+from ..agent import SEED, TEMPERATURE
+from ..protocols import ContextTooLong, Model, Turn
 
+_DRAFTS_ONLY = ("offline", "transformers", "llama-cpp")
 TIMEOUT = 300.0
 """Seconds one answer may take."""
-
 RETRIES = 10
 """With their growing waits, over a minute: a rate limit that counts by the minute is over by then."""
-
 _TOO_LONG = re.compile(r"context.{0,3}(length|window)|prompt is too long|maximum.{0,20}tokens", re.IGNORECASE)
+_KEPT = ("reasoning_content", "reasoning_details", "refusal")
+"""Beside words and calls: what servers of reasoning models want to see again."""
+_MOST_OUTPUT = 8192
+_MARK = {"cache_control": {"type": "ephemeral"}}
+_SILENCE = "(nothing said)"
+"""This API refuses empty texts."""
+_BEGINNING = "(The conversation begins.)"
+Block = dict[str, Any]
+
+
+def model_from(
+    name: str, *, temperature: float = TEMPERATURE, seed: int = SEED, headers: Mapping[str, str] | None = None
+) -> Model:
+    """Return `openai:MODEL`, `openai:MODEL@URL`, `azure:DEPLOYMENT`, `anthropic:MODEL`, `deepseek:MODEL` and so on.
+
+    `headers` go with every request, beside those that the server needs.
+    """
+    if name.partition(":")[0] in _DRAFTS_ONLY:
+        raise ConfigError(f"{name!r} can be a draft but not the agent's model: name one behind an API")
+    try:
+        known = draft_from(name)
+    except ConfigError as error:
+        raise ConfigError(f"no model {name!r} for the agent: {error}") from error
+    # A draft of that name already knows the server, its URL and its key.
+    assert isinstance(known, OpenAICompatibleDraft | AnthropicDraft)
+    endpoint = replace(known.endpoint, headers={**known.endpoint.headers, **(headers or {})})
+    if isinstance(known, OpenAICompatibleDraft):
+        return OpenAICompatibleModel(known.model, known.name, endpoint, temperature=temperature, seed=seed)
+    return AnthropicModel(known.model, known.name, endpoint, temperature=temperature)
 
 
 class Server:
@@ -34,7 +70,7 @@ class Server:
         self._rejected = RejectedParameters(optional)
 
     async def ask(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer, asked again without each optional parameter that the server refuses."""
+        """Return the answer, asked again without each optional parameter that the server refuses."""
         try:
             async with open_session() as session:
                 while True:
@@ -63,3 +99,160 @@ def priced_turn(
     cost = price.cost(input_tokens, output_tokens)
     moved = cached * (price.cache_read - 1) + written * (price.cache_write - 1)
     return Turn(message, Usage(1, input_tokens, output_tokens, cost), cached, cost + moved * price.input / 1_000_000)
+
+
+class OpenAICompatibleModel:
+    def __init__(self, model: str, name: str, endpoint: Endpoint, *, temperature: float, seed: int) -> None:
+        self.name = name
+        self.server = Server(endpoint, ("temperature", "seed"))
+        self._fixed = {"model": model, "temperature": temperature, "seed": seed}
+
+    async def answer(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Turn:
+        offered = {"tools": list(tools)} if tools else {}
+        answer = await self.server.ask({**self._fixed, "messages": list(messages), **offered})
+        usage = _mapping(answer.get("usage"))
+        return priced_turn(
+            self.name,
+            self._message(answer),
+            count(usage.get("prompt_tokens")),
+            count(usage.get("completion_tokens")),
+            cached=count(_mapping(usage.get("prompt_tokens_details")).get("cached_tokens")),
+        )
+
+    def _message(self, answer: Mapping[str, Any]) -> Message:
+        try:
+            said = answer["choices"][0]["message"]
+            calls = [_openai_call(call, place) for place, call in enumerate(said.get("tool_calls") or ())]
+        except (LookupError, TypeError, AttributeError) as error:
+            raise self.server.malformed("no message", answer) from error
+        message: dict[str, Any] = {"role": "assistant", "content": text_of(said.get("content")) or None}
+        message |= {name: said[name] for name in _KEPT if said.get(name)}
+        if calls:
+            return {**message, "tool_calls": calls}
+        return {**message, "content": message["content"] or ""}
+
+
+def _openai_call(call: Mapping[str, Any], place: int) -> dict[str, Any]:
+    """Return a call as OpenAI writes it: some servers leave out the id, or send the arguments as an object."""
+    arguments = call["function"].get("arguments") or "{}"
+    if not isinstance(arguments, str):
+        arguments = json.dumps(arguments, ensure_ascii=False)
+    return {
+        "id": call.get("id") or f"call_{place}",
+        "type": "function",
+        "function": {"name": str(call["function"]["name"]), "arguments": arguments},
+    }
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+class AnthropicModel:
+    """Takes no seed: the API has none. Thinking is off where the model allows that, as temperature 0 wants it."""
+
+    def __init__(self, model: str, name: str, endpoint: Endpoint, *, temperature: float) -> None:
+        self.name = name
+        self.server = Server(endpoint, ("temperature", "thinking"))
+        self._fixed = {
+            "model": model,
+            "max_tokens": _MOST_OUTPUT,
+            "temperature": temperature,
+            "thinking": {"type": "disabled"},
+        }
+
+    async def answer(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Turn:
+        answer = await self.server.ask({**self._fixed, **request(messages, tools)})
+        usage = answer.get("usage") or {}
+        cached = count(usage.get("cache_read_input_tokens"))
+        written = count(usage.get("cache_creation_input_tokens"))
+        return priced_turn(
+            self.name,
+            self._message(answer),
+            count(usage.get("input_tokens")) + cached + written,  # the API counts them apart
+            count(usage.get("output_tokens")),
+            cached=cached,
+            written=written,
+        )
+
+    def _message(self, answer: Mapping[str, Any]) -> Message:
+        try:
+            return message(answer["content"])
+        except (LookupError, TypeError) as error:
+            raise self.server.malformed("no content", answer) from error
+
+
+def request(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Translate to `system`, `messages` and `tools`, with cache marks where the next request will go on from."""
+    system = [_text(message.get("content")) for message in messages if message["role"] in SYSTEM_ROLES]
+    body: dict[str, Any] = {"messages": _turns(messages)}
+    if system:
+        body["system"] = [*system[:-1], system[-1] | _MARK]
+    if tools:
+        body["tools"] = [_tool(tool["function"]) for tool in tools]
+    if body["messages"]:
+        blocks = body["messages"][-1]["content"]
+        blocks[-1] = blocks[-1] | _MARK
+    return body
+
+
+def message(content: Sequence[Mapping[str, Any]]) -> Message:
+    """Translate the content of an answer to a Chat Completions message; thinking travels along, untouched."""
+    said = "".join(block["text"] for block in content if block["type"] == "text")
+    calls = [_call(block) for block in content if block["type"] == "tool_use"]
+    thinking = [dict(block) for block in content if block["type"] in ("thinking", "redacted_thinking")]
+    found: dict[str, Any] = {"role": "assistant", "content": said or (None if calls else "")}
+    if thinking:
+        found["thinking_blocks"] = thinking
+    return {**found, "tool_calls": calls} if calls else found
+
+
+def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return user and assistant by turns: results and words that come together share one user message."""
+    turns: list[dict[str, Any]] = []
+    for given in messages:
+        if given["role"] in SYSTEM_ROLES:
+            continue
+        role = "assistant" if given["role"] == "assistant" else "user"
+        if not turns and role == "assistant":  # this API wants the user to begin
+            turns.append({"role": "user", "content": [_text(_BEGINNING)]})
+        if not turns or turns[-1]["role"] != role:
+            turns.append({"role": role, "content": []})
+        turns[-1]["content"].extend(_blocks(given))
+    return turns
+
+
+def _blocks(given: Message) -> list[Block]:
+    if given["role"] == "tool":
+        return [{"type": "tool_result", "tool_use_id": given["tool_call_id"], "content": given.get("content") or ""}]
+    calls = [_use(call) for call in given.get("tool_calls") or ()]
+    words = [_text(given.get("content"))] if given.get("content") or not calls else []
+    return [*given.get("thinking_blocks", ()), *words, *calls]
+
+
+def _text(content: Any) -> Block:
+    return {"type": "text", "text": content or _SILENCE}
+
+
+def _use(call: Mapping[str, Any]) -> Block:
+    function = call["function"]
+    return {
+        "type": "tool_use",
+        "id": call["id"],
+        "name": function["name"],
+        "input": json.loads(function["arguments"] or "{}"),
+    }
+
+
+def _call(block: Mapping[str, Any]) -> dict[str, Any]:
+    arguments = json.dumps(block["input"], ensure_ascii=False)
+    return {"id": block["id"], "type": "function", "function": {"name": block["name"], "arguments": arguments}}
+
+
+def _tool(function: Mapping[str, Any]) -> dict[str, Any]:
+    empty = {"type": "object", "properties": {}}
+    return {
+        "name": function["name"],
+        "description": function.get("description", ""),
+        "input_schema": function.get("parameters") or empty,
+    }

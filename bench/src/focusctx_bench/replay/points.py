@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from focusctx.baselines.method import Choice, Turnwise
+from focusctx.config import FocusConfig
 from focusctx.errors import BenchError
 from focusctx.pipeline.must_stay import pinned_spans
 from focusctx.replay.facts import Evidence, text_of
@@ -66,6 +67,12 @@ class Point:
     @cached_property
     def views(self) -> Views:
         return Views(self.history, self.needed)
+
+    @cached_property
+    def at_stake(self) -> tuple[int, ...]:
+        """The spans that may be dropped."""
+        pinned = pinned_spans(self.history, FocusConfig().pin)
+        return tuple(span.index for span in self.history.spans if span.index not in pinned)
 
     @property
     def span_tokens(self) -> int:

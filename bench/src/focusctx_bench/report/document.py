@@ -1,24 +1,172 @@
 """A report before it has a form, and its files: Markdown, LaTeX (booktabs), one HTML file, and every table as CSV.
 
-Markdown, LaTeX and HTML come from the templates beside this file; figures are drawn once for all of them.
-"""
+Markdown, LaTeX and HTML come from the templates beside this file; figures are drawn once for all of them."""
 
 from __future__ import annotations
 
 import csv
+import re
 from base64 import b64encode
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from itertools import chain, groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from focusctx.replay.lines import Interval
+
 from .drawing import DARK, LIGHT, Figure, drawn
-from .table import Cell, Number, Table
+
+T = TypeVar("T")
+Better: TypeAlias = Literal["more", "less"]
+FORMS = {"markdown": "report.md", "latex": "report.tex", "html": "report.html"}
+"""Each form, and the name of its file."""
+_TEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "δ": r"$\delta$", "τ": r"$\tau$", "−": r"$-$", "–": "--", "“": "``", "”": "''", "…": r"\ldots{}", "≤": r"$\leq$",
+}  # fmt: skip
+_TEX_MARKS: dict[str, Any] = {
+    "block_start_string": "<%",
+    "block_end_string": "%>",
+    "variable_start_string": "<<",
+    "variable_end_string": ">>",
+    "comment_start_string": "<#",
+    "comment_end_string": "#>",
+}
+"""Braces belong to LaTeX."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+    better: Better | None = None
+    """`more` or `less` if one of them is good; the best of such a column is marked."""
+    group: str = ""
+    """A heading over several columns."""
+    optional: bool = False
+    """True to leave it out when it would hold nothing, or nothing but zeros."""
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    value: float
+    digits: int = 2
+    low: float | None = None
+    high: float | None = None
+    """The interval in which the mean lies with 95 % confidence."""
+    paper: float | None = None
+    """The paper's figure for the same setting."""
+    signed: bool = False
+
+    @property
+    def text(self) -> str:
+        return self._written(self.value)
+
+    @property
+    def interval(self) -> str | None:
+        if self.low is None or self.high is None:
+            return None
+        return f"{self._written(self.low)}, {self._written(self.high)}"
+
+    @property
+    def in_paper(self) -> str | None:
+        """The paper's figure, with its own digits where there are no more of them than here."""
+        return None if self.paper is None else f"{round(self.paper, max(self.digits, 2)):,.10g}"
+
+    def _written(self, value: float) -> str:
+        written = f"{value:{'+' if self.signed else ''},.{self.digits}f}"
+        return written.replace("-", "−") if float(written.replace(",", "")) else written.lstrip("+-")
+
+
+Cell: TypeAlias = Number | str | None
+
+
+def cell_of(
+    figure: Interval | float | None,
+    digits: int = 2,
+    scale: float = 1.0,
+    *,
+    paper: float | None = None,
+    signed: bool = False,
+) -> Number | None:
+    """Return the cell of a figure, with its interval where it has one; None where there is no figure."""
+    if figure is None:
+        return None
+    if not isinstance(figure, Interval):
+        return Number(scale * figure, digits, paper=paper, signed=signed)
+    mean, low, high = (scale * value for value in figure)
+    return Number(mean, digits, low, high, paper, signed)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    name: str
+    cells: Sequence[Cell]
+    ours: bool = False
+    """True for FOCUS."""
+    baseline: bool = False
+    """True for what the others are measured against; it is never the best."""
+
+    @property
+    def has_paper(self) -> bool:
+        """True if the paper has a figure for some cell."""
+        return any(isinstance(cell, Number) and cell.in_paper is not None for cell in self.cells)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    key: str
+    title: str
+    note: str
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+    stub: str = "Method"
+    """Heading of the first column."""
+
+    def best(self) -> set[tuple[int, int]]:
+        """Return row and column of the best number of each column that has one, ties included."""
+        found = set()
+        for place, column in enumerate(self.columns):
+            numbers = {
+                at: cell
+                for at, row in enumerate(self.rows)
+                if not row.baseline and isinstance(cell := row.cells[place], Number)
+            }
+            if column.better is None or len({number.text for number in numbers.values()}) < 2:
+                continue
+            choose = max if column.better == "more" else min
+            winner = choose(numbers.values(), key=lambda number: number.value)
+            found |= {(at, place) for at, number in numbers.items() if number.text == winner.text}
+        return found
+
+    def without_empty_columns(self) -> Table:
+        shown = [
+            place
+            for place, column in enumerate(self.columns)
+            if not column.optional or any(_says_something(row.cells[place]) for row in self.rows)
+        ]
+        rows = [replace(row, cells=[row.cells[place] for place in shown]) for row in self.rows]
+        return replace(self, columns=[self.columns[place] for place in shown], rows=rows)
+
+
+RowOf: TypeAlias = Callable[[T, Sequence[Cell]], Row]
+Fields: TypeAlias = Sequence[tuple[Column, Callable[[T], Cell]]]
+"""Columns of a table, each with the function that makes its cells."""
+
+
+def table_of(key: str, title: str, note: str, fields: Fields[T], *, things: Iterable[T], row: RowOf[T]) -> Table:
+    """Return a table with a row for each thing; optional columns without content are left out."""
+    rows = [row(thing, [cell(thing) for _, cell in fields]) for thing in things]
+    return Table(key, title, note, [column for column, _ in fields], rows).without_empty_columns()
+
+
+def _says_something(cell: Cell) -> bool:
+    return bool(cell.value or cell.paper) if isinstance(cell, Number) else cell is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +191,20 @@ class Document:
         return f"figures/{section.key}-{figure.key}.{form}"
 
 
-FORMS = {"markdown": "report.md", "latex": "report.tex", "html": "report.html"}
-"""Each form, and the name of its file."""
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> str:
+    """Return a Markdown table of finished cells: the first `left` columns to the left, the others to the right."""
+    ruler = ["---" if place < left else "---:" for place in range(len(head))]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ruler, *rows))
 
-_TEX = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "δ": r"$\delta$", "τ": r"$\tau$", "−": r"$-$", "–": "--", "“": "``", "”": "''", "…": r"\ldots{}", "≤": r"$\leq$",
-}  # fmt: skip
+
+def slug(text: str) -> str:
+    """Return a key made of a text: small letters, digits and hyphens."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower())[:80].strip("-")
+
+
+def listed(parts: Sequence[str]) -> str:
+    """Join words with commas, and the last one with "and"."""
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def render(document: Document, form: str) -> str:
@@ -70,17 +224,6 @@ def render(document: Document, form: str) -> str:
     own = files(__package__).joinpath("templates/page.css").read_text("utf-8")
     template = environment.get_template(f"{FORMS[form]}.j2")
     return template.render(document=document, groups=_groups, picture=_picture, style=Markup(f"{style}\n{own}"))
-
-
-_TEX_MARKS: dict[str, Any] = {
-    "block_start_string": "<%",
-    "block_end_string": "%>",
-    "variable_start_string": "<<",
-    "variable_end_string": ">>",
-    "comment_start_string": "<#",
-    "comment_end_string": "#>",
-}
-"""Braces belong to LaTeX."""
 
 
 def _groups(table: Table) -> list[tuple[str, int, int]]:

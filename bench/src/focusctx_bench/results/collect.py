@@ -1,29 +1,40 @@
 """Collect the numbers of each method from the files of one or more runs, and choose the lines that a table compares.
 
-A `Study` is what can be compared: one benchmark, one split, one agent. A `Line` is a method with its settings in it. A
-table compares all methods at one setting, or one setting varied with the rest fixed.
+A `Study` is what can be compared: one benchmark, one split, one agent. A `Line` is a method with its settings in
+it. A table compares all methods at one setting, or one setting varied with the rest fixed. The paper's own figures
+(`paper.toml`) stand beside a line that has the paper's setting.
 """
 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from focusctx.replay.lines import NAMES
 
 from ..baselines.registry import ALL
-from ..folder import runs_below
-from ..job import BUDGETS
+from ..baselines.summary import MODEL as LLMLINGUA_MODEL
+from ..baselines.summary import SHIPPED
+from ..job import BUDGETS, runs_below
 from ..metrics import Summary, TaskMetrics, average, by_difficulty, of_task, summarise
 from ..record import Record
 
 _RELEASE = re.compile(r"-\d{4}-\d{2}-\d{2}$")
 _OF_THE_STUDY = ("split", "options", "seed", "step_limit")
 _NAMES = {**NAMES, "fifo": "FIFO", "retrieval": "Retrieval"}
+VARIED = ("budget", "draft", "rollouts", "threshold")
+_TOTALS = (
+    "agent_in", "agent_out", "agent_requests", "draft_in", "draft_out", "draft_requests", "agent_cost", "draft_cost",
+    "cost", "events",
+)  # fmt: skip
+_TASKS = {"appworld": 168, "officebench": 95, "qa8": 100}
+"""Tasks that the paper ran of each benchmark whose figures are here."""
 
 
 @dataclass
@@ -44,7 +55,7 @@ class Line:
 
     @cached_property
     def tasks(self) -> dict[str, TaskMetrics]:
-        """Every task once, as the mean of its repeats. Read it when all records were added."""
+        """Tasks, each once, as the mean of its repeats. Read it when all records were added."""
         runs: dict[str, list[TaskMetrics]] = {}
         for some in self.repeats.values():
             for name, metrics in some.items():
@@ -139,9 +150,6 @@ def _order(line: Line) -> tuple[Any, ...]:
     return place, line.writer or "", line.settings.get("budget") or 0, line.settings.get("rollouts") or 0
 
 
-VARIED = ("budget", "draft", "rollouts", "threshold")
-
-
 def main_lines(study: Study) -> list[Line]:
     """Return every method at the reference setting."""
     return [line for line in study.lines if _is_at_reference(line, study, but="")]
@@ -151,10 +159,10 @@ def varied_lines(study: Study, setting: str) -> list[Line]:
     """Return methods that were run at several values of one setting, the others as in the main table."""
     found = [line for line in study.lines if value_of(line, setting) is not None]
     found = [line for line in found if _is_at_reference(line, study, but=setting)]
-    methods = [line.method for line in found]
+    methods, order = [line.method for line in found], [line.method for line in study.lines]
     return sorted(
         (line for line in found if methods.count(line.method) > 1),
-        key=lambda line: (study.lines.index(_first(study, line.method)), value_of(line, setting)),
+        key=lambda line: (order.index(line.method), value_of(line, setting)),
     )
 
 
@@ -189,10 +197,6 @@ def _reference_for(line: Line, study: Study, setting: str) -> Any:
     return wanted if wanted in own else own[0]
 
 
-def _first(study: Study, method: str) -> Line:
-    return next(line for line in study.lines if line.method == method)
-
-
 def same_for_all(lines: Sequence[Line], setting: str) -> Any:
     """Return the value that all lines which have the setting share; None if they differ or none has it."""
     values = {value for line in lines if (value := value_of(line, setting)) is not None}
@@ -202,3 +206,106 @@ def same_for_all(lines: Sequence[Line], setting: str) -> Any:
 def plain_name(model: str) -> str:
     """Return a model's name without its provider, server and release: `openai:gpt-4.1-2025-04-14` is `gpt-4.1`."""
     return _RELEASE.sub("", re.split(r"[:/]", model.partition("@")[0].lower())[-1])
+
+
+def paper_figures(study: Study, line: Line, difficulty: str = "") -> dict[str, float]:
+    """Return the figures by their names in `paper.toml`, totals per task; none where the paper has another setting."""
+    found: dict[str, float] = {}
+    for table in transcribed_tables():
+        if line.method in table["rows"] and _is_that_of(table, study, line, difficulty):
+            for name, figure in zip(table["columns"], table["rows"][line.method], strict=True):
+                found.setdefault(name, figure / table["tasks"] if name in _TOTALS else float(figure))
+    return found
+
+
+def paper_tables(study: Study) -> list[str]:
+    """Return the labels of the tables that figures for this study are taken from."""
+    return sorted(
+        {
+            table["label"]
+            for table in transcribed_tables()
+            for line in study.lines
+            for difficulty in ("", *line.classes)
+            if line.method in table["rows"] and _is_that_of(table, study, line, difficulty)
+        }
+    )
+
+
+def paper_tasks(study: Study) -> int | None:
+    """Return the number of tasks behind the paper's main figures for this study."""
+    counts = {
+        table.get("tasks")
+        for table in transcribed_tables()
+        for line in study.lines
+        if _is_that_of(table, study, line, "")
+    }
+    return max((count for count in counts if count), default=None)
+
+
+def _is_that_of(table: Mapping[str, Any], study: Study, line: Line, difficulty: str) -> bool:
+    return (
+        study.benchmark == table["benchmark"]
+        and (study.settings.get("split") or "") in table["splits"]
+        and study.settings.get("seed", 42) == 42
+        and study.settings.get("step_limit") in (None, 50)
+        and _is_model(study.model, table["agent"])
+        and difficulty.lower() == table.get("difficulty", "")
+        and _has_its_tasks(table, study, line, difficulty)
+        and _has_its_settings(table, line)
+    )
+
+
+def _is_model(name: str, wanted: str) -> bool:
+    """True if this is the paper's model. OpenAI's are asked at OpenAI or Azure, open weights anywhere.
+
+    A server of one's own may give any name to any model: `openai:gpt-4.1@http://localhost` is not the paper's.
+    """
+    if plain_name(name) != wanted:
+        return False
+    return not wanted.startswith("gpt-") or (name.partition(":")[0] in ("openai", "azure") and "@" not in name)
+
+
+def _has_its_tasks(table: Mapping[str, Any], study: Study, line: Line, difficulty: str) -> bool:
+    """True if the line has run as many tasks as the paper, from where the paper had them."""
+    if len(line.tasks) != _TASKS[study.benchmark]:
+        return False
+    if difficulty and "tasks" in table and line.classes[difficulty].tasks != table["tasks"]:
+        return False
+    if study.benchmark == "officebench":  # its test split is a list that the user has to give
+        return "splits" in study.options
+    if study.benchmark == "qa8":  # prepared groups, which their own file says to be for testing
+        limited = study.options.keys() & {"passages", "searches", "per_turn"}
+        return (
+            "retriever" in study.options
+            and not limited
+            and all(re.fullmatch(r"qa8-test-\d+", task) for task in line.tasks)
+        )
+    return True
+
+
+def _has_its_settings(table: Mapping[str, Any], line: Line) -> bool:
+    """True if everything that the method reads is as in the paper.
+
+    Retrieval never is: the paper does not name its embedder. Nor is ACON with a guideline that this package carries: it
+    was made with other agents.
+    """
+    settings = line.settings
+    guideline = settings.get("guideline_ut") or settings.get("guideline_utco") or ""
+    return (
+        line.method != "retrieval"
+        and not guideline.startswith(SHIPPED)
+        and (line.writer is None or _is_model(line.writer, table.get("compressor", "")))
+        and settings.get("budget") in (None, table.get("budget"))
+        and settings.get("rollouts", 3) == table.get("rollouts", 3)
+        and settings.get("threshold", 0.3) == 0.3
+        and (not line.is_focus or table.get("rollout_mode") in (None, settings.get("rollout_mode")))
+        and settings.get("llmlingua_model", LLMLINGUA_MODEL) == LLMLINGUA_MODEL
+    )
+
+
+@cache
+def transcribed_tables() -> list[dict[str, Any]]:
+    """Return the tables of `paper.toml`."""
+    text = files(__package__).joinpath("paper.toml").read_text("utf-8")
+    tables: list[dict[str, Any]] = tomllib.loads(text)["table"]
+    return tables

@@ -8,9 +8,8 @@ from statistics import fmean, stdev
 from typing import TypeAlias
 
 from ..metrics import Summary, TaskMetrics, difference, recommended_budget
-from ..report.table import Cell, Column, Fields, Number, Row, Table, cell_of, table_of
-from .collect import Line, Study, main_lines, same_for_all, value_of, varied_lines
-from .paper import paper_figures
+from ..report.document import Cell, Column, Fields, Number, Row, Table, cell_of, table_of
+from .collect import Line, Study, main_lines, paper_figures, same_for_all, value_of, varied_lines
 
 _INTERVALS = "In brackets: where the mean lies with 95 % confidence, by bootstrap over tasks."
 _UNITS = "Peak tokens in thousands, dependency in millions, system prompt excluded, cl100k_base."
@@ -183,12 +182,7 @@ def _trajectories(study: Study, lines: Sequence[Line]) -> Table | None:
         return None
     paper = paper_figures(study, line)
     scales = {"steps": (1.0, 1), "peak": (1.0, 0), "cumulative": (1.0, 0), "dependency": (1e6, 2)}
-    names = {
-        "steps": "Steps",
-        "peak": "Peak tokens",
-        "cumulative": "Cumulative tokens",
-        "dependency": "Dependency (M)",
-    }
+    names = {"steps": "Steps", "peak": "Peak tokens", "cumulative": "Cumulative tokens", "dependency": "Dependency (M)"}
     rows = []
     for key, (scale, digits) in scales.items():
         spread = asdict(line.summary.trajectory[key])

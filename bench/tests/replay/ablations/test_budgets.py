@@ -3,8 +3,8 @@
 from focusctx.replay.record import RunRecord, StepRecord
 from focusctx.types import Usage
 from focusctx_bench.replay.ablations.budgets import figures, recall, swept, tables
+from focusctx_bench.report.document import Number
 from focusctx_bench.report.drawing import drawn
-from focusctx_bench.report.table import Number
 
 
 def record(run: str, budget: int, events: int, method: str = "focus-d") -> RunRecord:

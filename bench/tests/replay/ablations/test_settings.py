@@ -10,12 +10,19 @@ from focusctx.compressor import Focus
 from focusctx.config import FocusConfig
 from focusctx.replay.facts import Evidence
 from focusctx.replay.runs import read_runs
-from focusctx_bench.replay.ablations.settings import judge, judge_variants
-from focusctx_bench.replay.ablations.settings_report import by_group, figures, tables
-from focusctx_bench.replay.ablations.variants import GROUPS, Variant, variants
+from focusctx_bench.replay.ablations.settings import (
+    GROUPS,
+    Variant,
+    by_group,
+    figures,
+    judge,
+    judge_variants,
+    tables,
+    variants,
+)
 from focusctx_bench.replay.points import Point, points_of
 from focusctx_bench.replay.sketches import PointSketches, read_sketches
-from focusctx_bench.report.table import Number
+from focusctx_bench.report.document import Number
 from replay.logs import chat, long_run, run_of, step
 
 SHARED = Path(__file__).parents[5] / "shared"

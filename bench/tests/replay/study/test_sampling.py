@@ -15,10 +15,8 @@ from focusctx.errors import ConfigError
 from focusctx.prices import Price
 from focusctx.replay.facts import Evidence
 from focusctx_bench.replay.points import Point, points_of
-from focusctx_bench.replay.study.divergence import action_divergence, kl, plan_divergence
-from focusctx_bench.replay.study.events import at_stake
-from focusctx_bench.replay.study.likelihoods import likelihood_file
-from focusctx_bench.replay.study.scoring import Amounts, read_choice, sample_points
+from focusctx_bench.replay.study.findings import action_divergence, kl, plan_divergence
+from focusctx_bench.replay.study.scoring import Amounts, likelihood_file, read_choice, sample_points
 from replay.logs import long_run
 
 __all__ = ["serve"]
@@ -74,7 +72,7 @@ async def test_the_span_that_gave_the_key_has_all_the_utility(serve: Any, points
     one = found[points[0].place]
     assert one.model.endswith("60 samples")
     utility = action_divergence(one)
-    assert sorted(utility) == at_stake(points[0])
+    assert sorted(utility) == list(points[0].at_stake)
     shown = {span.index for span in points[0].history.spans if KEY in span.action + span.observation}
     best = max(utility, key=lambda index: utility[index])
     if len(shown & utility.keys()) == 1:
@@ -82,7 +80,7 @@ async def test_the_span_that_gave_the_key_has_all_the_utility(serve: Any, points
     assert utility[best] > 0.5
     assert all(value == pytest.approx(0.0, abs=1e-9) for index, value in utility.items() if index not in shown)
     assert plan_divergence(one) == {}
-    assert chooser.choices == sum(60 * (1 + len(at_stake(point))) for point in points)
+    assert chooser.choices == sum(60 * (1 + len(point.at_stake)) for point in points)
 
 
 async def test_it_is_the_divergence_of_smoothed_shares(serve: Any, points: list[Point], tmp_path: Path) -> None:

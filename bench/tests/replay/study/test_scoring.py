@@ -9,13 +9,20 @@ import pytest
 from focusctx.errors import DraftError
 from focusctx.replay.facts import Evidence
 from focusctx.types import Prompt, Reply
-from focusctx_bench.local_models.likelihood import Scored
+from focusctx_bench.replay.likelihood import Scored
 from focusctx_bench.replay.points import Point, points_of
-from focusctx_bench.replay.study.divergence import action_divergence, hindsight
-from focusctx_bench.replay.study.elicit import plan_prompt, read_actions, vocabulary, vocabulary_prompt
-from focusctx_bench.replay.study.events import at_stake, choose
-from focusctx_bench.replay.study.likelihoods import Kind, likelihood_file
-from focusctx_bench.replay.study.scoring import Amounts, score_points
+from focusctx_bench.replay.study.events import choose
+from focusctx_bench.replay.study.findings import action_divergence, hindsight
+from focusctx_bench.replay.study.scoring import (
+    Amounts,
+    Kind,
+    likelihood_file,
+    plan_prompt,
+    read_actions,
+    score_points,
+    vocabulary,
+    vocabulary_prompt,
+)
 from replay.logs import long_run
 
 
@@ -56,7 +63,7 @@ def test_the_span_that_gave_the_id_is_the_useful_one(points: list[Point], tmp_pa
     assert tally.done == {"likelihoods": 3}
     one = scored[points[0].place]
     assert one.model == "transformers:literal"
-    assert sorted(one.without) == at_stake(points[0])
+    assert sorted(one.without) == list(points[0].at_stake)
     assert [text.text for text in one.texts if text.kind == Kind.ACTION] == [f"use key_000{k}" for k in (1, 2, 3, 4)]
     assert len(one.tokens(Kind.PLAN)) == 4
     utilities = action_divergence(one)

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...protocols import tool_definition
-from .filler import banner, prose, token
-from .world import APPS, FEE, MOST_WRONG, Meeting, Payment, Sent, World
+from .world import APPS, FEE, MOST_WRONG, Meeting, Payment, Sent, World, banner, prose, token
 
 Handler = Callable[..., str]
 _TYPES = {"str": "string", "int": "integer"}

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from focusctx.types import Message
 
-from .clerk.agent import decide_from
-from .clerk.knowledge import Key, read
+from .clerk import Key, decide_from, read
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ def needed(needs: Sequence[Sequence[Need]], at: int) -> list[Need]:
 
 
 def _owners(messages: Sequence[Message]) -> list[int]:
-    """For each message the number of its step, 0 for the opening."""
+    """Return for each message the number of its step, 0 for the opening."""
     owners, step = [], 0
     for message in messages:
         step += message["role"] == "assistant"

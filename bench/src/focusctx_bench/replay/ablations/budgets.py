@@ -14,17 +14,8 @@ from typing import TYPE_CHECKING
 from focusctx.replay.lines import Interval, bootstrap
 from focusctx.replay.record import RunRecord
 
-from ...report.drawing import (
-    EVENTS_NOTE,
-    MARKERS,
-    Figure,
-    Theme,
-    bars,
-    count_events,
-    events_per_step,
-    label_events,
-)
-from ...report.table import Column, Number, Row, Table, cell_of
+from ...report.document import Column, Number, Row, Table, cell_of
+from ...report.drawing import EVENTS_NOTE, MARKERS, Figure, Theme, bars, count_events, events_per_step, label_events
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

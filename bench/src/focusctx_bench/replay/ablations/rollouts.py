@@ -18,7 +18,7 @@ from focusctx.replay.lines import bootstrap
 from focusctx.replay.methods import short_name
 from focusctx.types import DraftModel, Prompt, Reply, Usage
 
-from ...report.table import Cell, Column, Number, Row, Table, cell_of
+from ...report.document import Cell, Column, Number, Row, Table, cell_of
 from ..points import Point
 
 WAYS = ("sequential", "parallel", "one request")

@@ -1,4 +1,4 @@
-"""Agreement of a model's next actions, from its answers, with intervals by bootstrap over runs.
+"""Agreement of a model's next actions, from its answers, as tables and a picture; intervals by bootstrap over runs.
 
 A run's points count together: its figure is their mean, and every figure here is a mean over runs.
 """
@@ -9,14 +9,19 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from focusctx.replay.lines import Interval, bootstrap
+from focusctx.replay.lines import Interval, bootstrap, method_name, order_of
+from focusctx.replay.methods import FOCUS
 
-from .action import Action, Agreement, action_of, agreement
-from .views import FULL, RECORDED, Answer
+from ...report.document import Cell, Column, Number, Row, Table, cell_of
+from ...report.drawing import Figure, Theme, bars
+from ..points import Place
+from .answers import AGAIN, FULL, RECORDED, Action, Agreement, Answer, action_of, agreement
 
-Place: TypeAlias = tuple[str, str, int]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 Measure: TypeAlias = Callable[[Agreement], float]
 
 MEASURES: Mapping[str, Measure] = {
@@ -59,7 +64,7 @@ class Agreed:
 
 
 def compare(answers: Iterable[Answer]) -> list[Agreed]:
-    """Every method, over the same points for all: those at which each has an answer of one model."""
+    """Compare every method, in the order of tables, over the points at which each has an answer of one model."""
     lines: defaultdict[tuple[str, str, str], dict[Place, Answer]] = defaultdict(dict)
     for answer in answers:
         lines[answer.line][answer.place] = answer
@@ -70,11 +75,12 @@ def compare(answers: Iterable[Answer]) -> list[Agreed]:
     plain = {method: found for (method, _, _), found in actions.items() if method in (FULL, RECORDED)}
     if not common or plain.keys() != {FULL, RECORDED}:
         return []
-    return [
+    found = [
         _agreed([some[place] for place in sorted(common)], actions[line], plain)
         for line, some in lines.items()
         if line[0] != RECORDED
     ]
+    return sorted(found, key=lambda one: (order_of(one.method), one.draft))
 
 
 def _agreed(
@@ -96,3 +102,99 @@ def _by_run(found: Mapping[Place, Agreement]) -> dict[str, dict[str, float]]:
     for (file, run, _), one in sorted(found.items(), key=lambda item: item[0]):
         runs[f"{file} {run}"].append(one)
     return {name: {run: fmean(map(measure, some)) for run, some in runs.items()} for name, measure in MEASURES.items()}
+
+
+_MEASURED = (
+    "Exact: the same tools with the same values; tool: the same tools; arguments: of the values of both turns, the "
+    "share that they have in common. In brackets: 95 % confidence, by bootstrap over runs; all methods over the same "
+    "points."
+)
+_MARKS = {"tool": "s", "arguments": "o", "exact": "D"}
+
+
+def agreement_table(answers: Sequence[Answer]) -> Table | None:
+    """Compare each view's turn with that under the full history, over the answers of one model."""
+    found = [one for one in compare(answers) if one.method != FULL]
+    if not found:
+        return None
+    rows = []
+    for one in found:
+        cells: list[Cell] = [cell_of(one.full(name), 1, 100) for name in MEASURES]
+        cells += [
+            Number(100 * one.span_share, 1),
+            Number(100 * one.history_share, 1),
+            f"{one.points:,}",
+            f"{one.runs:,}",
+        ]
+        rows.append(_row(one, found, cells))
+    columns = [*_columns(), Column("Spans %", "less"), Column("History %", "less")]
+    note = (
+        f"The model's next turn under each method's view, against its turn with the full history. {_MEASURED} Asked "
+        "again: the same prompt once more, which is as much as can be reached. Spans, history: the share of their "
+        "tokens that the model read."
+    )
+    return Table("agreement", "Next-action agreement", note, [*columns, Column("Points"), Column("Runs")], rows)
+
+
+def recorded_table(answers: Sequence[Answer]) -> Table | None:
+    """Compare the model's turns with what the recorded agent did."""
+    found = compare(answers)
+    rows = [_row(one, found, [cell_of(one.recorded(name), 1, 100) for name in MEASURES]) for one in found]
+    note = f"The model's next turn against what the recorded agent did. {_MEASURED}"
+    return Table("as-recorded", "Agreement with the recorded agent", note, _columns(), rows) if rows else None
+
+
+def agreement_against(answers: Sequence[Answer]) -> Table | None:
+    """Subtract from FOCUS the comparators that got its share of tokens, paired."""
+    found = compare(answers)
+    rows = []
+    for focus in found:
+        for other in found:
+            if focus.method in FOCUS and other.method.partition("@")[2] == focus.method and other.draft == focus.draft:
+                cells = [cell_of(focus.ahead_of(other, measure), 1, 100, signed=True) for measure in MEASURES]
+                name = f"{_name(focus, found)} − {method_name(other.method).partition(' @')[0]}"
+                rows.append(Row(name, cells, ours=True))
+    if not rows:
+        return None
+    columns = [Column("Exact, points"), Column("Tool, points"), Column("Arguments, points")]
+    note = "Agreement with the turn under the full history, FOCUS minus the comparator with the same share of tokens."
+    return Table("agreement-against", "FOCUS against the same share of tokens", note, columns, rows, stub="Difference")
+
+
+def agreement_figure(answers: Sequence[Answer]) -> Figure | None:
+    found = [one for one in compare(answers) if one.method != FULL]
+    if not found:
+        return None
+
+    def draw(axes: Axes, theme: Theme) -> None:
+        for number, (measure, marker) in enumerate(_MARKS.items()):
+            for place, one in enumerate(found):
+                figure = one.full(measure)
+                axes.errorbar(
+                    100 * figure.mean, place + 0.22 * (number - 1),
+                    xerr=bars([figure], 100),
+                    color=theme.colours[(0, 2, 4)[number]], marker=marker, markersize=6, capsize=2, elinewidth=1.2,
+                    linestyle="none", label=measure if not place else None,
+                )  # fmt: skip
+        axes.set_yticks(range(len(found)), [_name(one, found) for one in found], fontsize=9)
+        axes.set_ylim(len(found) - 0.5, -0.5)
+        axes.grid(visible=False, axis="y")
+        axes.set_xlabel("agreement with the turn under the full history (%)")
+        axes.legend(fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
+
+    note = "Each method's share of tokens stands in the table. Bars: 95 % confidence, by bootstrap over runs."
+    return Figure("agreement", "Next-action agreement", note, draw, height=1.3 + 0.5 * len(found))
+
+
+def _columns() -> list[Column]:
+    return [Column(f"{name.capitalize()} %", "more") for name in MEASURES]
+
+
+def _row(one: Agreed, found: Sequence[Agreed], cells: Sequence[Cell]) -> Row:
+    return Row(_name(one, found), cells, ours=one.method in FOCUS, baseline=one.method in (FULL, AGAIN))
+
+
+def _name(one: Agreed, found: Sequence[Agreed]) -> str:
+    """Return the method's name, with its draft where there are several."""
+    several = sum(other.method == one.method for other in found) > 1
+    return f"{method_name(one.method)} ({one.draft})" if several else method_name(one.method)

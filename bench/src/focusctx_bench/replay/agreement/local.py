@@ -1,26 +1,33 @@
 """A model that runs in this process as the agent's model: it reads the conversation as text, and writes its turn.
 
 Tool calls are written the way most open models learnt them: `<tool_call>` with a JSON object in it, answered by
-`<tool_response>`. That is done here, so that it is the same for every model, whether its chat template knows tools or
-not. A turn's calls stand before its words, and the next call is asked for: of a short answer the action is what counts,
-and small models else only announce what they would do. The model is that of a draft (`focusctx.drafts`).
+`<tool_response>`. That is done here, so that it is the same for every model, whether its chat template knows tools
+or not. A turn's calls stand before its words, and the next call is asked for: in a short answer the action counts,
+and small models would only announce it. The model is that of a draft (`focusctx.drafts`). Logs hold calls but
+rarely the definitions of tools: these are made from the calls.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
 from focusctx.errors import DraftError, ModelError
 from focusctx.replay.methods import short_name
+from focusctx.replay.runs import Run
 from focusctx.types import DraftModel, History, Message, Prompt
 from focusctx.wire.chat_completions import SYSTEM_ROLES
 
 from ...protocols import Turn
+
+Tool = Mapping[str, Any]
+"""A Chat Completions tool definition."""
+
+_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
 
 _TOOLS = """
 # Tools
@@ -54,7 +61,7 @@ class LocalModel:
         self._tokens = tokens
 
     async def answer(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Turn:
-        prompt = Conversation(
+        prompt = ChatPrompt(
             "", "", History("", ()), temperature=0.0, max_tokens=self._tokens, turns=conversation(messages, tools)
         )
         try:
@@ -67,7 +74,7 @@ class LocalModel:
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation(Prompt):
+class ChatPrompt(Prompt):
     """A prompt of many turns."""
 
     turns: tuple[tuple[str, str], ...] = ()
@@ -83,7 +90,7 @@ class Conversation(Prompt):
 
 
 def conversation(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
-    """Turns of text alone: the system prompt with the tools, then user and assistant by turns."""
+    """Return turns of text alone: the system prompt with the tools, then user and assistant by turns."""
     system = "\n\n".join(str(one.get("content") or "") for one in messages if one["role"] in SYSTEM_ROLES)
     if tools:
         system += _TOOLS.format(tools="\n".join(json.dumps(tool["function"], ensure_ascii=False) for tool in tools))
@@ -103,7 +110,7 @@ def conversation(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]
 
 
 def message_of(text: str) -> Message:
-    """The assistant message that an answer stands for; a call that was cut, or is no JSON, gets the rest as it is."""
+    """Return an answer as an assistant message; a call that was cut, or is not JSON, gets the rest as it is."""
     calls: list[tuple[str, str]] = []
     first = next(_CALL.finditer(text), None)
     said = text[: first.start() if first else len(text)].strip()
@@ -142,3 +149,52 @@ def _written(function: Mapping[str, Any]) -> str:
         arguments = function["arguments"]
     call = json.dumps({"name": function["name"], "arguments": arguments}, ensure_ascii=False)
     return f"<tool_call>\n{call}\n</tool_call>"
+
+
+def tools_seen(runs: Iterable[Sequence[Message]]) -> list[Tool]:
+    """Return one definition per name that was called, in order of names. An argument of every call is required."""
+    calls: dict[str, list[Mapping[str, Any]]] = {}
+    for messages in runs:
+        for message in messages:
+            for call in message.get("tool_calls") or ():
+                calls.setdefault(call["function"]["name"], []).append(_arguments(call["function"]))
+    return [_definition(name, calls[name]) for name in sorted(calls)]
+
+
+def tools_by_file(runs: Sequence[Run]) -> dict[str, list[Tool]]:
+    files = dict.fromkeys(run.file for run in runs)
+    return {file: tools_seen(run.messages for run in runs if run.file == file) for file in files}
+
+
+def _arguments(function: Mapping[str, Any]) -> Mapping[str, Any]:
+    try:
+        given = json.loads(function.get("arguments") or "{}")
+    except ValueError:  # the model wrote something else; the environment will have said so
+        return {}
+    return given if isinstance(given, dict) else {}
+
+
+def _definition(name: str, calls: Sequence[Mapping[str, Any]]) -> Tool:
+    names = sorted({argument for call in calls for argument in call})
+    properties = {argument: _schema([call[argument] for call in calls if argument in call]) for argument in names}
+    return {
+        "type": "function",
+        "function": {
+            "name": name,
+            "description": "",
+            "parameters": {
+                "type": "object",
+                "properties": properties,
+                "required": [argument for argument in names if all(argument in call for call in calls)],
+            },
+        },
+    }
+
+
+def _schema(values: Sequence[Any]) -> dict[str, Any]:
+    """Return the JSON type that all values share, or no type."""
+    types = {_TYPES[type(value)] for value in values if value is not None}
+    if types != {"array"}:
+        return {"type": types.pop()} if len(types) == 1 else {}
+    # Providers want to know what an array holds.
+    return {"type": "array", "items": _schema([item for value in values if value for item in value])}

@@ -1,18 +1,31 @@
-"""The tables of a replay: walks, points, and FOCUS against the comparators that got its share of tokens."""
+"""The tables of a replay: walks, points, FOCUS beside the comparators that got its share of tokens, and others'
+figures.
+
+Masking keeps every thought and action, so at many steps it has far more tokens than FOCUS left, and a comparison
+over all steps is none at the same share. It is therefore made twice: over all, and within masking's reach, which is
+where it has at most a tenth more tokens than FOCUS. Figures of others (`reference.toml`) are from other methods on
+such runs, a first prototype, and the paper.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from importlib.resources import files
+from typing import Any, Generic
 
-from focusctx.replay.lines import Line, R
-from focusctx.replay.record import RunRecord
+from focusctx.replay.lines import Interval, Line, R, method_name
+from focusctx.replay.record import ReplayRecord, RunRecord
 
-from ...report.table import Cell, Column, Fields, Number, Row, Table, cell_of, table_of
+from ...report.document import Cell, Column, Fields, Number, Row, Table, cell_of, listed, table_of
 from ..judge import PointRecord
-from .pairs import FEW, Pair, pairs
 
+FEW = 5
+"""Runs below which an interval by bootstrap says nothing."""
+_REACH = 1.1
 _INTERVALS = "In brackets: where the mean lies with 95 % confidence, by bootstrap over runs."
 _MATCHED = "X @ FOCUS: at every due step X had as many tokens of spans as FOCUS left there, give or take a span."
 _AGAINST = (
@@ -20,6 +33,7 @@ _AGAINST = (
     "of it that fits says. Masking cannot go below its thoughts and actions: “within reach” counts only where it has "
     "at most a tenth more tokens than FOCUS."
 )
+_SAID = {"above": "above", "no clear difference": "not clearly above", "below": "below"}
 _REPEATED = "Failed calls repeated"
 _LEFT = "Left: the share of the tokens of spans, and of the whole history, that was sent."
 
@@ -61,9 +75,9 @@ def sizes_table(lines: Sequence[Line[RunRecord]]) -> Table:
     change = "vs. none %"
     fields: Fields[Line[RunRecord]] = [
         (Column("tokens", "less", "Peak"), lambda line: cell_of(line.average("peak"), 0)),
-        (Column(change, "less", "Peak", optional=True), lambda line: _change(line, base, "peak")),
+        (Column(change, "less", "Peak", optional=True), lambda line: _change_to(line, base, "peak")),
         (Column("million", "less", "Dependency"), lambda line: cell_of(line.average("dependency"), 2, 1e-6)),
-        (Column(change, "less", "Dependency", optional=True), lambda line: _change(line, base, "dependency")),
+        (Column(change, "less", "Dependency", optional=True), lambda line: _change_to(line, base, "dependency")),
         (Column("no cache", "less", "Cost $", optional=True), lambda line: cell_of(line.average("cost"), 4)),
         (Column("cached", "less", "Cost $", optional=True), lambda line: cell_of(line.average("cost_cached"), 4)),
         (Column("Draft tokens", optional=True), lambda line: cell_of(line.average("draft_tokens"), 0)),
@@ -77,13 +91,12 @@ def sizes_table(lines: Sequence[Line[RunRecord]]) -> Table:
     return table_of("sizes", "Peak, dependency and cost", note, fields, things=lines, row=_row)
 
 
-def _change(line: Line[RunRecord], base: Line[RunRecord] | None, what: str) -> Number | None:
+def _change_to(line: Line[RunRecord], base: Line[RunRecord] | None, what: str) -> Number | None:
     if base is None or line is base:
         return None
     both = [place for place in line.records if place in base.records]
-    before = sum(getattr(base.records[place], what) for place in both)
-    after = sum(getattr(line.records[place], what) for place in both)
-    return Number(100 * (after / before - 1), 0, signed=True) if before else None
+    before, after = (sum(getattr(one.records[place], what) for place in both) for one in (base, line))
+    return _change(before, after)
 
 
 def points_table(lines: Sequence[Line[PointRecord]]) -> Table:
@@ -145,7 +158,7 @@ def against_table(lines: Sequence[Line[R]], over: str) -> Table | None:
 
 
 def against_by_file(found: Mapping[str, Sequence[Line[R]]]) -> Table | None:
-    """The differences in recall, a row for each file."""
+    """Return the differences in recall, a row for each file."""
     rows: dict[tuple[str, str], dict[str, Pair[R]]] = {}
     for file, lines in found.items():
         for pair in pairs(lines):
@@ -160,11 +173,199 @@ def against_by_file(found: Mapping[str, Sequence[Line[R]]]) -> Table | None:
         made.append(Row(f"{file.removesuffix('.jsonl')}, {focus}", [*cells, ", ".join(not_above) or "–"], ours=True))
     note = (
         f"Recall of FOCUS minus the comparator's, in points. {_AGAINST} Not clearly above: those whose 95 % interval "
+        "holds zero or lies below it."
     )
-    note += "holds zero or lies below it."
     columns = [*(Column(f"− {name}") for name in names), Column("Not clearly above")]
     return Table("against-by-file", "FOCUS against the same share of tokens, by file", note, columns, made, stub="File")
 
 
 def _row(line: Line[R], cells: Sequence[Cell]) -> Row:
     return Row(line.name, cells, ours=line.is_focus, baseline=line.method in ("none", "oracle"))
+
+
+@dataclass(frozen=True)
+class Pair(Generic[R]):
+    focus: Line[R]
+    other: Line[R]
+    name: str
+    """Name of the comparator."""
+    counted: float = 1.0
+    """The share of due steps, or of points, that the comparison is over."""
+
+    @property
+    def is_everywhere(self) -> bool:
+        return self.counted == 1.0
+
+    @cached_property
+    def runs(self) -> int:
+        """Number of runs in which both have a recall."""
+        both = (place for place in self.focus.records if place in self.other.records)
+        return len({place[:2] for place in both if self.focus.records[place].recall is not None})
+
+    @cached_property
+    def recall(self) -> Interval | None:
+        """FOCUS minus the comparator."""
+        return self.focus.minus(self.other, "recall")
+
+    @cached_property
+    def whole(self) -> Interval | None:
+        return self.focus.minus(self.other, "whole")
+
+    @property
+    def more_tokens(self) -> float:
+        """Tokens that the comparator has beyond FOCUS, as a share of the tokens of spans."""
+        ours, theirs = (line.average("span_share") for line in (self.focus, self.other))
+        return (theirs or 0.0) - (ours or 0.0)
+
+    @property
+    def verdict(self) -> str:
+        if self.recall is None or self.runs < FEW:
+            return f"only {self.runs} runs"
+        if self.recall.low > 0:
+            return "above"
+        return "below" if self.recall.high < 0 else "no clear difference"
+
+
+def pairs(lines: Sequence[Line[R]]) -> list[Pair[R]]:
+    """Return every FOCUS with its comparators, and with those of them that can go as low, within that reach."""
+    found = []
+    for focus in lines:
+        for other in lines:
+            if focus.is_focus and other.is_matched_to(focus):
+                name = other.name.partition(" @")[0]
+                found.append(Pair(focus, other, name))
+                if other.method.startswith("masking"):
+                    found += _within_reach(focus, other, f"{name} within reach")
+    return [pair for pair in found if pair.recall is not None]
+
+
+def _within_reach(focus: Line[R], other: Line[R], name: str) -> Iterator[Pair[R]]:
+    both = {place: (focus.records[place], other.records[place]) for place in focus.records if place in other.records}
+    near = {place: found for place, (ours, theirs) in both.items() if (found := _near(ours, theirs)) is not None}
+    share = sum(_size(ours) for ours, _ in near.values()) / max(sum(_size(ours) for ours, _ in both.values()), 1)
+    if 0 < share < 1:
+        ours, theirs = ({place: found[side] for place, found in near.items()} for side in (0, 1))
+        yield Pair(replace(focus, records=ours), replace(other, records=theirs), name, share)
+
+
+def _near(focus: Any, other: Any) -> tuple[Any, Any] | None:
+    """Return both with only those steps due at which the second is within reach; None for a point where it is not."""
+    if isinstance(focus, PointRecord):
+        return (focus, other) if other.span_left <= _REACH * focus.span_left else None
+    steps = zip(focus.steps, other.steps, strict=True)
+    near = [theirs.span_left <= _REACH * ours.span_left for ours, theirs in steps]
+    return _only(focus, near), _only(other, near)
+
+
+def _only(record: RunRecord, near: Sequence[bool]) -> RunRecord:
+    steps = zip(record.steps, near, strict=True)
+    return replace(record, steps=tuple(replace(step, due=step.due and counts) for step, counts in steps))
+
+
+def _size(record: ReplayRecord) -> int:
+    return len(record.due) if isinstance(record, RunRecord) else 1
+
+
+def verdicts(lines: Sequence[Line[R]]) -> list[str]:
+    """Return one sentence for each FOCUS."""
+    every = pairs(lines)
+    sentences = []
+    for focus in dict.fromkeys(pair.focus.name for pair in every):
+        others: defaultdict[str, list[str]] = defaultdict(list)
+        for pair in every:
+            if pair.focus.name == focus:
+                others[_SAID.get(pair.verdict, "")].append(pair.name.lower())
+        parts = [f"{how} {listed(others[how])}" for how in _SAID.values() if how in others]
+        if not parts:
+            sentences.append(f"There are too few runs for a verdict on {focus}.")
+            continue
+        if "" in others:
+            parts.append(f"with too few runs for a verdict on {listed(others[''])}")
+        sentences.append(f"At its share of tokens, {focus} has a recall {'; '.join(parts)}.")
+    return sentences
+
+
+def others_table(file: str, lines: Sequence[Line[RunRecord]]) -> Table | None:
+    """Show recall and share that others measured on runs of the same kind as those in a file."""
+    theirs = next((one for one in _figures()["others"] if file.startswith(tuple(one["files"]))), None)
+    if theirs is None:
+        return None
+    measures = ("recall", "span_share")
+    columns = [Column(name, None, group) for group in ("There", "Here") for name in ("recall", "tokens left")]
+    rows = [
+        Row(method_name(name), [*map(cell_of, figures), *_averages(_line(lines, name), measures)])
+        for name, figures in theirs["rows"].items()
+    ]
+    rows += [Row(line.name, [None, None, *_averages(line, measures)], ours=True) for line in lines if line.is_focus]
+    note = (
+        f"There: {theirs['title']}, other runs than these, measured with a similar yardstick, not by us. Here: recall "
+        "step by step, and the share of the tokens of spans. The two columns show whether the yardsticks agree; they "
+        "are no comparison of methods."
+    )
+    return Table("others", "Beside figures of other runs", note, columns, rows)
+
+
+def prototype_table(lines: Sequence[Line[PointRecord]]) -> Table | None:
+    """Show the prototype's figures, where the events are the same."""
+    theirs = _figures()["prototype"]
+    ours = {name: line for name in theirs["rows"] if (line := _line(lines, name)) is not None}
+    if not any(line.draft == theirs["draft"] and len(line.records) == theirs["points"] for line in ours.values()):
+        return None
+    columns = [
+        Column(name, None, group)
+        for group in ("Prototype", "Here")
+        for name in ("recall", "events with all", "tokens left")
+    ]
+    rows = []
+    for name, figures in theirs["rows"].items():
+        here = _averages(ours.get(name), ("recall", "whole", "span_share"))
+        rows.append(Row(method_name(name), [*map(cell_of, figures), *here], ours=name.startswith("focus")))
+    note = (
+        "The same 40 events and sketches (recorded sketches of a frontier model, N = 3). The prototype's FOCUS is the "
+        "best that it came to: FOCUS-D, with spare room filled to 45 % by data flow. Its newest spans stayed below "
+        "FOCUS-D's tokens, ours have as many on average. Its code was not kept, so other differences, above all in "
+        "masking, cannot be traced further."
+    )
+    return Table("prototype", "Beside the first prototype", note, columns, rows)
+
+
+def paper_table(found: Mapping[str, Sequence[Line[RunRecord]]]) -> Table | None:
+    """Compare by how much FOCUS reduces peak and dependency in the paper's runs and in ours."""
+    ours = [
+        (file, line, base)
+        for file, lines in found.items()
+        for line in lines
+        if line.is_focus and (base := _line(lines, "none")) is not None
+    ]
+    if not ours:
+        return None
+    rows = [
+        Row(f"Paper: {one['label']}", [_change(*one["peak"]), _change(*one["dependency"])])
+        for one in _figures()["paper"]
+    ]
+    for file, line, base in ours:
+        cells = [_change(base.average(measure), line.average(measure)) for measure in ("peak", "dependency")]
+        rows.append(Row(f"{file.removesuffix('.jsonl')}, {line.name}", cells, ours=True))
+    note = (
+        "Against no compression. The paper's agents went on under compression and took their own steps; here the steps "
+        "are the recorded ones. Its agent and draft: gpt-4.1; its δ: 4096 on AppWorld, 2048 on OfficeBench."
+    )
+    columns = [Column("Peak %"), Column("Dependency %")]
+    return Table("paper", "Beside the paper: peak and dependency", note, columns, rows, stub="Runs")
+
+
+def _line(lines: Sequence[Line[R]], method: str) -> Line[R] | None:
+    return next((line for line in lines if line.method == method), None)
+
+
+def _averages(line: Line[R] | None, measures: Sequence[str]) -> list[Cell]:
+    return [cell_of(line.average(measure)) if line is not None else None for measure in measures]
+
+
+def _change(before: float | None, after: float | None) -> Number | None:
+    return Number(100 * (after / before - 1), 0, signed=True) if before and after is not None else None
+
+
+@cache
+def _figures() -> dict[str, Any]:
+    return tomllib.loads(files(__package__).joinpath("reference.toml").read_text("utf-8"))

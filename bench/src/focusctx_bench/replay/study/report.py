@@ -1,31 +1,54 @@
-"""The study as a report: its tables, with the paper's figures beside ours, and what they rest on."""
+"""The study as a report: tables and figures, with the paper's numbers beside ours."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from focusctx import __version__
 from focusctx.replay.lines import Interval
 
-from ...report.document import Document, Section
-from ...report.table import Cell, Column, Number, Row, Table, cell_of
-from .convergence import ENOUGH, SETTLED, Curve
-from .estimators import Agreement
-from .figures import figures
-from .findings import Findings
+from ...report.document import Cell, Column, Document, Number, Row, Section, Table, cell_of, listed
+from ...report.drawing import MARKERS, Figure, Theme, bars
+from .events import BINS
+from .findings import ENOUGH, SETTLED, Curve, EstimatorPair, Findings
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _BRACKETS = "In brackets: 95 % confidence, by bootstrap over events."
 _PAPER = "Paper: its appendix, 30 OfficeBench events with gpt-4.1."
 _SHOWN = (1, 3, 10, 30, 100, 300, 1000)
-_PAPER_JACCARD = {("plans", 1): 0.92}
-_PAPER_ERROR = {("plans", 1): 0.25, ("plans", 10): 0.089, ("plans", 300): 0.025}
+_PAPER_JACCARD = {1: 0.92}
+_PAPER_ERROR = {1: 0.25, 10: 0.089, 300: 0.025}
+"""The paper's figures for plans, by N."""
 _PAPER_SLOPE = {"plans": -0.40, "sampled divergence": -0.17}
 _PAPER_SETTLES = {"plans": 10, "sampled divergence": 1000}
 
 
+def document(findings: Findings, command: str) -> Document:
+    return Document(
+        "The estimator study",
+        [f"Made by focusctx {__version__}:", f"    {command}"],
+        [Section("study", f"Draft {findings.draft}", facts(findings), tables(findings), figures(findings))],
+    )
+
+
+def facts(findings: Findings) -> str:
+    files = listed([f"{count} of {file}" for file, count in findings.files.items()])
+    text = (
+        f"{findings.events} events ({files}), {findings.sketches:,} sketches or more at each that are plans; "
+        f"{100 * findings.no_plans:.1f} % of the replies are none and do not vote. τ = {findings.threshold:g}."
+    )
+    if findings.model is not None:
+        sampled = findings.model.endswith(" samples")
+        text += f" Divergences by {'choices' if sampled else 'the probabilities'} of {findings.model}."
+    return text
+
+
 def tables(findings: Findings) -> list[Table]:
-    made = [_summary(findings), _jaccard(findings.curves), _error(findings.curves), _spread(findings)]
-    return [*made, _uses(findings), _agreements(findings), _coverage(findings)]
+    made = [_summary(findings), _jaccard(findings.curves), _error_table(findings.curves), _spread_table(findings)]
+    return [*made, _uses(findings), _agreements(findings), _coverage_table(findings)]
 
 
 def _summary(findings: Findings) -> Table:
@@ -63,25 +86,26 @@ def _jaccard(curves: Sequence[Curve]) -> Table:
     return Table("jaccard", title, f"{note} {_BRACKETS} {_PAPER}", columns, rows, stub="Estimator")
 
 
-def _error(curves: Sequence[Curve]) -> Table:
+def _error_table(curves: Sequence[Curve]) -> Table:
     note = "The largest |û(N) − u*| over an event's spans; of the divergence, as a share of the mean largest u*."
     columns, rows = _by_size(curves, [curve.errors() for curve in curves], _PAPER_ERROR)
     return Table("error", "Worst-span error", f"{note} {_BRACKETS} {_PAPER}", columns, rows, stub="Estimator")
 
 
 def _by_size(
-    curves: Sequence[Curve], found: Sequence[Sequence[Interval]], paper: dict[tuple[str, int], float]
+    curves: Sequence[Curve], found: Sequence[Sequence[Interval]], paper: dict[int, float]
 ) -> tuple[list[Column], list[Row]]:
     sizes = [size for size in _SHOWN if any(size in curve.sizes for curve in curves)]
     rows = []
     for curve, intervals in zip(curves, found, strict=True):
         at = dict(zip(curve.sizes, intervals, strict=True))
-        cells = [cell_of(at.get(size), 3, paper=paper.get((curve.name, size))) for size in sizes]
+        known = paper if curve.name == "plans" else {}
+        cells = [cell_of(at.get(size), 3, paper=known.get(size)) for size in sizes]
         rows.append(Row(curve.name, cells))
     return [Column(f"N = {size:,}") for size in sizes], rows
 
 
-def _spread(findings: Findings) -> Table:
+def _spread_table(findings: Findings) -> Table:
     rows = [
         Row(
             spread.name,
@@ -148,12 +172,12 @@ def _agreements(findings: Findings) -> Table:
     return Table("agreement", "Agreement of the estimators", note, columns, rows, stub="Estimators")
 
 
-def _worth_telling(one: Agreement) -> bool:
+def _worth_telling(one: EstimatorPair) -> bool:
     """Citations against all others, and the divergences among themselves."""
     return one.left == "citations" or {one.left, one.right} <= {"action divergence", "plan divergence", "hindsight"}
 
 
-def _coverage(findings: Findings) -> Table:
+def _coverage_table(findings: Findings) -> Table:
     rows = []
     for found in findings.coverages:
         sets = sum(one.sets for one in found.bins)
@@ -170,25 +194,105 @@ def _coverage(findings: Findings) -> Table:
     return Table("coverage", "Draft–agent coverage", note, columns, rows, stub="Sets")
 
 
-def document(findings: Findings, command: str) -> Document:
-    return Document(
-        "The estimator study",
-        [f"Made by focusctx {__version__}:", f"    {command}"],
-        [Section("study", f"Draft {findings.draft}", facts(findings), tables(findings), figures(findings))],
-    )
+def figures(findings: Findings) -> list[Figure]:
+    return [_settling(findings), _error_figure(findings), _spread_figure(findings), _coverage_figure(findings)]
 
 
-def facts(findings: Findings) -> str:
-    files = _listed([f"{count} of {file}" for file, count in findings.files.items()])
-    text = (
-        f"{findings.events} events ({files}), {findings.sketches:,} sketches or more at each that are plans; "
-        f"{100 * findings.no_plans:.1f} % of the replies are none and do not vote. τ = {findings.threshold:g}."
-    )
-    if findings.model is not None:
-        sampled = findings.model.endswith(" samples")
-        text += f" Divergences by {'choices' if sampled else 'the probabilities'} of {findings.model}."
-    return text
+def _plain_numbers(axis: Any) -> None:
+    """1, 10, 100 and not powers of ten; 0.3 where there is no room for more."""
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
-def _listed(parts: Sequence[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+def _settling(findings: Findings) -> Figure:
+    def draw(axes: Axes, theme: Theme) -> None:
+        _curves(axes, theme, findings.curves, Curve.jaccards)
+        axes.scatter(*zip(*_PAPER_JACCARD.items(), strict=True), color=theme.ink, marker="x", zorder=3, label="paper")
+        axes.set_xscale("log")
+        _plain_numbers(axes.xaxis)
+        axes.set_xlabel("sketches or draws, N")
+        axes.set_ylabel("overlap with the converged keep-set (Jaccard)")
+        axes.set_ylim(top=1.01)
+        axes.legend(fontsize=9, loc="lower right")
+
+    note = "Mean over events, bands: 95 % confidence."
+    return Figure("settling", "How fast the decision settles", note, draw)
+
+
+def _error_figure(findings: Findings) -> Figure:
+    def draw(axes: Axes, theme: Theme) -> None:
+        _curves(axes, theme, findings.curves, Curve.errors, slopes=True)
+        axes.plot(
+            *zip(*_PAPER_ERROR.items(), strict=True),
+            color=theme.ink, marker="x", linestyle=":", linewidth=1.2, label="paper, plans (slope −0.40)",
+        )  # fmt: skip
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        _plain_numbers(axes.xaxis)
+        _plain_numbers(axes.yaxis)
+        axes.set_xlabel("sketches or draws, N")
+        axes.set_ylabel("worst-span error")
+        axes.legend(fontsize=9)
+
+    note = "Mean over events, bands: 95 % confidence. Of the divergence: relative to the mean largest utility."
+    return Figure("error", "How fast the worst span's error falls", note, draw)
+
+
+def _curves(
+    axes: Axes, theme: Theme, curves: Sequence[Curve], of: Callable[[Curve], list[Interval]], *, slopes: bool = False
+) -> None:
+    for place, curve in enumerate(curves):
+        found = of(curve)
+        slope = curve.slope() if slopes else None
+        name = curve.name + (f" (slope {slope.mean:.2f})".replace("-", "−") if slope else "")
+        colour = theme.colours[place]
+        axes.plot(curve.sizes, [one.mean for one in found], color=colour, marker=MARKERS[place], label=name)
+        low, high = [max(one.low, 1e-4) for one in found], [one.high for one in found]
+        axes.fill_between(curve.sizes, low, high, color=colour, alpha=0.15, linewidth=0)
+
+
+def _spread_figure(findings: Findings) -> Figure:
+    def draw(axes: Axes, theme: Theme) -> None:
+        width = 0.8 / len(findings.spreads)
+        for number, spread in enumerate(findings.spreads):
+            places = [place + (number - (len(findings.spreads) - 1) / 2) * width for place in range(len(BINS))]
+            heights = [100 * share for share in spread.shares()]
+            axes.bar(places, heights, width, color=theme.colours[number], label=spread.name)
+        at = 0.5 + 10 * findings.threshold
+        axes.axvline(at, color=theme.ink, linestyle=":", linewidth=1.2)
+        axes.annotate(
+            f"τ = {findings.threshold:g}", (at, 0.92), xycoords=("data", "axes fraction"), xytext=(5, 0),
+            textcoords="offset points", color=theme.ink, fontsize=9,
+        )  # fmt: skip
+        axes.set_xticks(range(len(BINS)), BINS, rotation=45, ha="right", fontsize=8.5)
+        axes.set_xlabel("utility: the share of sketches that cite a span")
+        axes.set_ylabel("spans (%)")
+        axes.grid(visible=False, axis="x")
+        axes.legend(fontsize=9, loc="upper right")
+
+    note = "Spans that may be dropped, all events. First and last bar: cited by no sketch, by every sketch."
+    return Figure("spread", "How utilities are spread", note, draw)
+
+
+def _coverage_figure(findings: Findings) -> Figure:
+    def draw(axes: Axes, theme: Theme) -> None:
+        for number, found in enumerate(findings.coverages):
+            colour = theme.colours[number]
+            x = [one.cited for one in found.bins]
+            means = [one.needed for one in found.bins]
+            axes.errorbar(
+                x, [one.mean for one in means],
+                yerr=bars(means),
+                color=colour, marker=MARKERS[number], linestyle="none", capsize=2.5,
+                label=f"{found.name}: κ = {found.kappa:.2f}, ε = {found.epsilon:.2f}",
+            )  # fmt: skip
+            axes.plot([0, 1], [found.epsilon, found.epsilon + found.kappa], color=colour, linewidth=1.2)
+        axes.set_xlabel("share of sketches that cite the set, $u^q_S$")
+        axes.set_ylabel("share of sets that the agent needed, $u^\\pi_S$")
+        axes.set_ylim(-0.02, 1.05)
+        axes.legend(fontsize=9, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+
+    note = "Sets fixed without looking at the sketches, in bins by citation share. Bars: 95 % confidence."
+    return Figure("coverage", "Does the agent need what the draft does not cite?", note, draw)

@@ -1,1 +1,0 @@
-"""Benchmarks that run in an interpreter of their own: what they need may clash with what we need."""

@@ -1,1 +1,0 @@
-"""Likelihoods of given texts, which the studies read from a model in this process."""
