@@ -1,5 +1,6 @@
 """The value of passages and records, and the best of them that fit."""
 
+import json
 from typing import Any
 
 from hypothesis import given
@@ -83,3 +84,19 @@ def test_amounts_and_names_in_recent_results_are_worth_something_and_fade() -> N
     best = {index: max(chance for span, chance in details if span == index) for index in spans}
     assert list(best.values()) == sorted(best.values(), reverse=True)
     assert max(best.values()) <= 0.1
+
+
+def test_a_list_that_was_looked_up_for_the_user_is_worth_more_than_its_members() -> None:
+    people = "Readers of harvest: Wanda Ekdal, Clara Stern, Hugo Abbott, Iris Vale." + " Nothing more is said." * 12
+
+    def read(path: str) -> list[dict[str, Any]]:
+        given = json.dumps({"path": path})
+        call = {"id": f"c{path}", "type": "function", "function": {"name": "read", "arguments": given}}
+        result = {"role": "tool", "tool_call_id": f"c{path}", "content": people.replace("harvest", path)}
+        return [{"role": "assistant", "content": "Next.", "tool_calls": [call]}, result]
+
+    task = {"role": "user", "content": "Write to all readers of 'harvest'."}
+    messages = [task, *read("/lists/harvest.txt"), *read("/lists/other.txt"), *read("/lists/last.txt")]
+    flow = read_flow(read_history(messages, FocusConfig(), len))
+    lists = [fact.holders[0][0] for fact in flow.facts if fact.text == "the members of a list"]
+    assert lists == [1]

@@ -14,7 +14,7 @@ import heapq
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
@@ -82,6 +82,8 @@ _DETAILS = 0.01, 0.1
 """Chance that a new detail in the newest results is needed, and the most for all those of one passage."""
 _FADES = 0.8
 """Factor for each span since."""
+_MEMBERS, _LIST = 3, 0.3
+"""Fewest members of a list, and the chance that it is needed if it was looked up for something the user named."""
 _ASKED = 3, 0.6
 """Fewest words that a call and the user must share, and smallest share of the call's words, to ask the same thing."""
 FAILURE_CHANCE = 0.3
@@ -113,7 +115,7 @@ def read_flow(history: History) -> DataFlow:
     words = _words(_user_words(history))
     pinned = facts_in(_pinned_text(history)) | (steps[-1].facts if steps else frozenset())
     trails = _trails(history.spans, steps)
-    _note_topics(trails, history, steps)
+    topical = _note_topics(trails, history, steps)
     around = _words_of_passages(history)
     by_index = zip((span.index for span in history.spans), steps, strict=True)
     units = {(index, number): facts for index, step in by_index for number, facts in step.units.items()}
@@ -132,7 +134,9 @@ def read_flow(history: History) -> DataFlow:
             odds += _OPEN * (not trail.uses and _form(text) in used_forms)
         chance = 1 / (1 + math.exp(-odds))
         facts.append(Fact(text, kind, chance, tuple(trail.holders)))
-    return DataFlow((*facts, *_answers(history, words, around), *_details(history)), _standing_failures(history))
+    lists = _lists({unit: units[unit] for unit in topical}, _superseded(history.spans))
+    others = (*lists, *_answers(history, words, around), *_details(history, words, around))
+    return DataFlow((*facts, *others), _standing_failures(history))
 
 
 class Worth:
@@ -381,14 +385,14 @@ def _trails(spans: Sequence[Span], steps: Sequence[_Step]) -> dict[str, _Trail]:
     return trails
 
 
-def _note_topics(trails: Mapping[str, _Trail], history: History, steps: Sequence[_Step]) -> None:
+def _note_topics(trails: Mapping[str, _Trail], history: History, steps: Sequence[_Step]) -> frozenset[Unit]:
     """Note for each fact the things that the user named and it was looked up for, while nothing was done about them.
 
     The user says "gather the answers to 'harvest'", a call asks for `/events/harvest.txt`, and what comes back is
-    needed until something is written that has to do with it.
+    needed until something is written that has to do with it. Returns the passages and records that came back so.
     """
     if history.outlines is None:  # a whole step holds too much beside it
-        return
+        return frozenset()
     spoken = _user_words(history)
     topics = frozenset(_QUOTED.findall(spoken)) | facts_in(spoken)
     done = {
@@ -399,15 +403,19 @@ def _note_topics(trails: Mapping[str, _Trail], history: History, steps: Sequence
         for topic in topics
         if topic in call.text
     }
+    found = set()
     for span, step in zip(history.spans[:-1], steps, strict=False):
         texts = {call.id: call.text for call in span.calls}
         calls = {passage.number: texts.get(passage.call, "") for passage in history.outlines.of(span).passages}
         for number, facts in step.units.items():
             asked = calls.get(number) or (span.action if len(span.calls) <= 1 else "")
             named = {topic for topic in topics if topic in asked and done.get(topic, 0) <= span.index}
+            if named:
+                found.add((span.index, number))
             for fact in facts if named else ():
                 if fact in trails:
                     trails[fact].topics |= named
+    return frozenset(found)
 
 
 def _words_of_passages(history: History) -> dict[Unit, frozenset[str]]:
@@ -465,21 +473,36 @@ def _answers(history: History, words: frozenset[str], around: Mapping[Unit, froz
                 yield Fact(f'what was found on "{question}"', Kind.ANSWER, chance, (unit,))
 
 
-def _details(history: History) -> Iterator[Fact]:
-    """Yield what the passages of recent results hold beside facts: amounts, times, names that are one word.
+def _lists(units: Mapping[Unit, frozenset[str]], superseded: Collection[int]) -> Iterator[Fact]:
+    """Yield the lists among results that were looked up for something the user named.
 
-    A cell of a table or a line of a letter is no fact, but is often needed while the agent is at it.
+    Each member may stand elsewhere, too; that they are all of them is said only there. Files are listed again easily.
+    """
+    for unit, members in units.items():
+        alike = Counter(_form(one) for one in members if kind_of(one) is not Kind.FILE).most_common(1)
+        if unit[0] not in superseded and alike and alike[0][1] >= _MEMBERS:
+            yield Fact("the members of a list", Kind.DETAIL, _LIST, (unit,))
+
+
+def _details(history: History, words: frozenset[str], around: Mapping[Unit, frozenset[str]]) -> Iterator[Fact]:
+    """Yield what the passages of results hold beside facts: amounts, times, names that are one word.
+
+    A cell of a table or a line of a letter is no fact, but is often needed while the agent is at it, and later if it
+    is about what the user spoke of.
     """
     each, most = _DETAILS
     known = {*_DETAIL.findall(_pinned_text(history))}
+    common = Counter(word for found in around.values() for word in found)
     for span in reversed(history.spans[:-1] if history.outlines else ()):
-        chance = each * _FADES ** (history.newest - span.index - 1)
-        if chance < each / 10:
-            return
+        recent = _FADES ** (history.newest - span.index - 1)
         for passage in history.outlines.of(span).passages if history.outlines else ():
             if passage.role is Role.RESULT and (new := {*_DETAIL.findall(passage.text)} - known):
                 known |= new
-                yield Fact("details", Kind.DETAIL, min(chance * len(new), most), ((span.index, passage.number),))
+                unit = (span.index, passage.number)
+                near = sum(1 / common[word] for word in words & around[unit])
+                chance = min(each * len(new) * max(recent, min(near, 1)), most)
+                if chance > each / 10:
+                    yield Fact("details", Kind.DETAIL, chance, (unit,))
 
 
 def _superseded(spans: Sequence[Span]) -> frozenset[int]:
