@@ -33,7 +33,8 @@ part off. A cell is recall, with the share of span tokens left in brackets.
 
 Recall counts strings that recorded actions use. Parts that are there for live agents' sake, such as records of deeds,
 rules and questions, cost recall here, and are not in the table: [the walks](levels.md) count what is lost without them.
-The same holds for answers in plain words, which no recorded action here needs.
+The same holds for answers in plain words, lists, amounts, times and names of one word, which readers of live runs
+missed: these are not among the strings that are counted.
 """
 
 
@@ -56,6 +57,10 @@ PARTS = (
     Part("facts that several results show", (("focusctx.drafts.dataflow._SHOWN", 0.0),)),
     Part("next member of a set", (("focusctx.drafts.dataflow._OPEN", 0.0),)),
     Part("answers to the user's questions", (("focusctx.drafts.dataflow._ANSWER", 0.0),)),
+    Part("lists looked up for what the user named", (("focusctx.drafts.dataflow._LIST", 0.0),)),
+    Part("amounts, times and names in recent results", (("focusctx.drafts.dataflow._DETAILS", (0.0, 0.0)),)),
+    Part("rules in any result", (("focusctx.pipeline.keep._RULES", 0.0),)),
+    Part("leaving out what is hardly needed", (("focusctx.pipeline.keep._LEAST", 0.0001),)),
     Part("room beside required text above the target", (("focusctx.pipeline.keep._FLOOR", 0.0),)),
     Part("nearly whole steps shown whole", (("focusctx.pipeline.keep._NEARLY_WHOLE", 1.0),)),
 )

@@ -444,3 +444,26 @@ def test_an_event_waits_until_large_results_are_answered() -> None:
             assert view == messages
     assert event.happened
     assert view.conversation.tokens <= 500
+
+
+@pytest.mark.parametrize(("large", "waits"), [(500, True), (880, True), (1000, False)])
+def test_an_event_waits_for_answers_until_the_view_is_half_over_the_budget(large: int, waits: bool) -> None:
+    messages = [{"role": "user", "content": "Go on."}]
+    session = Focus("offline", budget=1000, target=0.5).session()
+    for number, words in enumerate((150, 150, 150, 150, large), 1):
+        messages += histories.step(number, "word " * words)
+        view = session.view(messages)
+    assert waits == (view.conversation.events[-1].cause == "newest")
+    assert waits == (view == messages)
+
+
+def test_near_the_models_window_an_event_waits_for_no_answers(tmp_path, monkeypatch) -> None:
+    prices = tmp_path / "prices.toml"
+    prices.write_text('[models]\n"small" = { input = 2.0, output = 1.0, cache_read = 0.25, context = 1200 }\n')
+    monkeypatch.setenv("FOCUSCTX_PRICES", str(prices))
+    messages = [{"role": "user", "content": "Go on."}]
+    session = Focus("offline", budget=1000, target=0.5).session(model="small")
+    for number, words in enumerate((150, 150, 150, 150, 500), 1):
+        messages += histories.step(number, "word " * words)
+        view = session.view(messages)
+    assert view.conversation.events[-1].happened

@@ -1,8 +1,9 @@
 """Events: when one is due, whether it pays, and the record of what happened and what it saved.
 
 An event is due when the view is over the budget and has grown enough since the last event. An event that would not pay
-yet may wait, but only until the view is a quarter over the budget: the budget is a promise. Only with
-`only_if_it_pays` does money come first; an event that does not pay is then never made.
+yet may wait, but only until the view is a quarter over the budget (half over, while large results are not answered):
+the budget is a promise. Only with `only_if_it_pays` does money come first; an event that does not pay is then never
+made.
 
 Does it pay? A provider's cache holds the prompt up to the first token that changed. Dropping spans makes the provider
 read everything after the first drop again, once, at the write price `w`; from then on every call is cheaper by the
@@ -65,9 +66,11 @@ BYTES_PER_TOKEN = 3
 """A low estimate, good enough to decide when to ask for sketches."""
 _LATEST = 1.25
 """Multiple of the budget up to which an event that does not pay may still wait."""
+_LATEST_FOR_RESULTS = 1.5
+"""The same for one that waits for the answer to large results."""
 _LARGE = 0.4
-"""Share of the target from which new results are large. They stay whole until the agent has answered them, so an event
-is better made one call later."""
+"""Share of the target from which new results are large. They stay whole until the agent has answered them and leave
+little room for the rest, so an event is better made one call later."""
 _LEAST_SAVED = 0.1
 """Share of the view that an event must save: below it the prompt's prefix is worth more."""
 _NEAR_THE_WINDOW = 0.9
@@ -207,8 +210,9 @@ class Economics:
         if last and last.key == conversation.keys[conversation.settled - 1] and not further:
             return Judgement(False, "growth", "no new step since the last event", verdict)
         judged = self._judged(tokens, verdict, self._owed(conversation, verdict, further))
-        if judged.due and not further and tokens <= self._latest and self._has_large_results(conversation):
-            why = f"over budget, may wait until {self._latest} tokens: large results are not answered yet"
+        latest = self._latest_for_results(conversation)
+        if judged.due and not further and tokens <= latest:
+            why = f"over budget, may wait until {latest} tokens: large results are not answered yet"
             return Judgement(False, "newest", why, verdict)
         return judged
 
@@ -278,10 +282,16 @@ class Economics:
             return Judgement(True, "compressed", f"a quarter over budget, so made in any case: {why}", verdict)
         return Judgement(False, "money", f"over budget, may wait until {self._latest} tokens: {why}", verdict)
 
-    def _has_large_results(self, conversation: Conversation) -> bool:
-        """True if the newest step is large against the target and half as large again as its steps mostly are."""
+    def _latest_for_results(self, conversation: Conversation) -> int:
+        """Return the size up to which an event waits for the answer to the newest step's results; 0 if they are small.
+
+        They are large against the target, and half as large again as results mostly are.
+        """
         reader = conversation.reader
-        return reader.newest_tokens > max(self._large, 1.5 * reader.tokens / max(reader.newest, 1))
+        if reader.newest_tokens <= max(self._large, 1.5 * reader.tokens / max(reader.newest, 1)):
+            return 0
+        latest = int(_LATEST_FOR_RESULTS * self._config.budget)
+        return min(latest, int(_NEAR_THE_WINDOW * (self.price.context or latest)))
 
     def _margin(self, step: int) -> int:
         """Tokens ahead of an event at which sketches are requested: a share of the budget, or a step like the last if
