@@ -446,7 +446,7 @@ def test_an_event_waits_until_large_results_are_answered() -> None:
     assert view.conversation.tokens <= 500
 
 
-@pytest.mark.parametrize(("large", "waits"), [(500, True), (850, True), (1000, False)])
+@pytest.mark.parametrize(("large", "waits"), [(500, True), (750, True), (1000, False)])
 def test_an_event_waits_for_answers_until_the_view_is_half_over_the_budget(large: int, waits: bool) -> None:
     messages = [{"role": "user", "content": "Go on."}]
     session = Focus("offline", budget=1000, target=0.5).session()
