@@ -290,8 +290,8 @@ class Economics:
         reader = conversation.reader
         if reader.newest_tokens <= max(self._large, 1.5 * reader.tokens / max(reader.newest, 1)):
             return 0
-        latest = int(_LATEST_FOR_RESULTS * self._config.budget)
-        return min(latest, int(_NEAR_THE_WINDOW * (self.price.context or latest)))
+        window = self.price.context or float("inf")
+        return int(min(_LATEST_FOR_RESULTS * self._config.budget, _NEAR_THE_WINDOW * window))
 
     def _margin(self, step: int) -> int:
         """Tokens ahead of an event at which sketches are requested: a share of the budget, or a step like the last if
