@@ -83,7 +83,7 @@ _DETAILS = 0.01, 0.1
 _FADES = 0.8
 """Factor for each span since."""
 _MEMBERS, _LIST = 3, 0.3
-"""Fewest members of a list, and the chance that it is needed if it was looked up for something the user named."""
+"""Fewest people on a list, and the chance that it is needed if it was looked up for something the user named."""
 _ASKED = 3, 0.6
 """Fewest words that a call and the user must share, and smallest share of the call's words, to ask the same thing."""
 FAILURE_CHANCE = 0.3
@@ -474,13 +474,13 @@ def _answers(history: History, words: frozenset[str], around: Mapping[Unit, froz
 
 
 def _lists(units: Mapping[Unit, frozenset[str]], superseded: Collection[int]) -> Iterator[Fact]:
-    """Yield the lists among results that were looked up for something the user named.
+    """Yield the lists of people among results that were looked up for something the user named.
 
-    Each member may stand elsewhere, too; that they are all of them is said only there. Files are listed again easily.
+    Each of them may stand elsewhere, too; that they are all of them is said only there.
     """
-    for unit, members in units.items():
-        alike = Counter(_form(one) for one in members if kind_of(one) is not Kind.FILE).most_common(1)
-        if unit[0] not in superseded and alike and alike[0][1] >= _MEMBERS:
+    for unit, facts in units.items():
+        people = sum(_PERSON.fullmatch(fact) is not None for fact in facts)
+        if unit[0] not in superseded and people >= _MEMBERS:
             yield Fact("the members of a list", Kind.DETAIL, _LIST, (unit,))
 
 
