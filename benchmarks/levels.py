@@ -112,8 +112,8 @@ class Kept:
 
 LEVELS = "levels, target 0.5"
 HALF = 0.7
-"""Target share at which just below .50 of the span tokens are left on the tuning half of both coding files: long histories
-need less than their target, short ones reach it."""
+"""Target share at which just below .50 of the span tokens are left on the tuning half of both coding files: long
+histories need less than their target, short ones reach it."""
 AT_HALF = f"levels, target {HALF}"
 AT_BEFORE = "levels, with at most the tokens of the default before"
 TARGETS = tuple(round(0.46 + 0.02 * step, 2) for step in range(25))
