@@ -67,7 +67,7 @@ BYTES_PER_TOKEN = 3
 _LATEST = 1.25
 """Multiple of the budget up to which an event that does not pay may still wait."""
 _LATEST_FOR_RESULTS = 1.5
-"""The same for one that waits for the answer to large results."""
+"""Multiple up to which it may wait for the answer to large results."""
 _LARGE = 0.4
 """Share of the target from which new results are large. They stay whole until the agent has answered them and leave
 little room for the rest, so an event is better made one call later."""
