@@ -1,4 +1,4 @@
-"""What counts as a fact, what actions needed of the past, and which failures they repeated, in every format."""
+"""Facts, what actions needed of the past, and failures that were repeated, in every format."""
 
 from typing import Any
 
