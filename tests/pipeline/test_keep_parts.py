@@ -122,6 +122,18 @@ def test_newer_spans_come_after_citations_and_rescues() -> None:
         assert 5 not in found.kept
 
 
+def test_of_newer_spans_what_is_worth_most_stays_first() -> None:
+    """The sketches could not judge them: large results among them must not stay from their beginning on."""
+    made = messages(*["look"] * STEPS)
+    made[10]["content"] = TEXT.replace(" 36 only words", " 36 order_W2890441 order_W2890442 order_W2890443")
+    whole = read_history(made, FocusConfig(), len)
+    room = whole.spans[5].tokens + len("Do it.") + whole.spans[4].tokens // 2
+    found = selected(whole, plan(), newer={5: "newer"}, target=room)
+    number = next(one.number for one in whole.outlines.of(whole.spans[4]).passages if "W2890441" in one.text)  # type: ignore[union-attr]
+    assert number in found.shortened[5]
+    assert number > len(found.shortened[5]), "not only its beginning"
+
+
 def test_rescues_count_only_in_the_defensive_form() -> None:
     for defensive, kept in ((True, {2, 6}), (False, {6})):
         found = selected(history(), plan(rescued=(2,)), target=None, defensive=defensive)

@@ -9,7 +9,7 @@ from focusctx.errors import ConfigError
 from focusctx.prices import Price, price_of
 from focusctx.session.events import Economics, calls_to_come, weigh
 from focusctx.session.stores.memory import MemoryStore
-from focusctx.types import Usage
+from focusctx.types import Prompt, Usage
 from helpers import histories
 from helpers.session_parts import NOTHING, Draft, cites, everything, growing, moved, sent, session_of, sized
 
@@ -467,3 +467,21 @@ def test_near_the_models_window_an_event_waits_for_no_answers(tmp_path, monkeypa
         messages += histories.step(number, "word " * words)
         view = session.view(messages)
     assert view.conversation.events[-1].happened
+
+
+def test_sketches_are_not_drawn_ahead_while_large_results_are_new() -> None:
+    """The draft says nothing of the newest step, and by the time of the event these results are not the newest."""
+    drawn: list[int] = []
+
+    def draft(prompt: Prompt) -> str:
+        drawn.append(prompt.history.newest)
+        return "Step: go on | Depends on: [s_5]\nRescued Spans: [] | Reason: none"
+
+    messages = [{"role": "user", "content": "Go on."}]
+    session = Focus(draft, budget=1000, target=0.5, rollouts=1).session()
+    for number, words in enumerate((60, 60, 60, 60, 700, 20), 1):
+        messages += histories.step(number, "word " * words)
+        session.view(messages)
+    assert session.events[-1].happened
+    assert drawn[-1] == 6
+    assert 5 not in drawn

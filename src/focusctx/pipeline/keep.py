@@ -298,9 +298,13 @@ class _Choice:
                     self._add(one)
 
     def take_whole(self, spans: Mapping[int, str]) -> None:
-        """Take these spans, the newest first: whole where there is room, else in part."""
-        newest_first = sorted(spans, reverse=True)
-        self.take_in_turn({unit: spans[index] for index in newest_first for unit in self._units_of([index])})
+        """Take these spans, the newest first: whole where there is room, else what is worth most of each."""
+        for index in sorted(spans, reverse=True):
+            units = [*self._units_of([index])]
+            self.fill(units)
+            self.take_in_turn(dict.fromkeys(units, spans[index]))
+            if index in self._parts:
+                self.notes.setdefault(index, spans[index])
 
     def take_in_turn(self, units: Mapping[Unit, str]) -> None:
         """Take these units in this order, as far as there is room, each with its step's record."""

@@ -217,7 +217,13 @@ class Economics:
         return judged
 
     def is_due_soon(self, conversation: Conversation) -> bool:
-        """True if an event may be due at the next call, so that its sketches should be asked for now."""
+        """True if an event may be due at the next call, so that its sketches should be asked for now.
+
+        Not while large results are the newest step: it stays whole, so sketches say nothing of it, and at the time of
+        the event it would be old.
+        """
+        if self._latest_for_results(conversation):
+            return False
         return self.judge(conversation, cold=False, further=self._margin(conversation.new_tokens)).due
 
     def is_quiet(self, conversation: Conversation | None, more: Growth) -> bool:
