@@ -202,6 +202,8 @@ async def test_a_fault_anywhere_never_stops_the_agent(monkeypatch, caplog, where
     broken = session_of(Draft(cites(2)), store, ahead=ahead)
     for history in STEPS[:8]:
         broken.view(history)
+    broken.close()
+    broken = session_of(Draft(cites(2)), store, ahead=ahead)  # nothing made ahead of time is at hand
     with monkeypatch.context() as patched:
         patched.setattr(where, name, fault)
         for history in STEPS[8:11]:
