@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from focusctx import FocusConfig, History, Span
 from focusctx.pipeline.draft import Breaker, build_prompt, harmless, read_sketch, render
+from focusctx.pipeline.split import read_history
 from focusctx.types import UserTurn
 
 
@@ -317,3 +318,19 @@ def test_known_ids_are_cited_and_others_reported(numbers: list[int], between: st
 @given(st.text(alphabet="s_[]()0123456789 |:-,dependsonrescupaStD\n\\*`", max_size=400))
 def test_a_reply_of_line_noise_takes_no_time(text: str) -> None:
     read_sketch(text * 20, SPANS)
+
+
+@pytest.mark.parametrize(
+    ("ending", "shown"), [("and nothing more is said of it here", False), ("by Monday at 13:10 at the latest", True)]
+)
+def test_a_long_passage_is_shown_whole_if_it_holds_more_than_plain_words(ending: str, shown: bool) -> None:
+    sentence = f"The invoice is put into the big calendar {'of the whole office ' * 5}{ending}, as is the custom.\n"
+    call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    messages = [
+        {"role": "user", "content": "Pay it."},
+        {"role": "assistant", "content": "Look.", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": sentence + "Nothing else stands here at all.\n" * 8},
+        {"role": "assistant", "content": "Done."},
+    ]
+    prompt = build_prompt(read_history(messages, FocusConfig(), len), FocusConfig())
+    assert (ending in prompt.user) == shown

@@ -230,6 +230,11 @@ def take_best(
     return frozenset(taken - before)
 
 
+def is_plain(text: str) -> bool:
+    """True if a text holds no fact, and no amount, time or name in the middle of a sentence."""
+    return not facts_in(text) and _DETAIL.search(text) is None
+
+
 def facts_in(text: str) -> frozenset[str]:
     """Return the strings in a text that have to be exact: paths, ids, numbers, joined names, names of people."""
     found = {fact for token in set(_TOKEN.findall(text)) if (fact := _as_fact(token))}

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from ..config import FocusConfig
-from ..drafts.dataflow import facts_in
+from ..drafts.dataflow import is_plain
 from ..errors import DraftError
 from ..types import DraftModel, History, Prompt, Reply, Rescue, Sketch, Span, Step, Unit
 from .outline import Outline
@@ -151,7 +151,7 @@ def _beside(outline: Outline) -> str:
 
 def _gist(text: str) -> str:
     """Return a passage as the draft sees it: a long one without names, ids or numbers by its beginning and end."""
-    return text if len(text) <= _GIST or facts_in(text) else _cut(text, _GIST)
+    return _cut(text, _GIST) if len(text) > _GIST and is_plain(text) else text
 
 
 def harmless(text: str) -> str:
