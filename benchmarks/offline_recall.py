@@ -2,7 +2,7 @@
 
 Each recorded run is cut at its first event: the first point before an assistant turn at which the history
 (system prompt excluded) exceeds the budget. A *needed string* is one that looks like an identifier (see
-`focusctx.replay.evidence`), stands in the arguments of an action after the event, occurs in a span that may be
+`focusctx.replay.facts`), stands in the arguments of an action after the event, occurs in a span that may be
 dropped, and stands in no text that stays anyway (system prompt, user's words, newest span). Survival is the share of
 needed strings that the kept spans hold: `micro` over all strings of a file, `macro` over its events. The baseline
 keeps the newest spans until it has at least as many tokens: the span that crosses the line is its to keep. Settings

@@ -1,4 +1,4 @@
-"""The replay behind docs/results/session-cost.md; calls are priced in tests/replay/test_money.py."""
+"""The replay behind docs/results/session-cost.md."""
 
 import asyncio
 import importlib.util

@@ -1,4 +1,4 @@
-"""The runner: retries, the spending limit, refusals, interruptions. Kills are in test_runner_kill.py."""
+"""The runner: retries, the spending limit, refusals, interruptions. Kills are in test_run_kill.py."""
 
 import asyncio
 import json

@@ -122,6 +122,15 @@ def test_newer_spans_come_after_citations_and_rescues() -> None:
         assert 5 not in found.kept
 
 
+def test_what_all_sketches_rescue_comes_before_what_one_cites() -> None:
+    whole = history()
+    plans = (plan(1, rescued=(2,)), plan(rescued=(2,)), plan(rescued=(2,)))
+    room = whole.spans[5].tokens + len("Do it.") + whole.spans[1].tokens + 60
+    found = selected(whole, *plans, target=room)
+    assert 2 in found.kept
+    assert 1 not in found.kept
+
+
 def test_of_newer_spans_what_is_worth_most_stays_first() -> None:
     """The sketches could not judge them: large results among them must not stay from their beginning on."""
     made = messages(*["look"] * STEPS)

@@ -1,5 +1,4 @@
-"""Live runs compared arm by arm, from their records: what an agent did under compression, beside the benchmark's
-score.
+"""Live runs compared arm by arm, from their records: the score, and what the agent did under compression.
 
 Arms are paired by task, with intervals. Tokens are cl100k_base, without system prompt and tool definitions. For
 runs through a proxy they are the proxy's.

@@ -22,6 +22,9 @@ and with a language model as the draft, which plans better than the default (dat
   focusctx explain my_trace.json --draft openai:gpt-5-mini --out report.html
 """
 
+_TARGET = 0.7
+"""Share of the budget that the demo comes back to: half would leave no room for what the plans rescue."""
+
 
 def add_to(commands: Commands) -> None:
     summary = "compress a bundled history, with no key and no network"
@@ -29,7 +32,7 @@ def add_to(commands: Commands) -> None:
     parser = parser_for(commands, "demo", summary, about, DRAFTS)
     parser.add_argument("--out", metavar="FILE.html", help="also write the page that `focusctx explain` makes")
     add_settings(parser, draft=None)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, target=_TARGET)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -93,7 +93,8 @@ def add_options(parser: argparse.ArgumentParser, *, upstream: str, listen: str) 
         action="store_true",
         default=None,
         help="never compress if that costs more than it saves, even far over the budget "
-        "(default: it waits until the history is a quarter over the budget at most)",
+        "(default: it waits until the history is a quarter over the budget, "
+        "half over it while large results are not answered)",
     )
     add(
         "--body-limit", type=int, metavar="BYTES", help="pass on longer requests without reading them (default: 64 MiB)"

@@ -2,8 +2,8 @@
 
 A span's score is the share of sketches that cite it or one of its passages. The paper's rule is `select`:
 `S_keep = S_U ∪ S_R ∪ pinned`, whole spans. `select_parts` goes beyond it: it decides passage by passage and comes back
-to a target, with what may not be forgotten first, then what the sketches cite, then what they rescue, then what the
-data flow expects the future to need.
+to a target, with what may not be forgotten first, then what the sketches cite and rescue, by votes, then what the data
+flow expects the future to need.
 """
 
 from __future__ import annotations
@@ -138,20 +138,22 @@ def select_parts(
 ) -> Selection:
     """Choose whole steps, excerpts and records within the target, less a reserve.
 
-    Right after what the sketches cite come the `alike`: results like one that the agent missed. Spans newer than the
-    sketches stay whole if there is room: no sketch could ask for them.
+    What more sketches ask for comes first, and of equal votes citations before rescues. Then come the `alike`: results
+    like one that the agent missed. Spans newer than the sketches stay whole if there is room: no sketch could ask for
+    them.
     """
     plain = select(history, scores, pinned, config)
     choice = _Choice(history, seen, pinned, config, reserve)
     choice.require(seen.required)
     choice.take(scores.narrow, config.threshold)
-    for votes in sorted({share for share in scores.cited.values() if share >= config.threshold}, reverse=True):
+    rescued = scores.rescued if config.defensive else {}
+    shares = {*scores.cited.values(), *rescued.values()}
+    for votes in sorted((share for share in shares if share >= config.threshold), reverse=True):
         cited = {unit: share for unit, share in scores.cited.items() if share == votes}
         choice.fill(cited)
         choice.take(cited, votes)
+        choice.take({unit: share for unit, share in rescued.items() if share == votes}, votes)
     choice.take_in_turn(alike or {})
-    if config.defensive:
-        choice.take(scores.rescued, config.threshold)
     choice.take_whole(newer)
     choice.fill()
     choice.fill_again()

@@ -1,4 +1,4 @@
-"""Step 2, budget: is compression due, and what may not be dropped, whatever the sketches say?
+"""Step 2: what may not be dropped, whatever the sketches say; and whether compression is due at all.
 
 Spans are pinned: the newest, those not complete, those of the user's rule. Others must stay because these do: the
 reasoning that a step continues, the turns around a system message. Beyond that, single parts of steps must not be

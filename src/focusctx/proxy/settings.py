@@ -122,7 +122,10 @@ class Settings:
         """A sentence that says when histories are compressed."""
         if self.only_if_it_pays:
             return "only if it pays: over the budget, a history is compressed only where that saves money"
-        return "the budget is kept: over it, a history waits at most until a quarter more for a cheaper moment"
+        return (
+            "the budget is kept: over it, a history waits at most until a quarter more for a cheaper moment, "
+            "and until half more for the answer to large results"
+        )
 
     @property
     def store_url(self) -> str:

@@ -61,7 +61,7 @@ class Session:
         tenant: The owner of the decisions; no other tenant sees them.
         model: The agent's model, for prices. With None or an unknown model, money is not weighed.
         only_if_it_pays: Put money before the budget: an event that costs more than it saves is never made. By default
-            it may wait until the view is a quarter over the budget, and is then made.
+            it may wait until the view is a quarter over the budget (half while large results are not answered).
         ahead: The share of the budget at which sketches are requested ahead of time; 1 for never.
         growth: How much a view must grow after an event, as a share of the budget, before the next one.
         recall: True if the agent has the recall tool: the view then lists the steps that were left out.

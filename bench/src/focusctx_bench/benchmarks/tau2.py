@@ -47,7 +47,7 @@ _FENCE = re.compile(r"```(?:json)?\s*(.*?)\s*```", re.DOTALL)
 DOMAINS = ("retail", "airline", "telecom")
 VARIABLE, PYTHON, TAU_BENCH = "FOCUSCTX_TAU2", "FOCUSCTX_TAU2_PYTHON", "FOCUSCTX_TAU_BENCH"
 KNOWN = "1."
-"""Versions that begin so have the classes that `inside.py` works with."""
+"""Versions that begin so have the classes that `inside/tau2.py` works with."""
 _HOW = (
     "git clone https://github.com/sierra-research/tau2-bench, then `uv sync` in it, then name the folder by --data "
     f"or in {VARIABLE} (tau2 on PyPI is another program)"

@@ -66,7 +66,6 @@ _SESSION = "/ui/api/sessions/{id}"
 _EVENT = _SESSION + r"/events/{event:\d{1,9}}"
 _LONGEST_BODY = 4096
 _ELSEWHERE = "Type the address into the browser, or open it from a bookmark: links on other sites do not lead here."
-_NEEDS_TOKEN = "The dashboard needs the admin token. Ask the person who started the proxy for it."
 _AS_LOCALHOST = "Open it as http://127.0.0.1, or set an admin token (FOCUSCTX_ADMIN_TOKEN) to use it by another name."
 _PAUSE = 0.25
 """Seconds between two live updates; changes in between are sent together."""
