@@ -373,7 +373,10 @@ def left_out_steps(live: LiveConversation) -> tuple[list[LeftOutStep], list[int]
     wire_format, focus = live.key.format, live.session.focus
     outlines = Outlines(wire_format, focus.count, focus.config.reads)
     spans = [_original(one, wire_format) for one in archived]
-    lines = joint_records(spans, (), now.shown, outlines)
+    # Where a line about steps that are gone stands depends on the whole steps between, of which only the place matters.
+    whole = {*range(1, conversation.reader.newest + 1)} - now.spans if spans else set()
+    every = sorted([*spans, *(replace(spans[0], index=index) for index in whole)], key=lambda span: span.index)
+    lines = joint_records(every, whole, now.shown, outlines)
     steps = [
         _step(span, one.reason, now.shown.get(span.index), lines.get(span.index, ""), outlines)
         for span, one in zip(spans, archived, strict=True)
