@@ -49,10 +49,7 @@ async def test_every_step_that_is_gone_or_shortened_is_listed(staging):
                 assert not any(mark for block in blocks for _, mark in block["stretches"])
             else:
                 assert 0 < step["left"] < step["tokens"]
-                shown = seen(blocks, "observation").splitlines()
-                if step["index"] % 5:  # every fifth step makes several calls
-                    assert "\n".join(shown) in sent
-                assert {*shown} <= {*"\n".join(sent).splitlines()}
+                assert seen(blocks, "observation") in sent
             assert step["reason"]
             assert step["hit"] is None
         assert set(counted.values()) == {0}
