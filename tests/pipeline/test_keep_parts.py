@@ -250,3 +250,16 @@ def test_reasoning_that_a_filled_step_goes_on_from_leaves_again_if_it_is_above_t
     chosen = selected(found, plan(), target=0.3)
     assert chosen.excess is None
     assert chosen.kept == {3}
+
+
+def test_a_draft_that_never_names_passages_does_not_push_out_what_is_expected_to_be_needed() -> None:
+    made = messages(*["look"] * STEPS)
+    made[4]["content"] = TEXT.replace(" 20 only words", " 20 order_W2890441 order_W2890442 order_W2890443")
+    whole = read_history(made, FocusConfig(), len)
+    number = next(one.number for one in whole.outlines.of(whole.spans[1]).passages if "W2890441" in one.text)  # type: ignore[union-attr]
+    room = whole.spans[5].tokens + len("Do it.") + 2 * whole.spans[4].tokens
+    coarse = selected(whole, plan(3, 4, 5), target=room)
+    assert number in coarse.shortened[2], "no citation says which lines of the others are needed"
+    assert {3, 4, 5} & coarse.kept, "the others have the rest of the room"
+    narrow = selected(whole, plan(3, 4, 5, (1, 1)), target=room)
+    assert number not in narrow.shortened.get(2, ()), "who names passages means all of a step that is named whole"

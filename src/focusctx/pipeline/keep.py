@@ -31,6 +31,8 @@ _RECORDS = 0.5
 """Share of the room that text which must stay may take before old deeds are shortened to a line each."""
 _RULES = 0.05
 """Share of the budget that lines which look like rules may take, outside of policies."""
+_SHORT_STEP = 300
+"""Tokens up to which a step that is cited whole is meant whole, whoever cites it."""
 _NEARLY_WHOLE = 0.93
 """Share of its tokens from which an excerpt is shown whole: its marks would save too little."""
 
@@ -140,7 +142,8 @@ def select_parts(
 
     What more sketches ask for comes first, and of equal votes citations before rescues. Then come the `alike`: results
     like one that the agent missed. Spans newer than the sketches stay whole if there is room: no sketch could ask for
-    them.
+    them. A draft that names passages means all of a step that it names whole. One that never does says less: of its
+    long steps what the data flow expects to be needed comes first, and the rest after all else that is expected to be.
     """
     plain = select(history, scores, pinned, config)
     choice = _Choice(history, seen, pinned, config, reserve)
@@ -148,12 +151,20 @@ def select_parts(
     choice.take(scores.narrow, config.threshold)
     rescued = scores.rescued if config.defensive else {}
     shares = {*scores.cited.values(), *rescued.values()}
-    for votes in sorted((share for share in shares if share >= config.threshold), reverse=True):
-        cited = {unit: share for unit, share in scores.cited.items() if share == votes}
-        choice.fill(cited)
-        choice.take(cited, votes)
-        choice.take({unit: share for unit, share in rescued.items() if share == votes}, votes)
+    asked = [
+        {unit: share for unit, share in asked.items() if share == votes}
+        for votes in sorted((share for share in shares if share >= config.threshold), reverse=True)
+        for asked in (scores.cited, rescued)
+    ]
+    divides = bool(scores.narrow)
+    for units in asked:
+        choice.fill(units, least=0.0 if divides else _LEAST)
+        choice.take(units if divides else choice.of_short(units), config.threshold)
     choice.take_in_turn(alike or {})
+    if not divides:
+        choice.fill()
+        for units in asked:
+            choice.take(units, config.threshold)
     choice.take_whole(newer)
     choice.fill()
     choice.fill_again()
@@ -299,11 +310,16 @@ class _Choice:
                 for one in bundle:
                     self._add(one)
 
+    def of_short(self, shares: Mapping[Unit, float]) -> dict[Unit, float]:
+        """Return those of these units that belong to short steps."""
+        short = {index for index, span in self._spans.items() if span.tokens <= _SHORT_STEP}
+        return {unit: share for unit, share in shares.items() if unit[0] in short}
+
     def take_whole(self, spans: Mapping[int, str]) -> None:
         """Take these spans, the newest first: whole where there is room, else what is worth most of each."""
         for index in sorted(spans, reverse=True):
             units = [*self._units_of([index])]
-            self.fill(units)
+            self.fill(units, least=0.0)
             self.take_in_turn(dict.fromkeys(units, spans[index]))
             if index in self._parts:
                 self.notes.setdefault(index, spans[index])
@@ -316,7 +332,7 @@ class _Choice:
                 for one in bundle:
                     self._add(one, why)
 
-    def fill(self, units: Collection[Unit] | None = None) -> None:
+    def fill(self, units: Collection[Unit] | None = None, least: float = _LEAST) -> None:
         """Fill the room with what the data flow expects the future to need: of these units, or of all.
 
         A plan that cites a long step whole seldom needs all of it, so its passages are taken by their value.
@@ -326,7 +342,6 @@ class _Choice:
         if self.target is None:
             return
         have += self._units_of(self._whole)
-        least = _LEAST if units is None else 0.0  # what is cited needs no other reason
         best = take_best(self._seen.worth, offered, self._room, have=have, least=least)
         for unit in sorted(best, key=lambda unit: (unit[1] > 0, unit)):
             self._add(unit, _EXPECTED if units is None else None)
