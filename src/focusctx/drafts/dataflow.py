@@ -112,7 +112,7 @@ class DataFlow:
 def read_flow(history: History) -> DataFlow:
     """Return the facts that could be lost (those that no pinned text holds) and the unresolved failures."""
     steps = [_Step.read(span, history) for span in history.spans]
-    words = _words(_user_words(history))
+    words = words_of(_user_words(history))
     pinned = facts_in(_pinned_text(history)) | (steps[-1].facts if steps else frozenset())
     trails = _trails(history.spans, steps)
     topical = _note_topics(trails, history, steps)
@@ -189,7 +189,8 @@ def take_best(
     held = worth.held_by(have)
     taken = {*have}
     passages: defaultdict[int, list[Unit]] = defaultdict(list)
-    offered = [unit for unit in costs if unit not in taken and worth.groups.get(unit)]  # the others add nothing
+    # Units without groups add nothing, and room only shrinks.
+    offered = [unit for unit, cost in costs.items() if cost <= room and unit not in taken and worth.groups.get(unit)]
     for unit in offered:
         if unit[1]:
             passages[unit[0]].append(unit)
@@ -232,7 +233,12 @@ def take_best(
 
 def is_plain(text: str) -> bool:
     """True if a text holds no fact, and no amount, time or name in the middle of a sentence."""
-    return not facts_in(text) and _DETAIL.search(text) is None
+    return _DETAIL.search(text) is None and not facts_in(text)
+
+
+def details_in(text: str) -> frozenset[str]:
+    """Return the amounts, times, dates, and names of one word in the middle of a sentence."""
+    return frozenset(_DETAIL.findall(text))
 
 
 def facts_in(text: str) -> frozenset[str]:
@@ -265,24 +271,25 @@ def kind_of(fact: str) -> Kind:
     return Kind.ID if digits else Kind.NAME
 
 
-def _facts_of(text: str) -> frozenset[str]:
+def facts_of(text: str) -> frozenset[str]:
     """Return the facts of calls and results: without the names of JSON fields, which tell nothing of the task."""
     fields = {field for field in _KEY.findall(text) if not any(map(str.isdigit, field))}
     return facts_in(_ESCAPE.sub(" ", text)) - fields
 
 
+@lru_cache(maxsize=2**16)
 def _form(fact: str) -> str:
     """Return the form of a fact: `#W3220203` and `#W9311069` have the same one."""
     return re.sub(r"\d+", "9", re.sub(r"[^\W\d_]+", "a", fact))
 
 
-def _words(text: str) -> frozenset[str]:
+def words_of(text: str) -> frozenset[str]:
     return frozenset(word.lower() for word in _WORD.findall(text))
 
 
 def _share_in(words: frozenset[str], fact: str) -> float:
     """Return the share of a name's words that the user also used."""
-    own = _words(fact)
+    own = words_of(fact)
     return len(own & words) / len(own) if own else 0.0
 
 
@@ -314,17 +321,17 @@ class _Step:
 
     @classmethod
     def read(cls, span: Span, history: History) -> _Step:
-        done, said = _facts_of(span.action), facts_in(span.thought)
+        done, said = facts_of(span.action), facts_in(span.thought)
         record = _RECORD_START.match(span.observation) is not None
         outline = history.outlines.of(span) if history.outlines else None
         if outline is None or not outline.passages:
-            shown = _facts_of(span.observation if outline is None else outline.results)
+            shown = facts_of(span.observation if outline is None else outline.results)
             return cls(done, said, shown, record, {0: done | said | shown})
-        brief = _facts_of(outline.results)
-        units = {passage.number: _facts_of(passage.text) for passage in outline.passages}
+        brief = facts_of(outline.results)
+        units = {passage.number: passage.facts for passage in outline.passages}
         results = (units[passage.number] for passage in outline.passages if passage.role is Role.RESULT)
         shown = brief.union(*results)
-        turn = done | said if outline.is_turn_whole else _facts_of(outline.turn)
+        turn = done | said if outline.is_turn_whole else facts_of(outline.turn)
         return cls(done, said, shown, record, {0: turn | brief, **units})
 
     @property
@@ -426,7 +433,7 @@ def _note_topics(trails: Mapping[str, _Trail], history: History, steps: Sequence
 def _words_of_passages(history: History) -> dict[Unit, frozenset[str]]:
     """Return the words of each passage of a result; none for whole steps, which hold too much beside each other."""
     return {
-        (span.index, passage.number): _words(passage.text)
+        (span.index, passage.number): passage.words
         for span in history.spans[:-1]
         for passage in (history.outlines.of(span).passages if history.outlines else ())
         if passage.role is Role.RESULT
@@ -463,7 +470,7 @@ def _answers(history: History, words: frozenset[str], around: Mapping[Unit, froz
         passages = outlines.of(span).passages if outlines else ()
         for call in calls_of(span):
             question = " ".join(_PROSE.findall(call.text))
-            asked = _words(question)
+            asked = words_of(question)
             shared = asked & words
             if len(shared) < max(fewest, share * len(asked)) or not is_reading(call):
                 continue
@@ -496,12 +503,12 @@ def _details(history: History, words: frozenset[str], around: Mapping[Unit, froz
     is about what the user spoke of.
     """
     each, most = _DETAILS
-    known = {*_DETAIL.findall(_pinned_text(history))}
+    known = {*details_in(_pinned_text(history))}
     common = Counter(word for found in around.values() for word in found)
     for span in reversed(history.spans[:-1] if history.outlines else ()):
         recent = _FADES ** (history.newest - span.index - 1)
         for passage in history.outlines.of(span).passages if history.outlines else ():
-            if passage.role is Role.RESULT and (new := {*_DETAIL.findall(passage.text)} - known):
+            if passage.role is Role.RESULT and (new := passage.details - known):
                 known |= new
                 unit = (span.index, passage.number)
                 near = sum(1 / common[word] for word in words & around[unit])

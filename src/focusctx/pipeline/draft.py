@@ -17,10 +17,9 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from ..config import FocusConfig
-from ..drafts.dataflow import is_plain
 from ..errors import DraftError
 from ..types import DraftModel, History, Prompt, Reply, Rescue, Sketch, Span, Step, Unit
-from .outline import Outline
+from .outline import Outline, Passage
 
 _PLANNER = """\
 You plan ahead for an agent that is part-way through a task. You are shown the task and a trace of the agent's past \
@@ -138,7 +137,7 @@ def _fields(span: Span, history: History) -> list[_Field]:
     brief = (("Code", outline.turn), ("Observation", _beside(outline)))
     return [
         (span.label, brief),
-        *((f"{span.label}.{passage.number}", (("", _gist(passage.text)),)) for passage in outline.passages),
+        *((f"{span.label}.{passage.number}", (("", _gist(passage)),)) for passage in outline.passages),
     ]
 
 
@@ -149,9 +148,9 @@ def _beside(outline: Outline) -> str:
     return "\n".join(line for line in lines if line not in shown and not (line[:2] == "[…" and line[-1] == "]"))
 
 
-def _gist(text: str) -> str:
+def _gist(passage: Passage) -> str:
     """Return a passage as the draft sees it: a long one without names, ids or numbers by its beginning and end."""
-    return _cut(text, _GIST) if len(text) > _GIST and is_plain(text) else text
+    return _cut(passage.text, _GIST) if len(passage.text) > _GIST and passage.is_plain else passage.text
 
 
 def harmless(text: str) -> str:

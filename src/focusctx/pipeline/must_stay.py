@@ -18,7 +18,6 @@ from ..errors import FocusError
 from ..types import Call, History, PinRule, Span, Unit
 from ..wire import Role, wire_named
 from ..wire.calls import calls_of, failed_calls, is_reading, is_shell, may_be_reading
-from ..wire.part import join
 from .outline import Outline, Outlines, Passage, has_result
 
 NEWEST = "newest span"
@@ -112,7 +111,7 @@ def required_units(history: History, outlines: Outlines, reads: Collection[str] 
         for call in calls_of(span):
             if not is_reading(call, reads) and call.id not in failed:
                 found[span.index, 0] = f"{call.name} changed something"
-                made = [passage.number for passage in _results(outline, call) if _has_new_id(passage.text, seen)]
+                made = [passage.number for passage in _results(outline, call) if _has_new_id(passage, seen)]
                 found |= {(span.index, number): _MADE for number in made[:_MOST_NEW]}
         found |= _said_once(span, outline)
         for unit, text in _rules(span, outline).items():
@@ -122,7 +121,7 @@ def required_units(history: History, outlines: Outlines, reads: Collection[str] 
             rules[text] = unit
         if span.index in answered and not span.calls:
             found |= _questions(span, outline)
-        seen |= facts_in(join([span.thought, span.action, span.observation]))
+        seen |= outline.facts
     return found
 
 
@@ -261,7 +260,7 @@ def _said_once(span: Span, outline: Outline) -> dict[Unit, str]:
     for passage in outline.passages:
         if passage.role is Role.RESULT and _ONCE.search(passage.text):
             found[span.index, passage.number] = "it was shown once"
-            if before is not None and before.call == passage.call and not _has_new_id(passage.text, ()):
+            if before is not None and before.call == passage.call and not _has_new_id(passage, ()):
                 found[span.index, before.number] = "it was shown once"
         if passage.text.strip():
             before = passage
@@ -321,5 +320,5 @@ def _results(outline: Outline, call: Call) -> Iterator[Passage]:
     return (one for one in outline.passages if one.call == call.id and one.role is Role.RESULT)
 
 
-def _has_new_id(text: str, seen: Collection[str]) -> bool:
-    return any(kind_of(fact) is Kind.ID and fact not in seen for fact in facts_in(text))
+def _has_new_id(passage: Passage, seen: Collection[str]) -> bool:
+    return any(kind_of(fact) is Kind.ID and fact not in seen for fact in passage.facts)

@@ -16,9 +16,10 @@ from bisect import bisect
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
-from ..drafts.dataflow import Kind, facts_in, kind_of
+from ..drafts.dataflow import Kind, details_in, facts_in, facts_of, is_plain, kind_of, words_of
 from ..types import Call, Message, Span
 from ..wire import Role, Text, Wire, results_by_call, wire_named
 from ..wire.calls import arguments_of, calls_of, failed_calls, has_failed, is_reading, name_words
@@ -60,9 +61,9 @@ def shown_passages(parts: Collection[int]) -> tuple[int, ...]:
     return tuple(sorted(number for number in parts if number > 0))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Passage:
-    """One passage of a step."""
+    """One passage of a step. What is read in it is remembered, so that a later event reads only what is new."""
 
     number: int
     text: str
@@ -73,8 +74,24 @@ class Passage:
     extra: int = 0
     """Tokens of that call, if the record leaves it out."""
 
+    @cached_property
+    def facts(self) -> frozenset[str]:
+        return facts_of(self.text)
 
-@dataclass(frozen=True, slots=True)
+    @cached_property
+    def details(self) -> frozenset[str]:
+        return details_in(self.text)
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        return words_of(self.text)
+
+    @cached_property
+    def is_plain(self) -> bool:
+        return is_plain(self.text)
+
+
+@dataclass(frozen=True)
 class Outline:
     """A step as a record and passages."""
 
@@ -90,6 +107,11 @@ class Outline:
     record_tokens: int
     tokens: int
     """Tokens of the step with all its passages."""
+
+    @cached_property
+    def facts(self) -> frozenset[str]:
+        """The facts of the whole step."""
+        return facts_of(join([self.span.thought, self.span.action, self.span.observation]))
 
     @property
     def is_turn_whole(self) -> bool:
