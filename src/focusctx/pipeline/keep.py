@@ -31,8 +31,8 @@ _RECORDS = 0.5
 """Share of the room that text which must stay may take before old deeds are shortened to a line each."""
 _RULES = 0.05
 """Share of the budget that lines which look like rules may take, outside of policies."""
-_SHORT_STEP = 300
-"""Tokens up to which a step that is cited whole is meant whole, whoever cites it."""
+_SHORT_STEP = 600
+"""Tokens up to which a step that is cited whole is meant whole, whoever cites it: a list of members is no use in part."""
 _NEARLY_WHOLE = 0.93
 """Share of its tokens from which an excerpt is shown whole: its marks would save too little."""
 
