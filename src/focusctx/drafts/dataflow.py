@@ -57,6 +57,8 @@ class Kind(StrEnum):  # unlike members of other enums, these hash as fast as str
 
 
 _IDS = frozenset({Kind.ID, Kind.NUMBER})
+_HANDLES = frozenset({Kind.ID, Kind.FILE})
+"""Kinds of facts that calls take to get at something."""
 
 # Weights of the evidence: each adds to the log-odds that a later action uses a fact.
 _BASE = -3.1
@@ -68,6 +70,7 @@ _AGE = -0.15  # times log(spans since it last appeared)
 _IN_GOAL = 0.75  # times the share of its words that the user also used
 _RECORD = 1.5  # an id or number in structured data: tools take these as arguments
 _TOPIC = 1.6  # it came back from a call about something the user named, and nothing was done about that yet
+_SETTLED = -1.5  # all that it was looked up for is settled
 _NEAR = 0.7  # an id or number beside words of the user that hardly anything else has beside it
 _OPEN = 0.7  # an unused id of a form that actions used: the next member of a set
 _CROWD = -0.7  # times log(neighbours), for files among files: hardly one of a long listing is needed
@@ -80,6 +83,8 @@ _DETAIL = re.compile(r"\b\d[\d:.,/%-]*|(?<=[a-z0-9,;:|] )[A-Z][a-z]+\b")
 """A number, a time, a date, or a name in the middle of a sentence."""
 _DETAILS = 0.01, 0.1
 """Chance that a new detail in the newest results is needed, and the most for all those of one passage."""
+_FEW = 2
+"""Most passages of one result that are cited as a part of what the user named: more is a result to choose from."""
 _FADES = 0.8
 """Factor for each span since."""
 _MEMBERS, _LIST = 3, 0.3
@@ -107,6 +112,8 @@ class DataFlow:
     facts: tuple[Fact, ...]
     failures: Mapping[int, str]
     """Spans whose attempt failed with no later attempt at the same thing, and the tool or command tried."""
+    topics: Mapping[str, tuple[Unit, ...]] = field(default_factory=dict)
+    """Things the user named that are not settled, in the user's order, with the passages looked up for them."""
 
 
 def read_flow(history: History) -> DataFlow:
@@ -115,7 +122,8 @@ def read_flow(history: History) -> DataFlow:
     words = words_of(_user_words(history))
     pinned = facts_in(_pinned_text(history)) | (steps[-1].facts if steps else frozenset())
     trails = _trails(history.spans, steps)
-    topical = _note_topics(trails, history, steps)
+    topics = _note_topics(trails, history, steps)
+    topical = {unit for some in topics.values() for unit in some}
     around = _words_of_passages(history)
     by_index = zip((span.index for span in history.spans), steps, strict=True)
     units = {(index, number): facts for index, step in by_index for number, facts in step.units.items()}
@@ -126,7 +134,7 @@ def read_flow(history: History) -> DataFlow:
         if not trail.holders or text in pinned:
             continue
         kind = kind_of(text)
-        odds = trail.odds(kind, history.newest) + _TOPIC * bool(trail.topics)
+        odds = trail.odds(kind, history.newest) + _TOPIC * trail.open + _SETTLED * trail.settled
         if kind not in _IDS:  # the letters of an id mean nothing
             odds += _IN_GOAL * _share_in(words, text)
         else:
@@ -134,9 +142,9 @@ def read_flow(history: History) -> DataFlow:
             odds += _OPEN * (not trail.uses and _form(text) in used_forms)
         chance = 1 / (1 + math.exp(-odds))
         facts.append(Fact(text, kind, chance, tuple(trail.holders)))
-    lists = _lists({unit: units[unit] for unit in topical}, _superseded(history.spans))
+    lists = _lists({unit: units[unit] for unit in sorted(topical)}, _superseded(history.spans))
     others = (*lists, *_answers(history, words, around), *_details(history, words, around))
-    return DataFlow((*facts, *others), _standing_failures(history))
+    return DataFlow((*facts, *others), _standing_failures(history), _still_of_use(topics, trails, units, history))
 
 
 class Worth:
@@ -359,8 +367,14 @@ class _Trail:
     crowd: float = math.inf
     """The smallest crowd in which it was seen; finite for facts that the agent did not write."""
     last: int = 0
+    used: int = 0
+    """The last span whose action used it."""
     topics: frozenset[str] = frozenset()
-    """Things the user named that it was looked up for."""
+    """Things the user named that it was looked up for, directly or for a part of them."""
+    open: bool = False
+    """True if it was looked up directly for something that is not settled."""
+    settled: bool = False
+    """True if all that it was looked up for is settled."""
     near: float = 0.0
     """How much the user spoke of what is around it: from 0, not at all, up."""
 
@@ -382,7 +396,9 @@ def _trails(spans: Sequence[Span], steps: Sequence[_Step]) -> dict[str, _Trail]:
         for fact in sorted(step.facts):  # the order of a set changes from process to process
             trail = trails.setdefault(fact, _Trail())
             trail.last = span.index
-            trail.uses += fact in step.done
+            if fact in step.done:
+                trail.uses += 1
+                trail.used = span.index
             written = fact in step.done or fact in step.said
             trail.by_agent = trail.by_agent or written
             if fact in step.shown:
@@ -397,37 +413,92 @@ def _trails(spans: Sequence[Span], steps: Sequence[_Step]) -> dict[str, _Trail]:
     return trails
 
 
-def _note_topics(trails: Mapping[str, _Trail], history: History, steps: Sequence[_Step]) -> frozenset[Unit]:
-    """Note for each fact the things that the user named and it was looked up for, while nothing was done about them.
+def _note_topics(trails: Mapping[str, _Trail], history: History, steps: Sequence[_Step]) -> dict[str, tuple[Unit, ...]]:
+    """Note for each fact the things that the user named and it was looked up for.
 
     The user says "gather the answers to 'harvest'", a call asks for `/events/harvest.txt`, and what comes back is
-    needed until something is written that has to do with it. Returns the passages and records that came back so.
+    needed until something is written that has to do with it. So is what comes back when a call asks for a part of
+    that: for a person on that list. Returns what came back for the things that are not settled yet.
     """
     if history.outlines is None:  # a whole step holds too much beside it
-        return frozenset()
+        return {}
     spoken = _user_words(history)
     topics = frozenset(_QUOTED.findall(spoken)) | facts_in(spoken)
-    done = {
-        topic: span.index
-        for span in history.spans
-        for call in calls_of(span)
-        if not is_reading(call)
-        for topic in topics
-        if topic in call.text
-    }
-    found = set()
+    settled = _settled(topics, history.spans)
+    in_order = sorted(topics - settled, key=lambda topic: (spoken.find(topic), topic))
+    found: dict[str, list[Unit]] = {topic: [] for topic in in_order}
     for span, step in zip(history.spans[:-1], steps, strict=False):
-        texts = {call.id: call.text for call in span.calls}
-        calls = {passage.number: texts.get(passage.call, "") for passage in history.outlines.of(span).passages}
+        named = {call.id: _named_in(call.text, topics) for call in span.calls}
+        about = {call.id: named[call.id] or _topics_of(call.text, trails) for call in span.calls}
+        calls = {passage.number: passage.call for passage in history.outlines.of(span).passages}
+        alone = _named_in(span.action, topics) if len(span.calls) <= 1 else frozenset[str]()
+        noted: list[tuple[str, frozenset[str], frozenset[str]]] = []
         for number, facts in step.units.items():
-            asked = calls.get(number) or (span.action if len(span.calls) <= 1 else "")
-            named = {topic for topic in topics if topic in asked and done.get(topic, 0) <= span.index}
-            if named:
-                found.add((span.index, number))
-            for fact in facts if named else ():
-                if fact in trails:
-                    trails[fact].topics |= named
-    return frozenset(found)
+            own = named.get(calls.get(number, ""), frozenset()) or alone
+            reached = own or about.get(calls.get(number, ""), frozenset())
+            for topic in reached - settled:
+                found[topic].append((span.index, number))
+            noted += ((fact, own, reached) for fact in facts if fact in trails)
+        for fact, own, reached in noted:  # not before: a step's calls were made before its results came
+            trails[fact].topics |= reached
+            trails[fact].open = trails[fact].open or bool(own - settled)
+    for trail in trails.values():
+        trail.settled = bool(trail.topics) and trail.topics <= settled
+    return {topic: tuple(some) for topic, some in found.items() if some}
+
+
+def _named_in(text: str, topics: Collection[str]) -> frozenset[str]:
+    """Return the things the user named that a call names, too."""
+    return frozenset(topic for topic in topics if topic in text)
+
+
+def _topics_of(text: str, trails: Mapping[str, _Trail]) -> frozenset[str]:
+    """Return the things for which what a call names was looked up."""
+    return frozenset[str]().union(*(trails[fact].topics for fact in facts_of(text) if fact in trails))
+
+
+def _settled(topics: Collection[str], spans: Sequence[Span]) -> frozenset[str]:
+    """Return the topics that something was done about, and after that something else."""
+    last: dict[str, int] = {}
+    newest = 0
+    for span in spans:
+        for call in calls_of(span):
+            if not is_reading(call):
+                newest = span.index
+                last |= dict.fromkeys(_named_in(call.text, topics), span.index)
+    return frozenset(topic for topic, at in last.items() if at < newest)
+
+
+def _still_of_use(
+    topics: Mapping[str, Sequence[Unit]],
+    trails: Mapping[str, _Trail],
+    units: Mapping[Unit, frozenset[str]],
+    history: History,
+) -> dict[str, tuple[Unit, ...]]:
+    """Return for each topic the passages that say something nobody has acted upon.
+
+    A list of mails has served when the mails were read; what they said has not.
+    """
+    outlines = history.outlines
+    if outlines is None:
+        return {}
+    passages = {
+        (span.index, passage.number): passage for span in history.spans for passage in outlines.of(span).passages
+    }
+
+    def is_of_use(unit: Unit) -> bool:
+        passage = passages.get(unit)
+        if passage is None or passage.is_plain or passage.role is not Role.RESULT:
+            return False
+        return not any(trails[one].used > unit[0] for one in units[unit] if one in trails and kind_of(one) in _HANDLES)
+
+    found = {}
+    for topic, some in topics.items():
+        left = [unit for unit in some if is_of_use(unit)]
+        sizes = Counter((unit[0], passages[unit].call) for unit in left)
+        if few := tuple(unit for unit in left if sizes[unit[0], passages[unit].call] <= _FEW):
+            found[topic] = few
+    return found
 
 
 def _words_of_passages(history: History) -> dict[Unit, frozenset[str]]:

@@ -72,6 +72,8 @@ class _Outlook:
     """Spans that every plan starts from: the newest; without facts and failures to choose by, the newest that fit."""
     facts: Mapping[Unit, Sequence[Fact]]
     """The facts for which each passage or record within the allowance is cited."""
+    topics: Mapping[str, Sequence[Unit]]
+    """What the user named and is not settled, with the passages looked up for it."""
     failures: Mapping[int, str]
     divided: frozenset[int]
     """Spans that are cut into passages."""
@@ -97,13 +99,16 @@ def _look_ahead(history: History) -> _Outlook:
         start |= {index for index, _ in within}
     outlines = history.outlines
     divided = frozenset(span.index for span in history.spans if outlines and outlines.of(span).passages)
-    return _Outlook(tuple(sorted(start)), dict(sorted(facts.items())), failures, divided)
+    return _Outlook(tuple(sorted(start)), dict(sorted(facts.items())), flow.topics, failures, divided)
 
 
 def _sketch(outlook: _Outlook, rng: random.Random) -> str:
     """Write one sampled future, in the two line formats."""
     start = ", ".join(f"s_{index}" for index in outlook.start)
     lines = [f"Step: go on from where the agent is | Depends on: [{start}]"]
+    for topic, units in outlook.topics.items():
+        labels = ", ".join(map(outlook.label, units))
+        lines.append(f"Step: go on with {topic} | Depends on: [{labels}]")
     for unit, facts in outlook.facts.items():
         needed = [fact for fact in facts if rng.random() < fact.chance]
         if needed:

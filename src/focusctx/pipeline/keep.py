@@ -9,8 +9,9 @@ flow expects the future to need.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import TypeVar
 
 from ..config import FocusConfig
@@ -32,7 +33,11 @@ _RECORDS = 0.5
 _RULES = 0.05
 """Share of the budget that lines which look like rules may take, outside of policies."""
 _SHORT_STEP = 600
-"""Tokens up to which a step that is cited whole is meant whole, whoever cites it: a list of members is no use in part."""
+"""Tokens up to which a step that is cited whole is meant whole, whoever cites it: a list is of no use in part."""
+_MARK = 3
+"""Tokens of the mark that a passage may need beside it."""
+_SET = 3
+"""Fewest like calls of one turn whose results are a set if one step of a plan needs them."""
 _NEARLY_WHOLE = 0.93
 """Share of its tokens from which an excerpt is shown whole: its marks would save too little."""
 
@@ -49,6 +54,8 @@ class Scores:
     rescued: Mapping[Unit, float]
     narrow: Mapping[Unit, float]
     """Share of the plans that cite a passage by its own id."""
+    together: Sequence[frozenset[Unit]]
+    """Passages that one step of a plan cites by their own ids, two or more; the first steps of all plans come first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +100,12 @@ def score(sketches: Sequence[Sketch], passages: Mapping[int, Sequence[int]]) -> 
         cited=_shares([cited_units(plan, passages) for plan in plans]),
         rescued=_shares([_units(named, passages) for named in rescues]),
         narrow=_shares([_units([((), step.parts) for step in plan.steps], passages) for plan in plans]),
+        together=[
+            _units([((), step.parts)], passages)
+            for steps in zip_longest(*(plan.steps for plan in plans))
+            for step in steps
+            if step is not None and len(step.parts) > 1
+        ],
     )
 
 
@@ -140,14 +153,16 @@ def select_parts(
 ) -> Selection:
     """Choose whole steps, excerpts and records within the target, less a reserve.
 
-    What more sketches ask for comes first, and of equal votes citations before rescues. Then come the `alike`: results
-    like one that the agent missed. Spans newer than the sketches stay whole if there is room: no sketch could ask for
+    What more sketches ask for comes first; of equal votes, what the next steps of the plans need, and citations before
+    rescues. The passages that one step needs are taken together. Then come the `alike`: results like one that the agent
+    missed. Spans newer than the sketches stay whole if there is room: no sketch could ask for
     them. A draft that names passages means all of a step that it names whole. One that never does says less: of its
     long steps what the data flow expects to be needed comes first, and the rest after all else that is expected to be.
     """
     plain = select(history, scores, pinned, config)
     choice = _Choice(history, seen, pinned, config, reserve)
     choice.require(seen.required)
+    choice.take_together(scores.together, scores.narrow, config.threshold)
     choice.take(scores.narrow, config.threshold)
     rescued = scores.rescued if config.defensive else {}
     shares = {*scores.cited.values(), *rescued.values()}
@@ -260,6 +275,8 @@ class _Choice:
         """The chosen steps, with their chosen passages."""
         self._carriers: set[int] = set()
         """The steps that tell of the deeds of others, which are gone."""
+        self._barred: set[Unit] = set()
+        """Members of sets that do not fit."""
         self._given: dict[Unit, None] = {}
         """The chosen units that may go again, in the order they were chosen."""
 
@@ -296,10 +313,45 @@ class _Choice:
                 self._carriers.add(carrier)
                 self.folded[span.index] = f"told in a line behind {self._spans[carrier].label}"
 
+    def take_together(self, steps: Sequence[frozenset[Unit]], shares: Mapping[Unit, float], threshold: float) -> None:
+        """Take what one step of a plan needs, if there is room for all of it: first the steps with most votes.
+
+        Of a set that does not fit nothing is taken later either. Six of the seven mails that ask for money look like
+        all of them, and the seventh is never paid; where none is there, the agent looks them up again.
+        """
+        bundles = [frozenset(unit for unit in units if shares[unit] >= threshold) for units in steps]
+        bundles.sort(key=lambda units: -round(4 * sum(shares[unit] for unit in units) / max(len(units), 1)))
+        for units in bundles:
+            missing = {one: None for unit in sorted(units) for one in self._missing(unit) if one in self._costs}
+            if sum(self._costs[one] + _MARK * (one[1] > 0) for one in missing) <= self._room:
+                for one in missing:
+                    self._add(one)
+            elif self._is_set(units):
+                self._barred.update(one for one in missing if one[1])
+        self._barred = {unit for unit in self._barred if not self._has(unit)}
+
+    def _is_set(self, units: Collection[Unit]) -> bool:
+        """True if these passages are results of several like calls of one turn."""
+        calls = {
+            (index, name, call)
+            for index in {index for index, _ in units}
+            if index in self._spans
+            for name, call in self._calls_of(index, {number for at, number in units if at == index})
+        }
+        counts = Counter((index, name) for index, name, _ in calls)
+        return max(counts.values(), default=0) >= _SET
+
+    def _calls_of(self, index: int, numbers: Collection[int]) -> Iterator[tuple[str, str]]:
+        """Yield the tool and id of the call that each of these passages is a result of."""
+        names = {call.id: call.name for call in self._spans[index].calls}
+        for passage in self._seen.outlines.of(self._spans[index]).passages:
+            if passage.number in numbers and passage.call in names:
+                yield names[passage.call], passage.call
+
     def take(self, shares: Mapping[Unit, float], threshold: float) -> None:
         """Take the units with enough votes: those with most votes first, then those worth most per token."""
         worth, nothing = self._seen.worth, Counter[int]()
-        wanted = [unit for unit, share in shares.items() if share >= threshold and unit in self._costs]
+        wanted = [unit for unit, share in shares.items() if share >= threshold and self._may_take(unit)]
 
         def rank(unit: Unit) -> tuple[float, float, int, int]:
             return -shares[unit], -worth.added_by([unit], nothing) / max(self._costs[unit], 1), -unit[0], unit[1]
@@ -338,7 +390,9 @@ class _Choice:
         A plan that cites a long step whole seldom needs all of it, so its passages are taken by their value.
         """
         have = [(index, number) for index, parts in self._parts.items() for number in (0, *parts)]
-        offered = self._costs if units is None else {unit: self._costs[unit] for unit in units if unit in self._costs}
+        offered = {
+            unit: self._costs[unit] for unit in (self._costs if units is None else units) if self._may_take(unit)
+        }
         if self.target is None:
             return
         have += self._units_of(self._whole)
@@ -434,6 +488,9 @@ class _Choice:
     def _missing(self, unit: Unit) -> list[Unit]:
         """Return the unit and its step's record, unless they are chosen already."""
         return [one for one in dict.fromkeys([(unit[0], 0), unit]) if not self._has(one)]
+
+    def _may_take(self, unit: Unit) -> bool:
+        return unit in self._costs and unit not in self._barred
 
     def _has(self, unit: Unit) -> bool:
         return unit[0] in self._parts and (not unit[1] or unit[1] in self._parts[unit[0]])
