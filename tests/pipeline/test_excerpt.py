@@ -61,7 +61,7 @@ def test_calls_that_are_left_out_open_to_their_results():
     record = outline(span, "chat_completions", len).record
     blocks = {block.name: block.stretches for block in blocks_of(span, "chat_completions", record)}
     mark = blocks["action"][-1]
-    assert mark.mark == "[… 2 more calls left out: get_order ×2]"
+    assert mark.mark == "[… 2 more calls left out: get_order ×2 (1, 2)]"
     assert ORDERS in mark.text
     assert "nothing here" in mark.text
     assert '"n": 0' in blocks["action"][0].text

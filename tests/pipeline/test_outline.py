@@ -111,7 +111,7 @@ def test_reads_of_a_parallel_turn_go_with_their_results(format: Format) -> None:
 @pytest.mark.parametrize("format", ["chat_completions", "anthropic"])
 def test_of_reads_alone_the_first_stays_and_a_failed_one_does(format: Format) -> None:
     history = read(format, *STEPS[format](*[("get_a", {"at": n}, LOG) for n in range(7)]))
-    assert "[… 6 more calls left out: get_a ×6]" in json.dumps(left(history), ensure_ascii=False)
+    assert "[… 6 more calls left out: get_a ×6 (1, 2, 3, 4, 5, 6)]" in json.dumps(left(history), ensure_ascii=False)
     calls = [("get_a", {}, LOG), ("get_b", {}, "Error: no such thing"), ("get_c", {}, LOG)]
     text = json.dumps(left(read(format, *STEPS[format](*calls))), ensure_ascii=False)
     assert "Error: no such thing" in text
@@ -222,6 +222,6 @@ def test_words_and_results_in_blocks_let_parallel_calls_be_left_out(said: Any, o
     result = focus.compress(messages)
     assert result.failure is None
     assert result.shortened == {1: ()}
-    assert "[… 2 more calls left out: get_a ×2]" in json.dumps(result.messages, ensure_ascii=False)
+    assert "[… 2 more calls left out: get_a ×2 (1, 2)]" in json.dumps(result.messages, ensure_ascii=False)
     assert [message["role"] for message in result.messages] == ["user", "assistant", "tool", "user", "assistant"]
     check_verbatim(messages, result.messages)  # type: ignore[arg-type]

@@ -36,6 +36,10 @@ its first call, `-2` for its second, and so on: these stay, and so do calls with
 NO_MEDIA = "[… image or file left out]"
 _MOST_NAMES = 5
 """Most tools that a mark names."""
+_MOST_VALUES = 8
+"""Most arguments that a mark names for a tool."""
+_PLAIN = re.compile(r"[\w@#./:+-][\w@#./:+ -]{0,39}")
+"""An argument that a mark can name: short, without quotes and brackets."""
 _LINE_ERROR = 2
 """Tokens that a line may count for beyond its own when it is put behind a text."""
 _HEAD_TOKENS = 10
@@ -341,9 +345,13 @@ class Shortener:
         return frozenset(call.id for place, call in calls if -place not in self._parts and call.id not in needed)
 
     def mark(self) -> str:
-        """Return the mark for calls that were left out: how many, and of which tools."""
-        names = _counted(call.name for call in self._span.calls if call.id in self.gone)
-        return f"[… {len(self.gone)} more {'call' if len(self.gone) == 1 else 'calls'} left out: {names}]"
+        """Return the mark for calls that were left out: how many, of which tools, and what for."""
+        left_out = [call for call in self._span.calls if call.id in self.gone]
+        tools = Counter(call.name for call in left_out).most_common()
+        named = [_named(name, [call for call in left_out if call.name == name]) for name, _ in tools[:_MOST_NAMES]]
+        more = ["…"] if len(tools) > _MOST_NAMES else []
+        calls = "call" if len(self.gone) == 1 else "calls"
+        return f"[… {len(self.gone)} more {calls} left out: {', '.join([*named, *more])}]"
 
 
 def joint_records(
@@ -441,6 +449,17 @@ def deed_lines(deeds: Iterable[Deed]) -> Iterator[str]:
         line = deed.line if times == 1 else f"{deed.line} ×{times}"
         names = (name if often == 1 else f"{name} ×{often}" for name, often in sorted(before.items()))
         yield f"{line}, after {', '.join(names)}" if before else line
+
+
+def _named(name: str, calls: Sequence[Call]) -> str:
+    """Return a tool's name with the times it was called, and the arguments by which these calls differ."""
+    given = [arguments_of(call) for call in calls]
+    keys = [key for key in given[0] if len({str(one.get(key)) for one in given}) == len(calls) > 1]
+    values = [str(one[keys[0]]) for one in given] if keys else []
+    times = name if len(calls) == 1 else f"{name} ×{len(calls)}"
+    if not values or not all(map(_PLAIN.fullmatch, values)):
+        return times
+    return f"{times} ({', '.join([*values[:_MOST_VALUES], *(['…'] if len(values) > _MOST_VALUES else [])])})"
 
 
 def _counted(names: Iterable[str]) -> str:
