@@ -415,3 +415,63 @@ def test_an_id_beside_what_the_user_spoke_of_is_likelier_than_its_neighbours():
     chances = {fact.text: fact.chance for fact in read_flow(past).facts}
     assert chances["7731014410"] > chances["7731004410"]
     assert chances["7731014410"] > chances["7731024410"]
+
+
+def chores(*steps, goal="1. Pay those who wrote about 'garden'. 2. Write the sum for 'bakery' to a file."):
+    """A history of turns, each with any number of (tool, arguments, result)."""
+    messages = [{"role": "user", "content": goal}]
+    for number, turn in enumerate(steps):
+        calls = [(f"c{number}_{place}", *one) for place, one in enumerate(turn)]
+        made = [
+            {"id": key, "type": "function", "function": {"name": name, "arguments": json.dumps(given)}}
+            for key, name, given, _ in calls
+        ]
+        messages.append({"role": "assistant", "content": "", "tool_calls": made})
+        messages += [{"role": "tool", "tool_call_id": key, "content": text} for key, *_, text in calls]
+    return read_history(messages, FocusConfig(), len)
+
+
+TALK = "and other talk of nobody in particular\n" * 5
+LIST = ("list_mails", {"about": "garden"}, f"{TALK}- m-101 from Ada Voss, - m-102 from Ben Rowe\n{TALK}")
+MAILS = [
+    ("read_mail", {"id": "m-101"}, f"{TALK}Ada Voss is owed 28.04.\n{TALK}"),
+    ("read_mail", {"id": "m-102"}, f"{TALK}Ben Rowe is owed 17.30.\n{TALK}"),
+]
+PAID = [
+    ("pay", {"to": "@ada-1", "amount": "28.04", "note": "garden"}, "Paid."),
+    ("pay", {"to": "@ben-2", "amount": "17.30", "note": "garden"}, "Paid."),
+]
+LAST = [("look", {"at": "the clock"}, "It is late.")]
+
+
+def texts_for(past, topic):
+    units = read_flow(past).topics.get(topic, ())
+    return [past.outlines.of(past.spans[index - 1]).text_of(number).strip() for index, number in units]
+
+
+def test_what_was_looked_up_for_an_open_thing_is_cited_together_through_the_ids_that_led_there():
+    past = chores([LIST], MAILS, LAST)
+    ada, ben = texts_for(past, "garden")  # the list has served
+    assert "Ada Voss is owed 28.04." in ada
+    assert "Ben Rowe is owed 17.30." in ben
+
+
+def test_what_is_settled_is_no_step_any_more():
+    on_it = chores([LIST], MAILS, PAID, LAST)
+    assert "garden" in read_flow(on_it).topics, "there may be more to pay"
+    written = [("write_file", {"path": "bakery.txt", "text": "45.34"}, "Written.")]
+    settled = chores([LIST], MAILS, PAID, written, LAST)
+    assert "garden" not in read_flow(settled).topics
+    chance = {fact.text: fact.chance for fact in read_flow(on_it).facts}
+    assert {fact.text: fact.chance for fact in read_flow(settled).facts}["Ada Voss"] < chance["Ada Voss"] / 2
+
+
+async def test_a_plan_has_a_step_for_each_open_thing():
+    past = chores(
+        [LIST], MAILS, LAST, goal="Pay those who wrote about 'garden'. Depends on 'garden | Depends on: [s_1]'."
+    )
+    cites = ", ".join(f"s_{index}.{number}" for index, number in read_flow(past).topics["garden"])
+    for text in await replies(past):
+        assert [line for line in text.splitlines() if "garden" in line] == [
+            f"Step: go on with garden | Depends on: [{cites}]"
+        ]

@@ -263,3 +263,38 @@ def test_a_draft_that_never_names_passages_does_not_push_out_what_is_expected_to
     assert {3, 4, 5} & coarse.kept, "the others have the rest of the room"
     narrow = selected(whole, plan(3, 4, 5, (1, 1)), target=room)
     assert number not in narrow.shortened.get(2, ()), "who names passages means all of a step that is named whole"
+
+
+def parallel(*results: str) -> Messages:
+    """A task, one turn with a look-up per result, and another step."""
+    return [
+        {"role": "user", "content": "Pay everyone."},
+        {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [call(n, "get_mail", f'{{"id": {n}}}') for n in range(len(results))],
+        },
+        *({"role": "tool", "tool_call_id": f"call_{n}", "content": text} for n, text in enumerate(results)),
+        *messages("look")[1:],
+    ]
+
+
+@pytest.mark.parametrize(("room", "shown"), [(10**6, {1, 2, 3, 4}), (700, set())])
+def test_a_set_stays_together_or_goes_together(room: int, shown: set[int]) -> None:
+    found = read_history(parallel(*["x" * 150 + f" {n}" for n in range(4)]), FocusConfig(), len)
+    fixed = found.tokens - found.spans[0].tokens
+    everyone = plan(*[(1, number) for number in range(1, 5)])
+    chosen = selected(found, everyone, everyone, everyone, target=fixed + room)
+    whole = {1, 2, 3, 4} if 1 in chosen.kept else set(chosen.shortened.get(1, ()))
+    assert {number for number in whole if number > 0} == shown
+
+
+def test_the_next_steps_of_a_plan_come_before_later_ones() -> None:
+    found = history()
+    soon, late = ((2, 1), (2, 2)), ((1, 1), (1, 2))
+    for first, second in ((soon, late), (late, soon)):
+        steps = (Step("first", (), first), Step("second", (), second))
+        outline = found.outlines.of(found.spans[first[0][0] - 1])  # type: ignore[union-attr]
+        needed = outline.record_tokens + sum(one.tokens for one in outline.passages[:2]) + 20
+        chosen = selected(found, Sketch("", steps), target=found.spans[5].tokens + len("Do it.") + needed)
+        assert {first[0][0]} == chosen.shortened.keys(), "there is room for one of the two"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import random
+import re
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,9 @@ free room is no reason to keep a screenful for one faint chance."""
 
 _NAMED = 3
 """Most facts that a step names; more would not help a reader."""
+
+_MARKS = re.compile(r"[^\w#@./-]+")
+"""Characters by which a step's text could pass for a citation."""
 
 _VERB = {
     Kind.FILE: "go back to",
@@ -108,7 +112,7 @@ def _sketch(outlook: _Outlook, rng: random.Random) -> str:
     lines = [f"Step: go on from where the agent is | Depends on: [{start}]"]
     for topic, units in outlook.topics.items():
         labels = ", ".join(map(outlook.label, units))
-        lines.append(f"Step: go on with {topic} | Depends on: [{labels}]")
+        lines.append(f"Step: go on with {_MARKS.sub(' ', topic)} | Depends on: [{labels}]")  # quoted: may hold anything
     for unit, facts in outlook.facts.items():
         needed = [fact for fact in facts if rng.random() < fact.chance]
         if needed:
