@@ -8,7 +8,7 @@ flow expects the future to need.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
@@ -34,8 +34,6 @@ _RULES = 0.05
 """Share of the budget that lines which look like rules may take, outside of policies."""
 _SHORT_STEP = 600
 """Tokens up to which a step that is cited whole is meant whole, whoever cites it: a list is of no use in part."""
-_MARK = 3
-"""Tokens of the mark that a passage may need beside it."""
 _SET = 3
 """Fewest like calls of one turn whose results are a set if one step of a plan needs them."""
 _NEARLY_WHOLE = 0.93
@@ -316,37 +314,46 @@ class _Choice:
     def take_together(self, steps: Sequence[frozenset[Unit]], shares: Mapping[Unit, float], threshold: float) -> None:
         """Take what one step of a plan needs, if there is room for all of it: first the steps with most votes.
 
-        Of a set that does not fit nothing is taken later either. Six of the seven mails that ask for money look like
-        all of them, and the seventh is never paid; where none is there, the agent looks them up again.
+        Where there is not, sets in it that fit are taken: results of like calls. Of a set that does not fit nothing is
+        taken later either. Six of the seven mails that ask for money look like all of them, and the seventh is never
+        paid; where none is there, the agent looks them up again.
         """
+        if steps:
+            self._measure()
         bundles = [frozenset(unit for unit in units if shares[unit] >= threshold) for units in steps]
         bundles.sort(key=lambda units: -round(4 * sum(shares[unit] for unit in units) / max(len(units), 1)))
         for units in bundles:
-            missing = {one: None for unit in sorted(units) for one in self._missing(unit) if one in self._costs}
-            if sum(self._costs[one] + _MARK * (one[1] > 0) for one in missing) <= self._room:
-                for one in missing:
-                    self._add(one)
-            elif self._is_set(units):
-                self._barred.update(one for one in missing if one[1])
+            if not self._take_all(units):
+                self._barred.update(*(some for some in self._sets_in(units) if not self._take_all(some)))
         self._barred = {unit for unit in self._barred if not self._has(unit)}
 
-    def _is_set(self, units: Collection[Unit]) -> bool:
-        """True if these passages are results of several like calls of one turn."""
-        calls = {
-            (index, name, call)
-            for index in {index for index, _ in units}
-            if index in self._spans
-            for name, call in self._calls_of(index, {number for at, number in units if at == index})
-        }
-        counts = Counter((index, name) for index, name, _ in calls)
-        return max(counts.values(), default=0) >= _SET
+    def _take_all(self, units: Collection[Unit]) -> bool:
+        """Take these units with their records if there is room for all of them, and for the marks beside them."""
+        missing = {one: None for unit in sorted(units) for one in self._missing(unit) if one in self._costs}
+        if sum(self._costs[one] for one in missing) > self._room:
+            return False
+        steps = {index for index, _ in missing}
+        room, given = self._room, dict(self._given)
+        parts = {index: set(self._parts[index]) for index in steps & self._parts.keys()}
+        before = sum(map(self._size, parts))
+        for one in missing:
+            self._add(one)
+        self._room = room + before - sum(map(self._size, steps))
+        if self._room >= 0:
+            return True
+        self._room, self._given = room, given
+        self._parts = {index: own for index, own in self._parts.items() if index not in steps} | parts
+        return False
 
-    def _calls_of(self, index: int, numbers: Collection[int]) -> Iterator[tuple[str, str]]:
-        """Yield the tool and id of the call that each of these passages is a result of."""
-        names = {call.id: call.name for call in self._spans[index].calls}
-        for passage in self._seen.outlines.of(self._spans[index]).passages:
-            if passage.number in numbers and passage.call in names:
-                yield names[passage.call], passage.call
+    def _sets_in(self, units: Collection[Unit]) -> Iterator[frozenset[Unit]]:
+        """Yield the sets among these passages: results of several like calls of one turn."""
+        sets: defaultdict[tuple[int, str], dict[Unit, str]] = defaultdict(dict)
+        for index in sorted({index for index, _ in units} & self._spans.keys()):
+            names = {call.id: call.name for call in self._spans[index].calls}
+            for passage in self._seen.outlines.of(self._spans[index]).passages:
+                if (index, passage.number) in units and passage.call in names:
+                    sets[index, names[passage.call]][index, passage.number] = passage.call
+        return (frozenset(calls) for calls in sets.values() if len({*calls.values()}) >= _SET)
 
     def take(self, shares: Mapping[Unit, float], threshold: float) -> None:
         """Take the units with enough votes: those with most votes first, then those worth most per token."""
@@ -402,11 +409,13 @@ class _Choice:
 
     def fill_again(self) -> None:
         """Fill the room that is still left: steps shown with many passages need fewer marks than was reckoned with."""
-        if self.target is None:
-            return
-        self._room = self._most - sum(map(self._size, self._parts)) - self._joint_tokens()
-        if self._room > 0:
+        self._measure()
+        if self.target is not None and self._room > 0:
             self.fill()
+
+    def _measure(self) -> None:
+        """Set the room to what the chosen steps leave of it, marks included."""
+        self._room = self._most - sum(map(self._size, self._parts)) - self._joint_tokens()
 
     def trim(self) -> None:
         """Give units up again, the last first, while marks between passages make the history too large."""
