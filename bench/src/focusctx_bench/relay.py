@@ -68,8 +68,9 @@ async def serving(log: Path, port: int = 0, patience: float = PATIENCE) -> Async
         desk.close()
 
 
-def call_relay(url: str, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+def call_relay(port: int, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
     """Send a reader's request to the relay. Raises BenchError if it does not answer."""
+    url = f"http://{HOST}:{port}"
     data = json.dumps(body).encode()
     request = urllib.request.Request(f"{url}/relay/{path}", data, {"content-type": "application/json"})
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
