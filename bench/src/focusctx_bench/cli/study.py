@@ -121,14 +121,12 @@ def settings(arguments: argparse.Namespace) -> int:
     runs = runs_of(arguments)
     recorded = sketches_in(arguments.sketches, runs)
     with interruptible("nothing was written"), progress(sys.stderr) as watch:
-        judged, tally = over_settings.judge_variants(runs, recorded, arguments.jobs, watch)
+        found, tally = over_settings.judge_variants(runs, recorded, arguments.jobs, watch)
     say_failures(tally)
-    variants = over_settings.variants()
-    found = over_settings.by_group({variant: judged.get(number, []) for number, variant in enumerate(variants)})
     draft = short_name(draft_name(recorded) or "")
     counts = sorted(len(one.replies) for one in recorded)
     said = f"{len(recorded):,} events, {counts[0]:,} to {counts[-1]:,} sketches at each."
-    if counts[-1] < max(variant.config.rollouts for variant in variants):
+    if counts[-1] < max(variant.config.rollouts for variant in over_settings.variants()):
         said += " Settings that need more sketches than an event has are left out."
     said += f" {over_settings.MEASURES}"
     tables, figures = over_settings.tables(found), over_settings.figures(found)

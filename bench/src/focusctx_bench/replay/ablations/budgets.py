@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -59,36 +60,31 @@ def recall(record: RunRecord) -> float | None:
 
 
 def tables(found: Sequence[Swept]) -> list[Table]:
-    return [_table(file, [one for one in found if one.file == file]) for file in dict.fromkeys(s.file for s in found)]
+    return [_table(file, some) for file, some in _by_file(found)]
 
 
 def figures(found: Sequence[Swept]) -> list[Figure]:
-    files = list(dict.fromkeys(one.file for one in found))
-    made = []
-    for file in files:
-        own = [one for one in found if one.file == file]
-        made += [_front(file, own), _events(file, own[-1])]
-    return made
+    return [figure for file, some in _by_file(found) for figure in (_front(file, some), _events(file, some[-1]))]
+
+
+def _by_file(found: Sequence[Swept]) -> list[tuple[str, list[Swept]]]:
+    return [(file, list(some)) for file, some in groupby(found, key=lambda one: one.file)]
 
 
 def _table(file: str, found: Sequence[Swept]) -> Table:
     rows = []
     for one in found:
         for budget, records in one.at.items():
-            kept, peak = _recall(records), bootstrap([record.peak for record in records])
-            rows.append(
-                Row(
-                    f"{one.name}, δ = {budget:,}",
-                    [
-                        cell_of(kept, 3),
-                        cell_of(peak, 2, 1e-3),
-                        Number(fmean(record.dependency for record in records) / 1e6, 2),
-                        Number(fmean(record.events for record in records), 1),
-                        Number(100 * _events_per_step(records), 1),
-                        f"{len(records)}",
-                    ],
-                )
-            )
+            events, steps = (sum(record.events for record in records), sum(len(record.steps) for record in records))
+            cells = [
+                cell_of(_recall(records), 3),
+                cell_of(bootstrap([record.peak for record in records]), 2, 1e-3),
+                Number(fmean(record.dependency for record in records) / 1e6, 2),
+                Number(events / len(records), 1),
+                Number(100 * events / max(steps, 1), 1),
+                f"{len(records)}",
+            ]
+            rows.append(Row(f"{one.name}, δ = {budget:,}", cells))
     columns = [
         Column("recall", "more"), Column("peak", "less"), Column("dependency", "less"), Column("events"),
         Column("events per 100 steps"), Column("runs"),
@@ -103,10 +99,6 @@ def _table(file: str, found: Sequence[Swept]) -> Table:
 def _recall(records: Sequence[RunRecord]) -> Interval | None:
     found = [share for record in records if (share := recall(record)) is not None]
     return bootstrap(found) if found else None
-
-
-def _events_per_step(records: Sequence[RunRecord]) -> float:
-    return sum(record.events for record in records) / max(sum(len(record.steps) for record in records), 1)
 
 
 def _front(file: str, found: Sequence[Swept]) -> Figure:

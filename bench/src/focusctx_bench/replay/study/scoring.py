@@ -30,7 +30,7 @@ from focusctx.prices import Price
 from focusctx.replay.methods import short_name
 from focusctx.types import DraftModel, History, Prompt, Reply, Usage
 
-from ..likelihood import ScoringDraft, without_span
+from ..likelihood import TransformersScorer, without_span
 from ..points import Place, Point
 
 
@@ -125,13 +125,13 @@ class Amounts:
 
 
 def score_points(
-    model: ScoringDraft, points: Sequence[Point], file: RecordFile[Likelihoods], amounts: Amounts, watch: Watch
+    model: TransformersScorer, points: Sequence[Point], file: RecordFile[Likelihoods], amounts: Amounts, watch: Watch
 ) -> Tally:
     """Score the points that the file does not have yet. One that cannot be scored does not stop the others."""
     return _run(partial(_score, model, amounts), points, file, at_once=_AT_ONCE, part="likelihoods", watch=watch)
 
 
-async def _score(model: ScoringDraft, amounts: Amounts, point: Point, _: Meter) -> list[Likelihoods]:
+async def _score(model: TransformersScorer, amounts: Amounts, point: Point, _: Meter) -> list[Likelihoods]:
     window = FocusConfig().draft_window
     prompt = plan_prompt(point.history, window)
     replies = await asyncio.gather(
