@@ -127,14 +127,15 @@ def _table(arms: Sequence[Arm], out: Path, reference: str | None) -> Path:
 def _main(arms: Sequence[Arm], base: Arm) -> str:
     rows = []
     for arm in arms:
-        against = pair(arm, base)
+        against, success = pair(arm, base), arm.success
+        done = sum(run.success for run in arm.runs.values())
         compared = arm is not base and against.tasks > 0
         rows.append(
             [
                 arm.name,
-                _done(arm),
+                f"{done:g} of {len(arm.runs)} [{success.low:.0%}, {success.high:.0%}]",
                 f"{against.won} / {against.lost} of {against.tasks}" if compared else "–",
-                _p_value(against.p) if compared else "–",
+                (f"{against.p:.2f}" if against.p >= 0.01 else "< 0.01") if compared else "–",
                 f"{arm.mean('tokens_per_request'):,.0f}",
                 f"{arm.mean('share'):.0%}",
                 f"{arm.mean('tokens'):,.0f}",
@@ -145,16 +146,6 @@ def _main(arms: Sequence[Arm], base: Arm) -> str:
             ]
         )
     return markdown_table(_HEAD, rows)
-
-
-def _p_value(p: float) -> str:
-    return f"{p:.2f}" if p >= 0.01 else "< 0.01"
-
-
-def _done(arm: Arm) -> str:
-    found = arm.success
-    done = sum(run.success for run in arm.runs.values())
-    return f"{done:g} of {len(arm.runs)} [{found.low:.0%}, {found.high:.0%}]"
 
 
 def _paired(arms: Sequence[Arm], base: Arm) -> str:
@@ -324,6 +315,9 @@ def measure(record: Record, arm: str) -> LiveRun:
     sent = sum(step.input_tokens for step in steps)
     full = sum(step.history_tokens for step in steps)
     moved, priced = _through_proxy(record) if record.proxy else _as_sent(record)
+    drafted = sum((step.event.usage for step in steps if step.event), Usage())
+    told: Mapping[str, int] = (record.proxy or {}).get("draft", {})
+    by_proxy = told.get("input", 0) + told.get("output", 0)
     calls = repeated(calls_of(record.messages))
     at_turn = {step.reply: step for step in steps}
     return LiveRun(
@@ -337,7 +331,7 @@ def measure(record: Record, arm: str) -> LiveRun:
         share=sent / max(full, 1),
         tokens=sent,
         cache_priced=priced,
-        draft_tokens=_draft_tokens(record),
+        draft_tokens=drafted.input_tokens + drafted.output_tokens + by_proxy,
         deeds_twice=sum(not call.is_read for call, _ in calls),
         lookups_repeated=sum(
             call.is_read and _was_cut(record, at_turn[call.turn], [one.result for one in before if one.result])
@@ -358,19 +352,13 @@ def asked_again(messages: Sequence[Message]) -> int:
             answered += pending
             pending = []
         elif message["role"] == "assistant" and not message.get("tool_calls"):
-            asked = [_words(text) for text in _SENTENCE.findall(str(message.get("content") or ""))]
-            questions = [words for words in asked if len(words) > 1]
-            found += sum(any(_alike(words, other) for other in answered) for words in questions)
-            pending = questions
+            sentences = _SENTENCE.findall(str(message.get("content") or ""))
+            asked = [set(_CONTENT.findall(text.lower())) - _FILLER for text in sentences if not _NO_FACT.search(text)]
+            pending = [words for words in asked if len(words) > 1]
+            found += sum(
+                any(len(words & other) / len(words | other) >= _ALIKE for other in answered) for words in pending
+            )
     return found
-
-
-def _words(question: str) -> set[str]:
-    return set() if _NO_FACT.search(question) else set(_CONTENT.findall(question.lower())) - _FILLER
-
-
-def _alike(one: set[str], other: set[str]) -> bool:
-    return len(one & other) / len(one | other) >= _ALIKE
 
 
 def _as_sent(record: Record) -> tuple[int, float]:
@@ -397,12 +385,6 @@ def _through_proxy(record: Record) -> tuple[int, float]:
         priced += step.input_tokens - (0 if number in moved else (1 - CACHED) * min(before, step.input_tokens))
         before = step.input_tokens
     return len(moved), priced
-
-
-def _draft_tokens(record: Record) -> int:
-    usage = sum((step.event.usage for step in record.steps if step.event), Usage())
-    by_proxy: Mapping[str, int] = (record.proxy or {}).get("draft", {})
-    return usage.input_tokens + usage.output_tokens + by_proxy.get("input", 0) + by_proxy.get("output", 0)
 
 
 def _was_cut(record: Record, step: Step, results: Sequence[Message]) -> bool:

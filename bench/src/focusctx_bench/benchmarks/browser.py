@@ -16,12 +16,12 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 from urllib.parse import urldefrag, urlsplit
 
 from focusctx.errors import BenchError, MissingExtraError
 
-if TYPE_CHECKING:
+try:
     from playwright.async_api import (
         Browser,
         BrowserContext,
@@ -32,7 +32,11 @@ if TYPE_CHECKING:
         Frame,
         JSHandle,
         Page,
+        async_playwright,
     )
+    from playwright.async_api import TimeoutError as TookTooLong
+except ImportError as missing:
+    raise MissingExtraError("WebVoyager", "webvoyager", "focusctx-bench") from missing
 
 _TRIES = 3
 _SILENT = "it does not respond"
@@ -146,15 +150,16 @@ class Window:
             raise Refused("no page is open")
         if not 1 <= number <= len(self._reading.numbered):
             raise Refused(f"nothing on this page has the number {number}")
-        reading = self._reading
-        found: list[ElementHandle | None] = []
+        reading, found = self._reading, None
 
         async def find(_: Page) -> None:
-            found.append(await reading.element(number))
+            nonlocal found
+            found = await reading.element(number)
 
-        if (problem := await self._try(find)) or found[0] is None:
+        problem = await self._try(find)
+        if problem or found is None:
             raise Refused(f"[{number}] is gone from the page {problem}".strip())
-        return found[0]
+        return found
 
     async def _beyond(self, before: Reading) -> str:
         """Scroll past the end: some pages load more there."""
@@ -190,8 +195,6 @@ class Window:
 
     async def _try(self, action: Callable[[Page], Awaitable[None]]) -> str:
         """Return what went wrong, in words; empty if nothing."""
-        from playwright.async_api import Error
-        from playwright.async_api import TimeoutError as TookTooLong
 
         page = await self._page()
         try:
@@ -207,12 +210,16 @@ class Window:
 
     async def _read(self) -> Reading:
         """Read the page; again if it moves on while it is read, and stop one that loads for ever."""
-        from playwright.async_api import Error
 
         problem = ""
         for again in range(_TRIES):
             try:
-                await self._settle(await self._page(), self._patience.quiet if again else self._patience.navigation)
+                page, quiet = await self._page(), self._patience.quiet
+                await asyncio.sleep(self._patience.settle)
+                with suppress(TookTooLong):
+                    seconds = quiet if again else self._patience.navigation
+                    await page.wait_for_load_state("domcontentloaded", timeout=seconds * 1000)
+                    await page.wait_for_load_state("networkidle", timeout=quiet * 1000)
                 page = await self._page()  # another one may have opened
                 async with asyncio.timeout(self._patience.script):
                     return await read_page(page)
@@ -227,7 +234,6 @@ class Window:
 
     async def _stop_loading(self, page: Page) -> None:
         """Stop loading: while another page is on its way, the one that is there cannot be read."""
-        from playwright.async_api import Error
 
         with suppress(Error, TimeoutError):
             async with asyncio.timeout(self._patience.action):
@@ -241,7 +247,6 @@ class Window:
         raise Refused(f"the page was closed: {problem}")
 
     async def _page(self) -> Page:
-        from playwright.async_api import Error
 
         try:
             return await self._tabs.current()
@@ -249,7 +254,6 @@ class Window:
             raise Refused(self._told(error)) from error
 
     async def _settle(self, page: Page, seconds: float) -> None:
-        from playwright.async_api import TimeoutError as TookTooLong
 
         await asyncio.sleep(self._patience.settle)
         with suppress(TookTooLong):
@@ -299,7 +303,6 @@ class Tabs:
 
     async def close(self) -> None:
         """Close all pages, also those that do not respond: pages that opened each other hang together."""
-        from playwright.async_api import Error
 
         tabs, self._tabs, self._notes = self._tabs, [], []
         for page in tabs:
@@ -313,7 +316,6 @@ class Tabs:
         return notes
 
     async def _opened(self, page: Page) -> None:
-        from playwright.async_api import Error
 
         if self.follow and len(self._tabs) < _MOST_TABS:
             self._tabs.append(page)
@@ -329,7 +331,6 @@ class Tabs:
             self._tabs.remove(page)
 
     async def _dialog(self, dialog: Dialog) -> None:
-        from playwright.async_api import Error
 
         is_leaving = dialog.type == "beforeunload"
         if not is_leaving:
@@ -470,7 +471,6 @@ class SharedBrowser:
         return context
 
     async def close(self, context: BrowserContext) -> None:
-        from playwright.async_api import Error
 
         try:
             await context.close()
@@ -483,10 +483,6 @@ class SharedBrowser:
                     await self._stop()
 
     async def _start(self) -> Browser:
-        try:
-            from playwright.async_api import Error, async_playwright
-        except ImportError as error:
-            raise MissingExtraError("WebVoyager", "webvoyager", "focusctx-bench") from error
         playwright = await self._running.enter_async_context(async_playwright())
         executable = self._executable or next(filter(None, map(shutil.which, _NAMES)), None)
         executable = executable or playwright.chromium.executable_path

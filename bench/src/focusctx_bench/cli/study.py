@@ -77,9 +77,7 @@ def _sketch(arguments: argparse.Namespace, points: list[Point], path: Path) -> N
     )
     file, draft, at_once = sketch_file(path), draft_from(arguments.draft), arguments.at_once
     with progress(sys.stderr) as watch:
-        tally = record_sketches(
-            draft, points, file, config=config, at_once=at_once, watch=watch, part=lambda _: "sketches"
-        )
+        tally = record_sketches(draft, points, file, config=config, at_once=at_once, watch=watch)
     say_failures(tally)
 
 

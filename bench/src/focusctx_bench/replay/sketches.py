@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from focusctx.config import FocusConfig
 from focusctx.errors import BenchError, DraftError
@@ -81,10 +81,7 @@ class PointSketches(PlainRecord):
         return replies
 
 
-SketchFile: TypeAlias = RecordFile[PointSketches]
-
-
-def sketch_file(path: Path) -> SketchFile:
+def sketch_file(path: Path) -> RecordFile[PointSketches]:
     return RecordFile(path, PointSketches.from_json)
 
 
@@ -142,12 +139,11 @@ def points_recorded(evidence: Evidence, recorded: Iterable[PointSketches]) -> li
 def record_sketches(
     draft: DraftModel,
     points: Sequence[Point],
-    file: SketchFile,
+    file: RecordFile[PointSketches],
     *,
     config: FocusConfig,
     at_once: int,
     watch: Watch,
-    part: Callable[[Point], str] = lambda point: point.file,
 ) -> Tally:
     """Ask the draft for N sketches at every point that has none in the file yet.
 
@@ -158,7 +154,7 @@ def record_sketches(
     work = partial(_sketch, draft, config)
     runner = Runner(
         InProcess(at_once), work, lambda made: file.add(*made),
-        part=part, is_done=lambda point: point.place in known, watch=watch,
+        part=lambda point: point.file, is_done=lambda point: point.place in known, watch=watch,
     )  # fmt: skip
     return runner.run_all(points)
 

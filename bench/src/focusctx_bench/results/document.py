@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count, groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from focusctx import __version__
 from focusctx.errors import BenchError
 
 from ..job import runs_below
 from ..report.document import Document, Section, slug
-from ..report.drawing import EVENTS_NOTE, MARKERS, Figure, Theme, bars, count_events, events_per_step, label_events
-from .collect import Line, Study, collect, main_lines, paper_tables, paper_tasks, plain_name, varied_lines
+from ..report.drawing import MARKERS, Figure, Runs, Theme, bars, events_figure
+from .collect import Line, Study, collect, main_lines, paper_source, plain_name, varied_lines
 from .tables import tables
 
 if TYPE_CHECKING:
@@ -38,25 +38,18 @@ def _section(study: Study, taken: set[str]) -> Section:
     facts = f"Agent: {study.model}. Seed {study.settings['seed']}. {study.planned:,} tasks."
     if study.model.startswith("scripted:"):
         facts += " A scripted agent: a testbed for methods, which says nothing about language models."
-    if labels := paper_tables(study):
-        tasks = paper_tasks(study)
+    labels, tasks = paper_source(study)
+    if labels:
         over = f" over {tasks} tasks" if tasks else ""
         facts += f" “Paper”: the FOCUS paper's figures for the same setting{over} ({', '.join(labels)})."
         facts += " Its agent had another prompt."
     else:
         facts += " The paper has no figures for this setting."
-    title = f"{study.title}, agent {study.model}"
-    key = plain = slug(title)
-    number = 2
-    while key in taken:
-        key, number = f"{plain}-{number}", number + 1
-    return Section(key, title, facts, tables(study), figures(study))
-
-
-def figures(study: Study) -> list[Figure]:
-    lines = main_lines(study)
-    made = [_trade_off(study, lines), _by_draft(study, lines), _events(study, lines), _cost(lines)]
-    return [figure for figure in made if figure is not None]
+    title, lines = f"{study.title}, agent {study.model}", main_lines(study)
+    plain = slug(title)
+    key = next(key for number in count(1) if (key := plain if number == 1 else f"{plain}-{number}") not in taken)
+    figures = [_trade_off(study, lines), _by_draft(study, lines), _events(study, lines), _cost(lines)]
+    return Section(key, title, facts, tables(study), [*filter(None, figures)])
 
 
 def _trade_off(study: Study, lines: Sequence[Line]) -> Figure | None:
@@ -103,21 +96,17 @@ def _events(study: Study, lines: Sequence[Line]) -> Figure | None:
     swept = [line for line in varied_lines(study, "budget") if line.method == "focus-d"]
     shown = swept or [line for line in lines if "budget" in line.settings]
     shown = [line for line in shown if any(event for steps in line.event_steps for _, event in steps)]
-    if not shown:
-        return None
 
-    def draw(axes: Axes, theme: Theme) -> None:
+    def drawn(theme: Theme) -> Iterator[tuple[Runs, Mapping[str, Any]]]:
         for place, line in enumerate(shown):
-            steps, shares = events_per_step(count_events(line.event_steps), len(line.event_steps))
             colour, marker = _look(line, theme)
             if swept:
                 colour, marker = theme.colours[place % len(theme.colours)], MARKERS[place % len(MARKERS)]
             name = f"δ = {line.settings['budget']:,}" if swept else line.name
-            axes.plot(steps, shares, color=colour, marker=marker, markersize=5, linewidth=1.5, label=name)
-        label_events(axes)
-        axes.legend(fontsize=9)
+            yield line.event_steps, {"color": colour, "marker": marker, "label": name}
 
-    return Figure("events", "Compression events by step" + (", FOCUS-D" if swept else ""), EVENTS_NOTE, draw)
+    title = "Compression events by step" + (", FOCUS-D" if swept else "")
+    return events_figure("events", title, drawn) if shown else None
 
 
 def _cost(lines: Sequence[Line]) -> Figure | None:
@@ -180,7 +169,9 @@ def _by_draft(study: Study, lines: Sequence[Line]) -> Figure | None:
     if not swept:
         return None
     shown = [*(line for line in lines if line.method == "none"), *swept]
-    names = [line.name if line.method == "none" else _drawable(plain_name(str(line.writer))) for line in shown]
+    # In characters that every font has.
+    written = [plain_name(str(line.writer)).encode("ascii", "replace").decode() for line in shown]
+    names = [line.name if line.method == "none" else name for line, name in zip(shown, written, strict=True)]
     heights, priced = _costs(shown)
 
     def draw(axes: Axes, theme: Theme) -> None:
@@ -202,11 +193,6 @@ def _by_draft(study: Study, lines: Sequence[Line]) -> Figure | None:
     if missing:
         note += f" Without a known price, and so not drawn: {', '.join(missing)}."
     return Figure("drafts", "Accuracy and cost by draft model", note, draw)
-
-
-def _drawable(name: str) -> str:
-    """Return a name in characters that every font has."""
-    return name.encode("ascii", "replace").decode()
 
 
 def _look(line: Line, theme: Theme) -> tuple[str, str]:

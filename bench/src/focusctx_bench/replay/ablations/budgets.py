@@ -6,17 +6,17 @@ budgets can only be compared over the same actions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from focusctx.replay.lines import Interval, bootstrap
 from focusctx.replay.record import RunRecord
 
 from ...report.document import Column, Number, Row, Table, cell_of
-from ...report.drawing import EVENTS_NOTE, MARKERS, Figure, Theme, bars, count_events, events_per_step, label_events
+from ...report.drawing import MARKERS, Figure, Runs, Theme, bars, events_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -127,18 +127,13 @@ def _front(file: str, found: Sequence[Swept]) -> Figure:
 
 
 def _events(file: str, one: Swept) -> Figure:
-    def draw(axes: Axes, theme: Theme) -> None:
+    def lines(theme: Theme) -> Iterator[tuple[Runs, Mapping[str, Any]]]:
         for number, (budget, records) in enumerate(one.at.items()):
+            look = {"color": theme.colours[number % len(theme.colours)], "marker": MARKERS[number % 8]}
             events = ([(place, step.event) for place, step in enumerate(record.steps, 1)] for record in records)
-            axes.plot(
-                *events_per_step(count_events(events), len(records)),
-                color=theme.colours[number % len(theme.colours)], marker=MARKERS[number % 8],
-                markersize=5, label=f"δ = {budget:,}",
-            )  # fmt: skip
-        label_events(axes)
-        axes.legend(fontsize=9, loc="lower left", bbox_to_anchor=(0, 1), ncols=4)
+            yield events, {**look, "label": f"δ = {budget:,}"}
 
-    return Figure(f"events-{_plain(file)}", f"Events by step, {one.name}, {file}", EVENTS_NOTE, draw)
+    return events_figure(f"events-{_plain(file)}", f"Events by step, {one.name}, {file}", lines)
 
 
 def _plain(file: str) -> str:
