@@ -32,14 +32,14 @@ _TOGETHER = 32
 class OpenAICompatibleEmbedder:
     """Embeddings behind `/embeddings`: OpenAI, vLLM, llama.cpp, Ollama, most aggregators.
 
-    `base_url` falls back to OPENAI_BASE_URL, then OpenAI; `api_key` to OPENAI_API_KEY, and "" sends none.
+    `base_url` falls back to OPENAI_BASE_URL, then OpenAI; the key is OPENAI_API_KEY.
     """
 
-    def __init__(self, model: str, *, base_url: str | None = None, api_key: str | None = None) -> None:
+    def __init__(self, model: str, *, base_url: str | None = None) -> None:
         base = served_at(base_url or os.environ.get("OPENAI_BASE_URL") or _OPENAI)
-        key = (os.environ.get("OPENAI_API_KEY", "") if api_key is None else api_key).strip()
+        key = os.environ.get("OPENAI_API_KEY", "").strip()
         if not key and base == _OPENAI:
-            raise ConfigError("OpenAI needs a key: set OPENAI_API_KEY or pass api_key")
+            raise ConfigError("OpenAI needs a key: set OPENAI_API_KEY")
         self._model = model
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._endpoint = Endpoint(f"{base}/embeddings", headers, timeout=_PATIENCE, retries=_RETRIES)

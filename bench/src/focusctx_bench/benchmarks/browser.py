@@ -139,7 +139,7 @@ class Window:
         async def go_back(page: Page) -> None:
             before = page.url
             if await page.go_back(wait_until="domcontentloaded") is None and page.url == before:
-                if not self._tabs.has_opener:
+                if len(self._tabs.pages) < 2:
                     raise Refused("there is no page before this one")
                 await page.close()
 
@@ -179,23 +179,17 @@ class Window:
             reading = await self._read()
         finally:
             self._tabs.follow = False
-        self._show(reading)
-        return "\n".join([*([f"Error: {problem}."] if problem else []), *self._tabs.notes(), self.text])
-
-    def _show(self, reading: Reading) -> None:
-        """Show a new page from its top, the same page where it was, or where a link in it led."""
-        before = urldefrag(self._reading.url if self._reading else "")
-        now = urldefrag(reading.url)
-        if before.url != now.url:
+        before, now = urldefrag(self._reading.url if self._reading else ""), urldefrag(reading.url)
+        if before.url != now.url:  # a new page is shown from its top, the same page where it was,
             self._first = 0
-        elif before.fragment != now.fragment:
+        elif before.fragment != now.fragment:  # or where a link in it led
             self._first = reading.top
         self._first = max(min(self._first, len(reading.lines) - 1), 0)
         self._reading = reading
+        return "\n".join([*([f"Error: {problem}."] if problem else []), *self._tabs.notes(), self.text])
 
     async def _try(self, action: Callable[[Page], Awaitable[None]]) -> str:
         """Return what went wrong, in words; empty if nothing."""
-
         page = await self._page()
         try:
             async with asyncio.timeout(self._patience.navigation + 2 * self._patience.action):
@@ -210,7 +204,6 @@ class Window:
 
     async def _read(self) -> Reading:
         """Read the page; again if it moves on while it is read, and stop one that loads for ever."""
-
         problem = ""
         for again in range(_TRIES):
             try:
@@ -234,7 +227,6 @@ class Window:
 
     async def _stop_loading(self, page: Page) -> None:
         """Stop loading: while another page is on its way, the one that is there cannot be read."""
-
         with suppress(Error, TimeoutError):
             async with asyncio.timeout(self._patience.action):
                 session = await self._context.new_cdp_session(page)
@@ -247,18 +239,10 @@ class Window:
         raise Refused(f"the page was closed: {problem}")
 
     async def _page(self) -> Page:
-
         try:
             return await self._tabs.current()
         except Error as error:
             raise Refused(self._told(error)) from error
-
-    async def _settle(self, page: Page, seconds: float) -> None:
-
-        await asyncio.sleep(self._patience.settle)
-        with suppress(TookTooLong):
-            await page.wait_for_load_state("domcontentloaded", timeout=seconds * 1000)
-            await page.wait_for_load_state("networkidle", timeout=self._patience.quiet * 1000)
 
     def _told(self, error: Error) -> str:
         browser = self._context.browser
@@ -285,26 +269,22 @@ class Tabs:
         self.follow = False
         """True if a page that opens now was asked for."""
         self._context = context
-        self._tabs: list[Page] = []
+        self.pages: list[Page] = []
+        """The newest last, which is the one that is shown."""
         self._notes: list[str] = []
         context.on("page", self._opened)
         context.on("dialog", self._dialog)
 
-    @property
-    def has_opener(self) -> bool:
-        return len(self._tabs) > 1
-
     async def current(self) -> Page:
-        if not self._tabs:
+        if not self.pages:
             followed, self.follow = self.follow, True
             await self._context.new_page()
             self.follow = followed
-        return self._tabs[-1]
+        return self.pages[-1]
 
     async def close(self) -> None:
         """Close all pages, also those that do not respond: pages that opened each other hang together."""
-
-        tabs, self._tabs, self._notes = self._tabs, [], []
+        tabs, self.pages, self._notes = self.pages, [], []
         for page in tabs:
             with suppress(Error, TimeoutError):
                 async with asyncio.timeout(_SECONDS_TO_CLOSE):
@@ -316,9 +296,8 @@ class Tabs:
         return notes
 
     async def _opened(self, page: Page) -> None:
-
-        if self.follow and len(self._tabs) < _MOST_TABS:
-            self._tabs.append(page)
+        if self.follow and len(self.pages) < _MOST_TABS:
+            self.pages.append(page)
             page.on("close", self._closed)
             page.on("download", self._download)
             return
@@ -327,11 +306,10 @@ class Tabs:
             await page.close()
 
     def _closed(self, page: Page) -> None:
-        if page in self._tabs:
-            self._tabs.remove(page)
+        if page in self.pages:
+            self.pages.remove(page)
 
     async def _dialog(self, dialog: Dialog) -> None:
-
         is_leaving = dialog.type == "beforeunload"
         if not is_leaving:
             self._note(f'The page showed a dialog, which was dismissed: "{plain(dialog.message)[:300]}"')
@@ -471,7 +449,6 @@ class SharedBrowser:
         return context
 
     async def close(self, context: BrowserContext) -> None:
-
         try:
             await context.close()
         except Error:  # the browser has ended, and the context with it

@@ -256,7 +256,21 @@ def rebuild(tau_bench: Path, target: Path) -> None:
     folder = tau_bench / "tau_bench" / "envs" / "airline" / "data"
     try:
         flights, users, reservations = (json.loads((folder / f"{name}.json").read_bytes()) for name in _SOURCES)
-        database = {"flights": _flights(flights), "users": _users(users), "reservations": _reservations(reservations)}
+        flights["HAT018"]["dates"]["2024-05-11"] = {
+            "status": "delayed",
+            "estimated_departure_time_est": "2024-05-11T16:30:00",
+            "estimated_arrival_time_est": "2024-05-11T19:05:00",
+        }
+        reservations["Z7GOZK"] |= {"destination": "IAH", "flight_type": "round_trip"}
+        for name, flight in flights.items():
+            flights[name] = _first(flight, "origin", "destination", "flight_number")
+        for name, user in users.items():
+            for key, method in user["payment_methods"].items():
+                if "amount" in method:
+                    method["amount"] = float(method["amount"])
+                user["payment_methods"][key] = _first(method, "source", "id")
+            users[name] = {"user_id": name, **user}
+        database = {"flights": flights, "users": users, "reservations": reservations}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise BenchError(
             f"{tau_bench} is not a checkout of tau-bench ({error!r}): git clone https://github.com/sierra-research/tau-bench"
@@ -271,37 +285,6 @@ def rebuild(tau_bench: Path, target: Path) -> None:
 
 def git_id(content: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
-
-
-def _flights(flights: dict[str, Any]) -> dict[str, Any]:
-    flights["HAT018"]["dates"]["2024-05-11"] = {
-        "status": "delayed",
-        "estimated_departure_time_est": "2024-05-11T16:30:00",
-        "estimated_arrival_time_est": "2024-05-11T19:05:00",
-    }
-    return {number: _first(flight, "origin", "destination", "flight_number") for number, flight in flights.items()}
-
-
-def _users(users: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: {
-            "user_id": name,
-            **user,
-            "payment_methods": {key: _payment_method(method) for key, method in user["payment_methods"].items()},
-        }
-        for name, user in users.items()
-    }
-
-
-def _payment_method(method: dict[str, Any]) -> dict[str, Any]:
-    if "amount" in method:
-        method["amount"] = float(method["amount"])
-    return _first(method, "source", "id")
-
-
-def _reservations(reservations: dict[str, Any]) -> dict[str, Any]:
-    reservations["Z7GOZK"] |= {"destination": "IAH", "flight_type": "round_trip"}
-    return reservations
 
 
 def _first(entry: dict[str, Any], *names: str) -> dict[str, Any]:

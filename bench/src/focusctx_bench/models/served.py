@@ -41,9 +41,7 @@ _BEGINNING = "(The conversation begins.)"
 Block = dict[str, Any]
 
 
-def model_from(
-    name: str, *, temperature: float = TEMPERATURE, seed: int = SEED, headers: Mapping[str, str] | None = None
-) -> Model:
+def model_from(name: str, *, seed: int = SEED, headers: Mapping[str, str] | None = None) -> Model:
     """Return `openai:MODEL`, `openai:MODEL@URL`, `azure:DEPLOYMENT`, `anthropic:MODEL`, `deepseek:MODEL` and so on.
 
     `headers` go with every request, beside those that the server needs.
@@ -58,8 +56,8 @@ def model_from(
     assert isinstance(known, OpenAICompatibleDraft | AnthropicDraft)
     endpoint = replace(known.endpoint, headers={**known.endpoint.headers, **(headers or {})})
     if isinstance(known, OpenAICompatibleDraft):
-        return OpenAICompatibleModel(known.name, endpoint, model=known.model, temperature=temperature, seed=seed)
-    fixed = {"model": known.model, "max_tokens": _MOST_OUTPUT, "temperature": temperature}
+        return OpenAICompatibleModel(known.name, endpoint, model=known.model, temperature=TEMPERATURE, seed=seed)
+    fixed = {"model": known.model, "max_tokens": _MOST_OUTPUT, "temperature": TEMPERATURE}
     return AnthropicModel(known.name, endpoint, **fixed, thinking={"type": "disabled"})
 
 

@@ -64,7 +64,7 @@ def test_independent_sketches_fall_with_the_root_of_n() -> None:
     assert errors == sorted(errors, reverse=True)
     overlaps = [interval.mean for interval in curve.jaccards()]
     assert overlaps[0] < 0.8 < 0.97 < overlaps[-1]
-    settled = curve.settles(0.95)
+    settled = curve.settles()
     assert settled is not None
     assert 1 < settled < 300
 

@@ -166,10 +166,10 @@ class Curve:
     def enough(self) -> bool:
         return self.sizes[-1] >= ENOUGH
 
-    def settles(self, level: float = SETTLED) -> int | None:
-        """Return the smallest N from which on the mean overlap is at least `level`."""
+    def settles(self) -> int | None:
+        """Return the smallest N from which on the mean overlap is at least `SETTLED`."""
         means = [fmean(column) for column in zip(*self.jaccard, strict=True)]
-        below = [place for place, mean in enumerate(means) if mean < level]
+        below = [place for place, mean in enumerate(means) if mean < SETTLED]
         first = below[-1] + 1 if below else 0
         return self.sizes[first] if first < len(self.sizes) else None
 
@@ -481,11 +481,9 @@ def single_spans(events: Sequence[Votes], holders: Sequence[Mapping[str, frozens
     ]
 
 
-def sets_of_spans(
-    events: Sequence[Votes], holders: Sequence[Mapping[str, frozenset[int]]], seed: int = SEED
-) -> list[Observed]:
+def sets_of_spans(events: Sequence[Votes], holders: Sequence[Mapping[str, frozenset[int]]]) -> list[Observed]:
     """Observe the oldest j spans for every j, and random sets of every size."""
-    chance = random.Random(seed)
+    chance = random.Random(SEED)
     found = []
     for number, votes in enumerate(events):
         oldest = [votes.spans[:count] for count in range(2, len(votes.spans) + 1)]
