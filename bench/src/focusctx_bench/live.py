@@ -26,7 +26,7 @@ from focusctx.types import Message, Usage
 from .job import runs_below
 from .record import Record, Step
 from .report.document import markdown_table
-from .report.drawing import MARKERS, Figure, Theme, bars, drawn
+from .report.drawing import Figure, Theme, bars, drawn
 from .sizes import size
 
 if TYPE_CHECKING:
@@ -168,8 +168,7 @@ def _draw(arms: Sequence[Arm], axes: Axes, theme: Theme) -> None:
             [arm.mean("tokens_per_request")],
             [100 * found.mean],
             yerr=bars([found], 100),
-            marker=MARKERS[number % len(MARKERS)],
-            color=theme.colours[number % len(theme.colours)],
+            **theme.look(number),
             capsize=3,
             linestyle="none",
             label=f"{arm.name} ({len(arm.runs)})",

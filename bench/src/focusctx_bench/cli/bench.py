@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 from focusctx.cli.command import commands_of, parser_for
 from focusctx.cli.options import DRAFTS, EMBEDDERS, METHODS
 
+from ..benchmarks import NAMES
 from . import later
 from .replay import add_report_options
 
 if TYPE_CHECKING:
     from focusctx.cli.command import Commands
-
-BENCHMARKS = ("office", "qa8", "tau2", "officebench", "appworld", "webvoyager")
 
 _RUN = """\
 Run an agent through benchmarks under compression methods, and print the table.
@@ -225,7 +224,7 @@ def _add_benchmarks(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="NAME",
         default=[],
-        help=f"{', '.join(BENCHMARKS)} (office, our testbed, needs nothing else)",
+        help=f"{', '.join(NAMES)} (office, our testbed, needs nothing else)",
     )
     add("--data", nargs="+", metavar="[NAME=]PATH", default=[], help="what a benchmark reads: a checkout, a data set")
     add(

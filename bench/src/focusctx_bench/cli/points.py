@@ -98,9 +98,7 @@ def record(arguments: argparse.Namespace) -> int:
     found = found[:: arguments.every]
     config = FocusConfig(
         rollouts=arguments.rollouts,
-        temperature=arguments.temperature,
         sketch_tokens=arguments.sketch_tokens,
-        defensive=not arguments.optimistic,
         deadline=arguments.deadline,
     )
     file = sketch_file(arguments.out)

@@ -130,9 +130,7 @@ def add_record(parts: Commands) -> None:
     add("--draft", required=True, help="the model that sketches plans, see below")
     add("--out", type=Path, required=True, metavar="FILE", help="file for the sketches")
     add("--at", type=Path, metavar="FILE", help="only the points of these recorded sketches")
-    add("--optimistic", action="store_true", help="ask for no rescued spans")
     _add_number(group, "--rollouts", 3, "sketches per point")
-    _add_number(group, "--temperature", 0.7, "of the draft")
     _add_sketch_tokens(group)
     _add_number(group, "--every", 1, "only every Nth point")
     _add_number(group, "--at-once", 256, "points asked about at a time")
@@ -187,8 +185,6 @@ def add_study(parts: Commands) -> None:
     _add_events(group, 30)
     _add_number(group, "--rollouts", 100, "sketches at each event")
     add_threshold(group)
-    _add_number(group, "--actions", 12, "possible next actions that are scored at each event")
-    _add_number(group, "--plans", 4, "plans that are scored at each event")
     what(
         "--samples",
         type=int,

@@ -23,7 +23,7 @@ from focusctx.prices import price_of
 from ..baselines.acon import Unfinished, cost_of, make_guidelines
 from ..baselines.registry import ALL, KNOWN
 from ..baselines.summary import ask_from
-from ..benchmarks import benchmark_from, benchmark_names
+from ..benchmarks import NAMES, benchmark_from
 from ..job import BenchFolder, Job
 from ..live import read_arms, write
 from ..protocols import Options
@@ -44,7 +44,7 @@ TRAINING_SEED = 1042
 
 def benchmarks_of(arguments: argparse.Namespace) -> dict[str, Options]:
     if not arguments.benchmark:
-        raise Problem(f"name a benchmark: --benchmark {' | '.join(benchmark_names())}")
+        raise Problem(f"name a benchmark: --benchmark {' | '.join(NAMES)}")
     return _with_options(arguments, dict.fromkeys(arguments.benchmark, Options()))
 
 

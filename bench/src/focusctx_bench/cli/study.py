@@ -37,7 +37,7 @@ _PATIENCE = 3600.0
 
 
 def study(arguments: argparse.Namespace) -> int:
-    check_positive(arguments, "events", "sketch_tokens", "actions", "plans", "at_once", "samples")
+    check_positive(arguments, "events", "sketch_tokens", "at_once", "samples")
     wanted = (arguments.only,) if arguments.only else PASSES
     if not arguments.draft and not arguments.sketches and "report" not in wanted:
         raise Problem("this pass needs a --draft")
@@ -87,7 +87,7 @@ def _score(arguments: argparse.Namespace, points: list[Point], path: Path) -> No
         if arguments.only:
             raise Problem(f"the probabilities of {draft.name} cannot be read: give --samples N, or use transformers:…")
         return
-    amounts = Amounts(actions=arguments.actions, plans=arguments.plans, samples=arguments.samples or 0)
+    amounts = Amounts(samples=arguments.samples or 0)
     with progress(sys.stderr) as watch:
         if isinstance(draft, TransformersDraft):
             tally = score_points(TransformersScorer(draft), points, file, amounts, watch)

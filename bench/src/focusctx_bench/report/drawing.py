@@ -35,6 +35,10 @@ class Theme:
     ground: str
     colours: tuple[str, ...]
 
+    def look(self, number: int) -> dict[str, Any]:
+        """Return the colour and the mark of the n-th thing in a picture, from 0."""
+        return {"color": self.colours[number % len(self.colours)], "marker": MARKERS[number % len(MARKERS)]}
+
 
 LIGHT = Theme(
     "#1b1f24", "#57606a", "#d5dae0", "#ffffff",

@@ -12,7 +12,7 @@ from focusctx.errors import BenchError
 
 from ..job import runs_below
 from ..report.document import Document, Section, slug
-from ..report.drawing import MARKERS, Figure, Runs, Theme, bars, events_figure
+from ..report.drawing import Figure, Runs, Theme, bars, events_figure
 from .collect import Line, Study, collect, main_lines, paper_source, plain_name, varied_lines
 from .tables import tables
 
@@ -64,12 +64,11 @@ def _trade_off(study: Study, lines: Sequence[Line]) -> Figure | None:
 
     def draw(axes: Axes, theme: Theme) -> None:
         for path in paths:
-            colour, marker = _look(path[0], theme)
             x = [line.summary.peak.mean / 1000 for line in path]
             y = [100 * line.summary.accuracy.mean for line in path]
             axes.errorbar(
                 x, y, yerr=bars([line.summary.accuracy for line in path], 100), label=path[0].name,
-                color=colour, marker=marker, markersize=7, linewidth=1.6, elinewidth=0.9, capsize=2.5,
+                **_look(path[0], theme), markersize=7, linewidth=1.6, elinewidth=0.9, capsize=2.5,
             )  # fmt: skip
         for line in labelled:
             axes.annotate(
@@ -99,11 +98,9 @@ def _events(study: Study, lines: Sequence[Line]) -> Figure | None:
 
     def drawn(theme: Theme) -> Iterator[tuple[Runs, Mapping[str, Any]]]:
         for place, line in enumerate(shown):
-            colour, marker = _look(line, theme)
-            if swept:
-                colour, marker = theme.colours[place % len(theme.colours)], MARKERS[place % len(MARKERS)]
+            look = theme.look(place) if swept else _look(line, theme)
             name = f"δ = {line.settings['budget']:,}" if swept else line.name
-            yield line.event_steps, {"color": colour, "marker": marker, "label": name}
+            yield line.event_steps, {**look, "label": name}
 
     title = "Compression events by step" + (", FOCUS-D" if swept else "")
     return events_figure("events", title, drawn) if shown else None
@@ -180,7 +177,7 @@ def _by_draft(study: Study, lines: Sequence[Line]) -> Figure | None:
                 continue
             axes.errorbar(
                 [sum(height)], [100 * line.summary.accuracy.mean], yerr=bars([line.summary.accuracy], 100),
-                color=theme.colours[place % len(theme.colours)], marker=MARKERS[place % len(MARKERS)], markersize=8,
+                **theme.look(place), markersize=8,
                 capsize=2.5, linestyle="none", label=f"{name}: {cost_label(height, priced=priced)}",
             )  # fmt: skip
         axes.set_xlabel("USD per task, agent and draft" if priced else "thousand tokens per task, agent and draft")
@@ -195,11 +192,10 @@ def _by_draft(study: Study, lines: Sequence[Line]) -> Figure | None:
     return Figure("drafts", "Accuracy and cost by draft model", note, draw)
 
 
-def _look(line: Line, theme: Theme) -> tuple[str, str]:
+def _look(line: Line, theme: Theme) -> dict[str, Any]:
     """Return a method's colour and mark; methods that only cut by rule share the soft colour and differ in marks."""
     if line.method in _COLOURED:
-        place = _COLOURED.index(line.method)
-        return theme.colours[place], MARKERS[place]
+        return theme.look(_COLOURED.index(line.method))
     rules = ("fifo", "masking-10", "masking-5", "masking-3")
     place = rules.index(line.method) if line.method in rules else 0
-    return theme.soft, "<>dh"[place]
+    return {"color": theme.soft, "marker": "<>dh"[place]}

@@ -16,7 +16,7 @@ from focusctx.replay.lines import Interval, bootstrap
 from focusctx.replay.record import RunRecord
 
 from ...report.document import Column, Number, Row, Table, cell_of
-from ...report.drawing import MARKERS, Figure, Runs, Theme, bars, events_figure
+from ...report.drawing import Figure, Runs, Theme, bars, events_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -109,7 +109,7 @@ def _front(file: str, found: Sequence[Swept]) -> Figure:
             axes.errorbar(
                 peaks, [share.mean for share in kept.values()],
                 yerr=bars([*kept.values()]),
-                color=theme.colours[number % len(theme.colours)], marker=MARKERS[number % 8], capsize=2.5,
+                **theme.look(number), capsize=2.5,
                 linewidth=1.5, label=one.name,
             )  # fmt: skip
             for budget, peak in zip(kept, peaks, strict=True):
@@ -129,9 +129,8 @@ def _front(file: str, found: Sequence[Swept]) -> Figure:
 def _events(file: str, one: Swept) -> Figure:
     def lines(theme: Theme) -> Iterator[tuple[Runs, Mapping[str, Any]]]:
         for number, (budget, records) in enumerate(one.at.items()):
-            look = {"color": theme.colours[number % len(theme.colours)], "marker": MARKERS[number % 8]}
             events = ([(place, step.event) for place, step in enumerate(record.steps, 1)] for record in records)
-            yield events, {**look, "label": f"δ = {budget:,}"}
+            yield events, {**theme.look(number), "label": f"δ = {budget:,}"}
 
     return events_figure(f"events-{_plain(file)}", f"Events by step, {one.name}, {file}", lines)
 

@@ -22,7 +22,7 @@ from focusctx.replay.lines import Interval, bootstrap
 from focusctx.replay.runs import Run
 
 from ...report.document import Cell, Column, Number, Row, Table, cell_of, slug
-from ...report.drawing import MARKERS, Figure, Theme
+from ...report.drawing import Figure, Theme
 from ..points import Judged, Place, Point
 from ..sketches import PointSketches, points_recorded
 
@@ -262,7 +262,7 @@ def _front(found: Found) -> Figure:
             shown = {name: [one for one in outcomes if one.needed] for name, outcomes in rows.items()}
             x = [100 * fmean(one.left for one in outcomes) for outcomes in shown.values()]
             y = [100 * fmean(one.recall for one in outcomes) for outcomes in shown.values()]
-            axes.scatter(x, y, color=theme.colours[number], marker=MARKERS[number], s=34, label=group, zorder=3)
+            axes.scatter(x, y, **theme.look(number), s=34, label=group, zorder=3)
         every = [outcomes for rows in found.values() for outcomes in rows.values()]
         for name, marker in (("newest", "x"), ("masking", "+")):
             points = sorted(

@@ -48,13 +48,12 @@ def gather(
     points: Iterable[Point],
     recorded: Mapping[Place, PointSketches],
     scored: Mapping[Place, Likelihoods],
-    least_spans: int = LEAST_SPANS,
 ) -> list[Event]:
     """Return the points that have recorded sketches; those with too few spans or no plan are left out."""
     found = []
     for point in points:
         place = point.place
-        if place not in recorded or len(point.history.spans) < least_spans:
+        if place not in recorded or len(point.history.spans) < LEAST_SPANS:
             continue
         spans = [span.index for span in point.history.spans]
         votes = read_votes(place, spans, point.at_stake, recorded[place].as_replies())
