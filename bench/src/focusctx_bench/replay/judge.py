@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
@@ -23,7 +22,7 @@ from focusctx.replay.runs import Run
 from focusctx.types import Usage
 
 from .points import ORACLE, Oracle, Point, point_at, points_of
-from .sketches import PointSketches, RecordedDraft, points_recorded
+from .sketches import PointSketches, RecordedDraft, by_run, points_recorded
 
 POINTS = "points.jsonl"
 
@@ -161,15 +160,12 @@ def judge_all(
     Raises a `DraftError` where a model that is to be asked gives no answer to begin with.
     """
     replay = Replay(plan, records, watch)
-    done, settings = replay.done(), plan.settings
-    sketches: defaultdict[tuple[str, str], list[PointSketches]] = defaultdict(list)
-    for one in recorded:
-        sketches[one.file, one.id].append(one)
+    done, settings, sketches = replay.done(), plan.settings, by_run(recorded)
     items = []
     for run in plan.runs:
         place = run.file, run.id
-        if sketches[place] or not recorded:
-            own = tuple(sketches[place])
+        if place in sketches or not recorded:
+            own = tuple(sketches.get(place, ()))
             items.append(PointItem(run, plan.budgets[run.file], settings.methods, own, frozenset(done[place])))
     if any(map(settings.model_of, settings.methods)):
         replay.probe(name for item in items for point in item.points() for name in item.lacking(settings, point))

@@ -81,8 +81,14 @@ def _score(
         model.check_room(len(tokens), longest)
         # The last token is left for the pass over the answers: the first answer token is predicted there.
         *ahead, last = tokens
-        shared = _common(read, ahead) if cache is not None and _can_go_back(cache) else 0
-        cache = model.read(ahead[shared:], stopped, _cut(cache, len(read) - shared) if shared else None)
+        # Every layer must have all tokens: one with a window has forgotten the oldest.
+        can_go_back = cache is not None and all(type(layer).__name__ == "DynamicLayer" for layer in cache.layers)
+        shared = _common(read, ahead) if can_go_back else 0
+        if not shared:
+            cache = None
+        elif shared < len(read):
+            cache.crop(shared - len(read))
+        cache = model.read(ahead[shared:], stopped, cache)
         read = ahead
         with _exact_head(model):
             found = _after(model, cache, last, texts)
@@ -115,17 +121,6 @@ def _common(one: Sequence[int], other: Sequence[int]) -> int:
     """The number of leading tokens that are the same."""
     pairs = zip(one, other, strict=False)
     return next((place for place, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
-
-
-def _cut(cache: Any, count: int) -> Any:
-    if count:
-        cache.crop(-count)
-    return cache
-
-
-def _can_go_back(cache: Any) -> bool:
-    """Return True if every layer has all tokens: one with a window has forgotten the oldest."""
-    return all(type(layer).__name__ == "DynamicLayer" for layer in cache.layers)
 
 
 def _after(model: LoadedModel, cache: Any, last: int, texts: Sequence[_Text]) -> list[Scored]:

@@ -92,6 +92,13 @@ def read_sketches(path: Path) -> list[PointSketches]:
     return list(sketch_file(path))
 
 
+def by_run(recorded: Iterable[PointSketches]) -> dict[tuple[str, str], list[PointSketches]]:
+    found: dict[tuple[str, str], list[PointSketches]] = {}
+    for one in recorded:
+        found.setdefault((one.file, one.id), []).append(one)
+    return found
+
+
 class RecordedDraft:
     """Repeats at each recorded point of one run what was said there.
 

@@ -97,8 +97,13 @@ def _difficulty(study: Study, lines: Sequence[Line]) -> Table | None:
     classes = list(dict.fromkeys(name for line in lines for name in line.classes))
     if len(classes) < 2:
         return None
+    counts = {name: max(line.classes[name].tasks for line in lines if name in line.classes) for name in classes}
     columns = [
-        Column(name, "more" if name.startswith("Acc") else "less", group=_class_name(lines, difficulty))
+        Column(
+            name,
+            "more" if name.startswith("Acc") else "less",
+            group=f"{difficulty or 'other'} ({counts[difficulty]:,})",
+        )
         for difficulty in classes
         for name in ("Accuracy %", "Peak", "Dependency")
     ]
@@ -241,11 +246,6 @@ def _is_qa(lines: Sequence[Line]) -> bool:
 
 def _row(line: Line, cells: Sequence[Cell], name: str | None = None) -> Row:
     return Row(name or line.name, cells, ours=line.is_focus, baseline=line.method == "none")
-
-
-def _class_name(lines: Sequence[Line], difficulty: str) -> str:
-    tasks = max(line.classes[difficulty].tasks for line in lines if difficulty in line.classes)
-    return f"{difficulty or 'other'} ({tasks:,})"
 
 
 def _setting(lines: Sequence[Line]) -> str:

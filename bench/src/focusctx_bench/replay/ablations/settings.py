@@ -4,7 +4,6 @@ For each variant: what it keeps of what later actions use, with how many tokens 
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -24,7 +23,7 @@ from focusctx.replay.runs import Run
 from ...report.document import Cell, Column, Number, Row, Table, cell_of, slug
 from ...report.drawing import Figure, Theme
 from ..points import Judged, Place, Point
-from ..sketches import PointSketches, points_recorded
+from ..sketches import PointSketches, by_run, points_recorded
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -190,10 +189,8 @@ def judge_variants(
     runs: Sequence[Run], recorded: Sequence[PointSketches], jobs: int | None, watch: Watch
 ) -> tuple[Found, Tally]:
     """Return the outcomes of the variants that have some, and how many runs could be judged."""
-    by_run: defaultdict[tuple[str, str], list[PointSketches]] = defaultdict(list)
-    for one in recorded:
-        by_run[one.file, one.id].append(one)
-    items = [RunItem(run, tuple(by_run[run.file, run.id])) for run in runs if (run.file, run.id) in by_run]
+    sketches = by_run(recorded)
+    items = [RunItem(run, tuple(sketches[run.file, run.id])) for run in runs if (run.file, run.id) in sketches]
     outcomes: list[tuple[int, VariantOutcome]] = []
     runner = Runner(on_cores(len(items), jobs), judge_run, outcomes.extend, part=lambda _: "runs", watch=watch)
     tally = runner.run_all(items)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from focusctx import __version__
 from focusctx.errors import BenchError
@@ -46,7 +45,9 @@ def document(folder: Path) -> Document:
         raise BenchError(f"{folder} contains no records of a replay: make some with `focusctx replay run`")
     runs = {(record.file, record.run) for record in walks} | {(record.file, record.run) for record in points}
     made = f"Made by focusctx {__version__}.{_halves([run for _, run in runs])}"
-    return Document("focusctx replay", [made], sections, _commands(folder))
+    commands = ReplayFolder(folder).read_about().get("commands", [])
+    told = [f"focusctx {shlex.join(command['arguments'])}" for command in commands]
+    return Document("focusctx replay", [made], sections, told)
 
 
 def _halves(runs: Sequence[str]) -> str:
@@ -121,12 +122,6 @@ def _section(
     return Section(slug(key.removesuffix(".jsonl")), title, facts, [*filter(None, tables)], [*filter(None, figures)])
 
 
-def _commands(folder: Path) -> list[str]:
-    """Return the commands that made the records."""
-    commands = ReplayFolder(folder).read_about().get("commands", [])
-    return [f"focusctx {shlex.join(command['arguments'])}" for command in commands]
-
-
 def _counted(lines: Sequence[Line[R]]) -> str:
     most = max(lines, key=lambda line: len(line.records))
     drafts = sorted({line.draft for line in lines if line.draft})
@@ -140,8 +135,7 @@ def _budgets(lines: Sequence[Line[R]]) -> str:
     return f"δ = {', '.join(f'{budget:,}' for budget in budgets)}."
 
 
-@dataclass(frozen=True, slots=True)
-class _Look:
+class _Look(NamedTuple):
     colour: str
     marker: str
     size: float = 7.0
@@ -226,21 +220,18 @@ def _look(line: Line[R], theme: Theme) -> _Look:
     if kind in _KINDS:
         place, marker = _KINDS[kind]
         colour = theme.colours[place]
-        if line.matched not in ("", "focus"):
-            colour = _paler(colour, theme.ground)
+        if line.matched not in ("", "focus"):  # half way to the ground; both are written #rrggbb
+            parts = [(int(colour[at : at + 2], 16), int(theme.ground[at : at + 2], 16)) for at in (1, 3, 5)]
+            colour = "#" + "".join(f"{round(0.5 * one + 0.5 * other):02x}" for one, other in parts)
         return _Look(colour, marker, 6.5, hollow=not line.matched)
     return _Look(theme.soft, "X" if line.method == "oracle" else "P", 7.0)
 
 
-def _paler(colour: str, ground: str) -> str:
-    """Return the colour half way to the ground; both are written #rrggbb."""
-    parts = [(int(colour[at : at + 2], 16), int(ground[at : at + 2], 16)) for at in (1, 3, 5)]
-    return "#" + "".join(f"{round(0.5 * one + 0.5 * other):02x}" for one, other in parts)
-
-
 def differences(found: Mapping[str, Sequence[Line[R]]], over: str) -> Figure | None:
     """Draw FOCUS minus each comparator with the same share of tokens, for every file."""
-    shown = _shown(found)
+    # The shipped FOCUS, where it was replayed.
+    methods = {line.method for lines in found.values() for line in lines}
+    shown = next((name for name in ("focus", "focus-d", "focus-o") if name in methods), "")
     rows = [(file, pair) for file, lines in found.items() for pair in pairs(lines) if pair.focus.method == shown]
     if not rows:
         return None
@@ -285,12 +276,6 @@ def differences(found: Mapping[str, Sequence[Line[R]]], over: str) -> Figure | N
     return Figure(
         "differences", f"{name} against the same share of tokens", note, draw, height=1 + 0.24 * len(rows) + 0.3 * heads
     )
-
-
-def _shown(found: Mapping[str, Sequence[Line[Any]]]) -> str:
-    """Return the FOCUS that the picture is about: the shipped one, where it was replayed."""
-    methods = {line.method for lines in found.values() for line in lines}
-    return next(name for name in ("focus", "focus-d", "focus-o", "") if name in methods or not name)
 
 
 def events_by_step(lines: Sequence[Line[RunRecord]]) -> Figure | None:
