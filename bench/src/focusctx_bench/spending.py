@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from statistics import fmean
 from typing import Any, TypeAlias
 
 from focusctx.drafts.registry import draft_from, price_of_draft
@@ -52,6 +51,13 @@ def charging(charge: Charge) -> Iterator[None]:
         yield
     finally:
         _charge.reset(token)
+
+
+def told_usage(whose: str, usage: Usage) -> dict[str, float]:
+    """Return what an environment's model used, as details of a score."""
+    tokens = usage.input_tokens + usage.output_tokens
+    cost = {} if usage.cost is None else {f"{whose}_cost": usage.cost}
+    return {f"{whose}_requests": usage.requests, f"{whose}_tokens": tokens, **cost}
 
 
 class ChargedModel:
@@ -231,10 +237,6 @@ def _done(folder: BenchFolder) -> dict[tuple[str, str], list[Usage]]:
 
 
 def _mean(finished: Sequence[Usage]) -> _Used:
-    costs = [usage.cost for usage in finished if usage.cost is not None]
-    return _Used(
-        fmean(usage.requests for usage in finished),
-        fmean(usage.input_tokens for usage in finished),
-        fmean(usage.output_tokens for usage in finished),
-        fmean(costs) if len(costs) == len(finished) else None,
-    )
+    total, count = sum(finished, Usage()), len(finished)
+    cost = None if total.cost is None else total.cost / count
+    return _Used(total.requests / count, total.input_tokens / count, total.output_tokens / count, cost)

@@ -98,9 +98,8 @@ def switch(apps: Iterable[str]) -> dict[str, Any]:
     return tool_definition(SWITCH, "Open an app: its actions become your tools, those of the last one go.", parameters)
 
 
-def finish() -> dict[str, Any]:
-    parameters = {"answer": {"type": "string", "description": "if the task is a question"}}
-    return tool_definition(FINISH, "The task is done.", parameters, optional=parameters)
+_ANSWER = {"answer": {"type": "string", "description": "if the task is a question"}}
+FINISH_TOOL = tool_definition(FINISH, "The task is done.", _ANSWER, optional=_ANSWER)
 
 
 def benchmark(options: Options) -> OfficeBench:
@@ -191,7 +190,7 @@ class OfficeBenchTask:
     def tools(self) -> Sequence[Mapping[str, Any]]:
         """The tools of the open app, as OfficeBench shows them, and two that are always there."""
         actions = [action.definition() for action in self._actions().values()]
-        return [*actions, switch(name for name in self._apps if name != self._app), finish()]
+        return [*actions, switch(name for name in self._apps if name != self._app), FINISH_TOOL]
 
     async def act(self, call: ToolCall) -> str:
         if call.name == SWITCH:

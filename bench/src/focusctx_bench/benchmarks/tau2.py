@@ -36,7 +36,7 @@ from focusctx.errors import BenchError, ConfigError
 from focusctx.types import Message, Usage
 
 from ..protocols import Model, Options, Score, Task, ToolCall
-from ..spending import environment_model
+from ..spending import environment_model, told_usage
 from .worker import SERVING, Worker
 
 _INSIDE = Path(__file__).with_name("inside") / "tau2.py"
@@ -136,7 +136,10 @@ class Tau2Task:
         """Return τ²-bench's reward; the details say what the customer's and the judge's models used."""
         judged = await self._call("score")
         parts = {name.lower(): value for name, value in judged["parts"].items()}
-        return Score(float(judged["reward"]), {"ended": judged["ended"], **parts, **self._used()})
+        used: dict[str, float] = {}
+        for who, usage in self._usage.items():
+            used |= told_usage(who, usage) if usage.requests else {}
+        return Score(float(judged["reward"]), {"ended": judged["ended"], **parts, **used})
 
     async def close(self) -> None:
         if self._worker.is_alive:
@@ -154,14 +157,6 @@ class Tau2Task:
         if who == "judge" and (fenced := _FENCE.search(turn.text)):
             return {**turn.message, "content": fenced[1]}
         return turn.message
-
-    def _used(self) -> dict[str, float]:
-        used: dict[str, float] = {}
-        for who, usage in self._usage.items():
-            if usage.requests:
-                used |= {f"{who}_requests": usage.requests, f"{who}_tokens": usage.input_tokens + usage.output_tokens}
-                used |= {} if usage.cost is None else {f"{who}_cost": usage.cost}
-        return used
 
 
 @dataclass(frozen=True, slots=True)

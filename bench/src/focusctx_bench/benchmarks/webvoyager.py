@@ -22,7 +22,7 @@ from focusctx.errors import BenchError, ConfigError
 from focusctx.types import Message, Usage
 
 from ..protocols import Model, Options, Score, Task, ToolCall, tool_definition
-from ..spending import environment_model
+from ..spending import environment_model, told_usage
 from .browser import Patience, Refused, SharedBrowser, Window, host_of, is_web
 
 VARIABLE = "FOCUSCTX_WEBVOYAGER"
@@ -153,11 +153,9 @@ class WebVoyagerTask:
         if self._answer is None:
             return Score(0.0, {"answered": 0})
         judged = await judge(self._judge, self._question, self._answer, self._window.text)
-        used = {"judge_requests": judged.usage.requests}
-        used["judge_tokens"] = judged.usage.input_tokens + judged.usage.output_tokens
-        cost = {} if judged.usage.cost is None else {"judge_cost": judged.usage.cost}
+        used = told_usage("judge", judged.usage)
         told = {"answer": self._answer, "judge": judged.reasons, "no_verdict": int(judged.success is None)}
-        return Score(float(judged.success is True), {"answered": 1, **told, **used, **cost})
+        return Score(float(judged.success is True), {"answered": 1, **told, **used})
 
     async def close(self) -> None:
         await self._close()

@@ -126,6 +126,7 @@ def _add_run(parts: Commands) -> None:
     )
     what(
         "--draft",
+        dest="drafts",
         nargs="+",
         metavar="DRAFT",
         help="the model that sketches plans, see below (default: MODEL, else offline)",
@@ -137,6 +138,7 @@ def _add_run(parts: Commands) -> None:
     )
     what(
         "--budget",
+        dest="budgets",
         nargs="+",
         type=int,
         metavar="TOKENS",
@@ -145,6 +147,7 @@ def _add_run(parts: Commands) -> None:
     what("--rollouts", nargs="+", type=int, metavar="N", help="sketches per event (default: 3)")
     what(
         "--rollout-mode",
+        dest="rollout_modes",
         nargs="+",
         choices=("n", "parallel", "sequential"),
         help="how sketches are requested: all in one request, N at once, or one after the other "
@@ -152,6 +155,7 @@ def _add_run(parts: Commands) -> None:
     )
     what(
         "--threshold",
+        dest="thresholds",
         nargs="+",
         type=float,
         metavar="TAU",

@@ -7,7 +7,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -109,27 +109,9 @@ def _given(arguments: argparse.Namespace) -> dict[str, Any]:
         methods = ALL
     elif unknown := [name for name in methods if name not in KNOWN]:
         raise Problem(f"unknown method {unknown[0]!r}; known: all, {', '.join(KNOWN)}")
-    options = {
-        "methods": methods or None,
-        "model": arguments.model,
-        "drafts": arguments.draft,
-        "budgets": arguments.budget,
-        "rollouts": arguments.rollouts,
-        "thresholds": arguments.threshold,
-        "rollout_modes": arguments.rollout_mode,
-        "repeats": arguments.repeats,
-        "compressor": arguments.compressor,
-        "embedder": arguments.embedder,
-        "llmlingua_model": arguments.llmlingua_model,
-        "guideline_ut": arguments.guideline_ut,
-        "guideline_utco": arguments.guideline_utco,
-        "count": arguments.tasks,
-        "tasks": arguments.task,
-        "seed": arguments.seed,
-        "step_limit": arguments.step_limit,
-        "method_options": method_options(arguments.set) or None,
-        "through": arguments.through,
-    }
+    options = {field.name: getattr(arguments, field.name, None) for field in fields(Job)}
+    options |= {"methods": methods or None, "method_options": method_options(arguments.set) or None}
+    options |= {"count": arguments.tasks, "tasks": arguments.task}
     return {
         name: tuple(value) if isinstance(value, list) else value for name, value in options.items() if value is not None
     }

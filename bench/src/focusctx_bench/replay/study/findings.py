@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 from statistics import fmean
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from scipy import stats
 
@@ -422,8 +422,7 @@ _RANDOM_SETS = 10
 """Random sets of each event."""
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
+class Observed(NamedTuple):
     """One set of spans at one event."""
 
     event: int
@@ -475,7 +474,7 @@ def coverage(name: str, observed: Sequence[Observed]) -> Coverage:
 def single_spans(events: Sequence[Votes], holders: Sequence[Mapping[str, frozenset[int]]]) -> list[Observed]:
     """Observe every span alone. `holders[e]` names, for each fact that later actions use, the spans that gave it."""
     return [
-        _observe(number, votes, {index}, holders[number])
+        Observed(number, votes.set_utility({index}), is_needed({index}, holders[number]))
         for number, votes in enumerate(events)
         for index in votes.spans
     ]
@@ -488,17 +487,14 @@ def sets_of_spans(events: Sequence[Votes], holders: Sequence[Mapping[str, frozen
     for number, votes in enumerate(events):
         oldest = [votes.spans[:count] for count in range(2, len(votes.spans) + 1)]
         drawn = [chance.sample(votes.spans, chance.randint(1, len(votes.spans))) for _ in range(_RANDOM_SETS)]
-        found += [_observe(number, votes, set(spans), holders[number]) for spans in (*oldest, *drawn)]
+        for spans in (*oldest, *drawn):
+            found.append(Observed(number, votes.set_utility(spans), is_needed(spans, holders[number])))
     return found
 
 
 def is_needed(spans: Collection[int], holders: Mapping[str, frozenset[int]]) -> bool:
     """Return True if some fact is given by these spans and by no other."""
     return any(given.issubset(spans) for given in holders.values())
-
-
-def _observe(number: int, votes: Votes, spans: set[int], holders: Mapping[str, frozenset[int]]) -> Observed:
-    return Observed(number, votes.set_utility(spans), is_needed(spans, holders))
 
 
 def jaccard(left: Collection[int], right: Collection[int]) -> float:
