@@ -171,8 +171,8 @@ def summarise(tasks: Iterable[TaskMetrics]) -> Summary:
     if not counted:
         raise ValueError("no task to summarise")
 
-    def interval(number: Callable[[TaskMetrics], float]) -> Interval:
-        return bootstrap([number(task) for task in counted])
+    def interval(name: str) -> Interval:
+        return bootstrap([getattr(task, name) for task in counted])
 
     agent = sum((task.agent for task in counted), Usage())
     draft = sum((task.draft for task in counted), Usage())
@@ -180,11 +180,11 @@ def summarise(tasks: Iterable[TaskMetrics]) -> Summary:
     names = [name for name in counted[0].details if all(name in task.details for task in counted)]
     return Summary(
         tasks=len(counted),
-        accuracy=interval(lambda task: task.success),
+        accuracy=interval("success"),
         details={name: bootstrap([task.details[name] for task in counted]) for name in names},
-        steps=interval(lambda task: task.steps),
-        peak=interval(lambda task: task.peak),
-        dependency=interval(lambda task: task.dependency),
+        steps=interval("steps"),
+        peak=interval("peak"),
+        dependency=interval("dependency"),
         trajectory={
             name: spread([getattr(task, name) for task in counted])
             for name in ("steps", "peak", "cumulative", "dependency")

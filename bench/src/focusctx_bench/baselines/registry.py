@@ -42,7 +42,7 @@ class BenchSettings(MethodSettings):
     llmlingua_model: str = MODEL
     llmlingua_rate: float = 0.3
     guideline_ut: str | Path | None = None
-    """File with the guideline of acon-ut. `acon_optimiser` makes one."""
+    """File with the guideline of acon-ut. `focusctx bench acon` makes one."""
     guideline_utco: str | Path | None = None
     """File with the guideline of acon-utco."""
 

@@ -295,8 +295,7 @@ class Checkout:
     def config(self, task: str) -> Mapping[str, Any]:
         apps, number, subtask = _number(task)
         path = self.root / "tasks" / f"{apps}-{number}" / "subtasks" / f"{subtask}.json"
-        config: Mapping[str, Any] = json.loads(path.read_bytes())
-        return config
+        return dict(json.loads(path.read_bytes()))
 
     def lay_out(self, task: str, folder: Path) -> Path:
         """Lay out fresh files as the evaluators' relative paths expect them; return the part that the agent changes.

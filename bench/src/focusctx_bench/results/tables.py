@@ -67,25 +67,25 @@ def _spread(lines: Sequence[Line]) -> Table | None:
     repeated = [line for line in lines if len(_whole_repeats(line)) > 1]
     if not repeated:
         return None
-    measures: list[tuple[Column, Callable[[TaskMetrics], float], int, float]] = [
-        (Column("Accuracy %"), lambda task: task.success, 1, 100.0),
-        (Column("Steps"), lambda task: task.steps, 2, 1.0),
-        (Column("Peak"), lambda task: task.peak, 2, 1e-3),
-        (Column("Dependency"), lambda task: task.dependency, 3, 1e-6),
-    ]
+    measures = {
+        "Accuracy %": ("success", 1, 100.0),
+        "Steps": ("steps", 2, 1.0),
+        "Peak": ("peak", 2, 1e-3),
+        "Dependency": ("dependency", 3, 1e-6),
+    }
     rows = []
     for line in repeated:
         runs = _whole_repeats(line)
         cells: list[Cell] = []
-        for _, measure, digits, scale in measures:
-            means = [scale * fmean(measure(task) for task in run.values()) for run in runs]
+        for measure, digits, scale in measures.values():
+            means = [scale * fmean(getattr(task, measure) for task in run.values()) for run in runs]
             cells.append(f"{fmean(means):,.{digits}f} ± {stdev(means):,.{digits}f}")
         rows.append(_row(line, [*cells, f"{len(runs)}"]))
     note = (
         "Every repeat runs all tasks with the same settings and seed. Mean of the repeats ± their standard deviation; "
         "the paper gives ± 1.4 points for about 100 tasks."
     )
-    return Table("spread", "Spread over repeats", note, [*(one for one, *_ in measures), Column("Repeats")], rows)
+    return Table("spread", "Spread over repeats", note, [*map(Column, measures), Column("Repeats")], rows)
 
 
 def _whole_repeats(line: Line) -> list[Mapping[str, TaskMetrics]]:

@@ -63,8 +63,7 @@ class Findings:
     drops: Drops
 
 
-@dataclass(frozen=True, slots=True)
-class Drops:
+class Drops(NamedTuple):
     """The sets that FOCUS-D drops: what the draft says of them, and what the agent did."""
 
     cited: float
@@ -127,14 +126,12 @@ def _scores(event: Event, kept: int, holders: Mapping[str, frozenset[int]]) -> S
 def _drops(events: Sequence[Event], holders: Sequence[Mapping[str, frozenset[int]]], threshold: float) -> Drops:
     """Let three sketches choose, and the others judge; with few sketches, all of them do both."""
     fresh = min(len(event.votes.cited) for event in events) > 2 * _PAPER_ROLLOUTS
-    cited = []
-    needed = []
+    found = []
     for event, given in zip(events, holders, strict=True):
         choosing, judging = event.votes.split(_PAPER_ROLLOUTS) if fresh else (event.votes, event.votes)
         dropped = set(event.votes.spans) - choosing.keep(threshold, defensive=True)
-        cited.append(judging.set_utility(dropped))
-        needed.append(is_needed(dropped, given))
-    return Drops(sum(cited) / len(cited), sum(needed) / len(needed), fresh)
+        found.append((judging.set_utility(dropped), is_needed(dropped, given)))
+    return Drops(fmean(cited for cited, _ in found), fmean(needed for _, needed in found), fresh)
 
 
 SIZES = (1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 300, 500, 1000)
@@ -399,15 +396,13 @@ def _decisions(left: Mapping[int, float], right: Mapping[int, float], kept: int)
 
 
 def _use(name: str, events: Sequence[Scores]) -> Use:
-    areas = []
-    shares = []
+    found = []
     for event in events:
         scores = event.by_estimator[name]
         area = auc(list(scores.values()), [index in event.used for index in scores])
         if area is not None:
-            areas.append(area)
-            shares.append(len(top(scores, event.kept) & event.used) / len(event.used & scores.keys()))
-    return Use(name, len(areas), _mean(areas), _mean(shares))
+            found.append((area, len(top(scores, event.kept) & event.used) / len(event.used & scores.keys())))
+    return Use(name, len(found), _mean([area for area, _ in found]), _mean([share for _, share in found]))
 
 
 def _mean(numbers: Sequence[float]) -> Interval | None:
