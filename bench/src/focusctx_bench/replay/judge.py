@@ -180,10 +180,9 @@ async def judge_item(settings: ReplaySettings, item: PointItem, _: Meter) -> lis
     for point in item.points():
         for name in item.lacking(settings, point):
             method = make_method(methods_of(settings), name, point, item.recorded)
-            record = await _judge(point, method)
-            unanswered = record.unanswered and settings.can_ask_again(name)
-            draft, own = settings.draft_of(name), settings.settings_of(name)
-            records.append(replace(record, draft=draft, settings=own, unanswered=unanswered))
+            own = {"draft": settings.draft_of(name), "settings": settings.settings_of(name)}
+            record = await _judge(point, method, own)
+            records.append(replace(record, unanswered=record.unanswered and settings.can_ask_again(name)))
             close_method(method)
     return records
 
@@ -198,13 +197,13 @@ async def compare_points(settings: ReplaySettings, item: CompareItem[PointRecord
         quotas = {point.history.newest: focus.span_left}
         for name in match.names:
             method = comparator(name, focus.method, quotas, methods_of(settings).embed)
-            record = await _judge(point, method)
-            fields = matched_fields(settings, focus, name)
-            found.append(replace(record, **fields, floored=bool(method.floored)))
+            record = await _judge(point, method, matched_fields(settings, focus, name))
+            found.append(replace(record, floored=bool(method.floored)))
     return found
 
 
-async def _judge(point: Point, method: Method) -> PointRecord:
+async def _judge(point: Point, method: Method, about: Mapping[str, Any]) -> PointRecord:
+    """Judge a method at a point; `about` are the fields of the record that say how it was set."""
     began = time.perf_counter()
     sent = await method.compress(point.sent)
     seconds = time.perf_counter() - began
@@ -213,9 +212,7 @@ async def _judge(point: Point, method: Method) -> PointRecord:
         file=point.file,
         run=point.run,
         messages=point.messages,
-        method=method.name,
-        draft="",
-        budget=point.budget,
+        **{"method": method.name, "budget": point.budget, **about},
         event=len(sent.messages) < point.messages or judged.left < point.span_tokens,
         failure=sent.failure,
         unanswered=sent.unanswered,

@@ -81,6 +81,10 @@ class PointSketches(PlainRecord):
         return replies
 
 
+_RECORDED = ("rollouts", "temperature", "defensive", "sketch_tokens", "draft_window", "seed")
+"""Settings of the draft that are recorded with its sketches."""
+
+
 def sketch_file(path: Path) -> RecordFile[PointSketches]:
     return RecordFile(path, PointSketches.from_json)
 
@@ -178,14 +182,7 @@ async def _sketch(draft: DraftModel, config: FocusConfig, point: Point, _: Meter
         point,
         (reply.text for reply in replies),
         draft=short_name(draft.name),
-        settings={
-            "rollouts": config.rollouts,
-            "temperature": config.temperature,
-            "defensive": config.defensive,
-            "sketch_tokens": config.sketch_tokens,
-            "draft_window": config.draft_window,
-            "seed": config.seed,
-        },
+        settings={name: getattr(config, name) for name in _RECORDED},
         truncated=tuple(number for number, reply in enumerate(replies) if reply.truncated),
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
