@@ -22,7 +22,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -91,11 +91,6 @@ def actions_of(app: str, described: Mapping[str, Any]) -> dict[str, Action]:
     """Return the actions of an app by the names of their tools."""
     actions = (Action(app, action, **told) for action, told in described["actions"].items())
     return {action.tool: action for action in actions}
-
-
-def switch(apps: Iterable[str]) -> dict[str, Any]:
-    parameters = {"target_app": {"type": "string", "enum": list(apps)}}
-    return tool_definition(SWITCH, "Open an app: its actions become your tools, those of the last one go.", parameters)
 
 
 _ANSWER = {"answer": {"type": "string", "description": "if the task is a question"}}
@@ -189,8 +184,10 @@ class OfficeBenchTask:
     @property
     def tools(self) -> Sequence[Mapping[str, Any]]:
         """The tools of the open app, as OfficeBench shows them, and two that are always there."""
+        others = {"target_app": {"type": "string", "enum": [name for name in self._apps if name != self._app]}}
+        told = "Open an app: its actions become your tools, those of the last one go."
         actions = [action.definition() for action in self._actions().values()]
-        return [*actions, switch(name for name in self._apps if name != self._app), FINISH_TOOL]
+        return [*actions, tool_definition(SWITCH, told, others), FINISH_TOOL]
 
     async def act(self, call: ToolCall) -> str:
         if call.name == SWITCH:

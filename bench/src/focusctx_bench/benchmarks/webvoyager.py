@@ -14,7 +14,7 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -105,18 +105,14 @@ class WebVoyager:
         """`judge` is asked for the model when the first task starts."""
         self._tasks = tasks
         self._browser = browser
-        self._judge = judge
+        self._judge = cache(judge)
         self._patience = patience or Patience()
-
-    @cached_property
-    def judge(self) -> Model:
-        return self._judge()
 
     def tasks(self) -> Sequence[Task]:
         return self._tasks
 
     async def start(self, task: Task) -> WebVoyagerTask:
-        judge = self.judge
+        judge = self._judge()
         context = await self._browser.open()
         window = Window(context, self._patience)
         return WebVoyagerTask(task.data["ques"], task.data["web"], window, judge, lambda: self._browser.close(context))
