@@ -16,7 +16,7 @@ from focusctx.baselines.method import Factory
 from focusctx.errors import ModelError
 from focusctx.types import Message
 
-from .protocols import Benchmark, CallLimit, ContextTooLong, Environment, Greeting, Model, Task, ToolCall, Turn
+from .protocols import Benchmark, ContextTooLong, Environment, Model, Task, ToolCall, Turn
 from .record import Ended, Record, Recorder, Step
 
 TEMPERATURE = 0.0
@@ -81,8 +81,8 @@ class Agent:
 
 def _opening(environment: Environment) -> list[Message]:
     opening: list[Message] = [{"role": "system", "content": environment.system}] if environment.system else []
-    if isinstance(environment, Greeting) and environment.greeting:
-        opening.append({"role": "assistant", "content": environment.greeting})
+    if greeting := getattr(environment, "greeting", ""):
+        opening.append({"role": "assistant", "content": greeting})
     return [*opening, {"role": "user", "content": environment.task}]
 
 
@@ -92,13 +92,11 @@ async def _answers(environment: Environment, turn: Turn) -> list[Message]:
     if not calls:
         heard = await environment.hear(turn.text)
         return [] if heard is None else [{"role": "user", "content": heard}]
-    limit = environment.calls_per_turn if isinstance(environment, CallLimit) else None
+    limit = getattr(environment, "calls_per_turn", None)
+    said = [await _observation(environment, call) for call in calls[:limit]]
+    said += [f"Error: not done, a turn has at most {limit} calls."] * (len(calls) - len(said))
     return [
-        {"role": "tool", "tool_call_id": call["id"], "content": await _observation(environment, call)}
-        for call in calls[:limit]
-    ] + [
-        {"role": "tool", "tool_call_id": call["id"], "content": f"Error: not done, a turn has at most {limit} calls."}
-        for call in (calls[limit:] if limit is not None else ())
+        {"role": "tool", "tool_call_id": call["id"], "content": text} for call, text in zip(calls, said, strict=True)
     ]
 
 

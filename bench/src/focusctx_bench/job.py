@@ -20,7 +20,6 @@ from focusctx.errors import BenchError, ConfigError
 from focusctx.jobs.records import LOCK, JobFolder, Key, PlainRecord, RecordFile
 
 from .agent import SEED
-from .baselines.registry import BenchSettings
 from .baselines.summary import MODEL as LLMLINGUA_MODEL
 from .protocols import Options, Task
 from .record import Record, repeated
@@ -78,9 +77,6 @@ class Variant:
         """The models that the method asks, to plan or to write."""
         named = (self.settings.get(name) for name in ("draft", "compressor"))
         return [name for name in named if name not in (None, "offline", SCRIPTED)]
-
-    def method_settings(self) -> BenchSettings:
-        return BenchSettings(**self.settings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,20 +150,16 @@ class Job:
             "guideline_ut": (self.guideline_ut,),
             "guideline_utco": (self.guideline_utco,),
         }
-        return [
-            Variant(method, dict(zip(names, chosen, strict=True)))
-            for method in self.methods
-            for names in [_USED.get(method, ())]
-            for chosen in itertools.product(
-                *([self._options_of(method)] if name == "method_options" else values[name] for name in names)
-            )
-        ]
+        found = []
+        for method in self.methods:
+            values["method_options"] = [self.method_options.get(OPTIONS_OF.get(method, method), {})]
+            names = _USED.get(method, ())
+            for chosen in itertools.product(*(values[name] for name in names)):
+                found.append(Variant(method, dict(zip(names, chosen, strict=True))))
+        return found
 
     def budgets_of(self, benchmark: str) -> tuple[int, ...]:
         return self.budgets or (BUDGETS.get(benchmark, 4096),)
-
-    def _options_of(self, method: str) -> Mapping[str, Any]:
-        return self.method_options.get(OPTIONS_OF.get(method, method), {})
 
     def chosen(self, benchmark: str, tasks: Sequence[Task]) -> list[Task]:
         """Return the tasks to run, in the benchmark's order."""
@@ -206,10 +198,16 @@ class Job:
             raise BenchError(f"the run was made by version {data.get('version')!r}, this program reads {VERSION}")
         try:
             # Runs that were begun before a setting existed have its default.
-            values = {name.name: _tuple(data[name.name]) for name in fields(cls) if name.name in data}
+            given = {name.name: data[name.name] for name in fields(cls) if name.name in data}
+            values: dict[str, Any] = {
+                name: tuple(value) if isinstance(value, list) else value for name, value in given.items()
+            }
             if "threshold" in data:  # runs from before several could be given
                 values["thresholds"] = (data["threshold"],)
-            values["benchmarks"] = {name: _options(options) for name, options in data["benchmarks"].items()}
+            values["benchmarks"] = {
+                name: Options(**{**options, "data": None if options["data"] is None else Path(options["data"])})
+                for name, options in data["benchmarks"].items()
+            }
             return cls(**values)
         except (KeyError, TypeError, AttributeError) as error:
             raise BenchError(f"the settings of the run cannot be read: {error!r}") from error
@@ -243,21 +241,12 @@ class Job:
                 raise ConfigError(f"{name} must be {least} or more, got {min(numbers)}")
 
 
-def _options(fields: Mapping[str, Any]) -> Options:
-    data = fields["data"]
-    return Options(**{**fields, "data": None if data is None else Path(data)})
-
-
 def _flat(job: Mapping[str, Any]) -> dict[str, Any]:
     """Return all settings by name, the options of each benchmark as `office.seed`."""
     options = {
         f"{benchmark}.{name}": value for benchmark, some in job["benchmarks"].items() for name, value in some.items()
     }
     return {**{name: value for name, value in job.items() if name != "benchmarks"}, **options}
-
-
-def _tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def _short(value: Any) -> str:

@@ -26,7 +26,7 @@ from focusctx.types import Message, Usage
 from .job import runs_below
 from .record import Record, Step
 from .report.document import markdown_table
-from .report.drawing import MARKERS, Figure, Theme, bars, drawn
+from .report.drawing import Figure, Theme, bars, drawn
 from .sizes import size
 
 if TYPE_CHECKING:
@@ -56,22 +56,6 @@ _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _FAILED = re.compile(r"\s*(error|failed|failure|exception|traceback|\{\s*\"error\")", re.IGNORECASE)
 _SEED = 42
 _RESAMPLES = 9999
-_HEAD = (
-    "arm",
-    "done",
-    "won / lost",
-    "p",
-    "tokens per request",
-    "of the full history",
-    "tokens in all",
-    "at cache prices",
-    "draft's tokens",
-    "steps",
-    "deeds done twice",
-    "look-ups repeated",
-    "asked again",
-    "prefix moves",
-)
 _PAIRED = {
     "success": "score",
     "tokens_per_request": "tokens per request",
@@ -100,74 +84,63 @@ def write(arms: Sequence[Arm], out: Path, reference: str | None = None) -> list[
         writer.writeheader()
         writer.writerows(runs)
     (out / "runs.jsonl").write_text("".join(json.dumps(run) + "\n" for run in runs), encoding="utf-8")
-    files = [_table(arms, out, reference), out / "runs.csv", out / "runs.jsonl"]
-    for benchmark, some in _by_benchmark(arms):
+    files, parts = [out / "table.md", out / "runs.csv", out / "runs.jsonl"], ["# Live runs"]
+    # Sorting is stable: arms stay in the order they were given.
+    for benchmark, group in groupby(sorted(arms, key=lambda arm: arm.benchmark), key=lambda arm: arm.benchmark):
+        some = list(group)
+        base = reference_of(some, reference)
+        parts += [f"## {benchmark}", _main(some, base), f"![success against tokens per request]({benchmark}.svg)"]
+        if len(some) > 1:
+            heading = f"Difference to {base.name}, task by task, with 95 % bootstrap intervals:"
+            parts += [heading, _paired(some, base)]
         note = "In bars: 95 % confidence."
         figure = Figure(benchmark, f"{benchmark}: success against tokens per request", note, partial(_draw, some))
         for form in ("svg", "png"):
             path = out / f"{benchmark}.{form}"
             path.write_bytes(drawn(figure, form=form))
             files.append(path)
+    (out / "table.md").write_text("\n\n".join([*parts, _NOTES]) + "\n", encoding="utf-8")
     return files
-
-
-def _table(arms: Sequence[Arm], out: Path, reference: str | None) -> Path:
-    parts = []
-    for benchmark, some in _by_benchmark(arms):
-        base = reference_of(some, reference)
-        parts.append(f"## {benchmark}\n\n{_main(some, base)}\n\n![success against tokens per request]({benchmark}.svg)")
-        if len(some) > 1:
-            heading = f"Difference to {base.name}, task by task, with 95 % bootstrap intervals:"
-            parts.append(f"{heading}\n\n{_paired(some, base)}")
-    path = out / "table.md"
-    path.write_text("# Live runs\n\n" + "\n\n".join([*parts, _NOTES]) + "\n", encoding="utf-8")
-    return path
 
 
 def _main(arms: Sequence[Arm], base: Arm) -> str:
     rows = []
     for arm in arms:
-        against = pair(arm, base)
+        against, success = pair(arm, base), arm.success
+        done = sum(run.success for run in arm.runs.values())
         compared = arm is not base and against.tasks > 0
-        rows.append(
-            [
-                arm.name,
-                _done(arm),
-                f"{against.won} / {against.lost} of {against.tasks}" if compared else "–",
-                _p_value(against.p) if compared else "–",
-                f"{arm.mean('tokens_per_request'):,.0f}",
-                f"{arm.mean('share'):.0%}",
-                f"{arm.mean('tokens'):,.0f}",
-                f"{arm.mean('cache_priced'):,.0f}",
-                f"{arm.mean('draft_tokens'):,.0f}",
-                *(f"{arm.mean(number):.1f}" for number in ("steps", "deeds_twice", "lookups_repeated", "asked_again")),
-                f"{arm.mean('prefix_moves'):.1f}",
-            ]
-        )
-    return markdown_table(_HEAD, rows)
-
-
-def _p_value(p: float) -> str:
-    return f"{p:.2f}" if p >= 0.01 else "< 0.01"
-
-
-def _done(arm: Arm) -> str:
-    found = arm.success
-    done = sum(run.success for run in arm.runs.values())
-    return f"{done:g} of {len(arm.runs)} [{found.low:.0%}, {found.high:.0%}]"
+        p = f"{against.p:.2f}" if against.p >= 0.01 else "< 0.01"
+        row = {
+            "arm": arm.name,
+            "done": f"{done:g} of {len(arm.runs)} [{success.low:.0%}, {success.high:.0%}]",
+            "won / lost": f"{against.won} / {against.lost} of {against.tasks}" if compared else "–",
+            "p": p if compared else "–",
+            "tokens per request": f"{arm.mean('tokens_per_request'):,.0f}",
+            "of the full history": f"{arm.mean('share'):.0%}",
+            "tokens in all": f"{arm.mean('tokens'):,.0f}",
+            "at cache prices": f"{arm.mean('cache_priced'):,.0f}",
+            "draft's tokens": f"{arm.mean('draft_tokens'):,.0f}",
+            "steps": f"{arm.mean('steps'):.1f}",
+            "deeds done twice": f"{arm.mean('deeds_twice'):.1f}",
+            "look-ups repeated": f"{arm.mean('lookups_repeated'):.1f}",
+            "asked again": f"{arm.mean('asked_again'):.1f}",
+            "prefix moves": f"{arm.mean('prefix_moves'):.1f}",
+        }
+        rows.append(row)
+    return markdown_table([*rows[0]], [[*row.values()] for row in rows])
 
 
 def _paired(arms: Sequence[Arm], base: Arm) -> str:
     rows = []
     for arm in arms:
         if arm is not base and pair(arm, base).tasks:
-            rows.append([arm.name, *(_signed(difference(arm, base, number)) for number in _PAIRED)])
+            cells = [arm.name]
+            for number in _PAIRED:
+                found = difference(arm, base, number)
+                digits = 0 if abs(found.mean) >= 100 else 2
+                cells.append(f"{found.mean:+,.{digits}f} [{found.low:+,.{digits}f}, {found.high:+,.{digits}f}]")
+            rows.append(cells)
     return markdown_table(["arm", *_PAIRED.values()], rows)
-
-
-def _signed(found: Interval) -> str:
-    digits = 0 if abs(found.mean) >= 100 else 2
-    return f"{found.mean:+,.{digits}f} [{found.low:+,.{digits}f}, {found.high:+,.{digits}f}]"
 
 
 def _draw(arms: Sequence[Arm], axes: Axes, theme: Theme) -> None:
@@ -177,8 +150,7 @@ def _draw(arms: Sequence[Arm], axes: Axes, theme: Theme) -> None:
             [arm.mean("tokens_per_request")],
             [100 * found.mean],
             yerr=bars([found], 100),
-            marker=MARKERS[number % len(MARKERS)],
-            color=theme.colours[number % len(theme.colours)],
+            **theme.look(number),
             capsize=3,
             linestyle="none",
             label=f"{arm.name} ({len(arm.runs)})",
@@ -188,11 +160,6 @@ def _draw(arms: Sequence[Arm], axes: Axes, theme: Theme) -> None:
     axes.set_xlim(left=0)
     axes.set_ylim(0, 105)
     axes.legend(loc="lower left")
-
-
-def _by_benchmark(arms: Sequence[Arm]) -> list[tuple[str, list[Arm]]]:
-    ordered = sorted(arms, key=lambda arm: arm.benchmark)  # stable: arms stay in the order they were given
-    return [(name, list(some)) for name, some in groupby(ordered, key=lambda arm: arm.benchmark)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,6 +291,9 @@ def measure(record: Record, arm: str) -> LiveRun:
     sent = sum(step.input_tokens for step in steps)
     full = sum(step.history_tokens for step in steps)
     moved, priced = _through_proxy(record) if record.proxy else _as_sent(record)
+    drafted = sum((step.event.usage for step in steps if step.event), Usage())
+    told: Mapping[str, int] = (record.proxy or {}).get("draft", {})
+    by_proxy = told.get("input", 0) + told.get("output", 0)
     calls = repeated(calls_of(record.messages))
     at_turn = {step.reply: step for step in steps}
     return LiveRun(
@@ -337,7 +307,7 @@ def measure(record: Record, arm: str) -> LiveRun:
         share=sent / max(full, 1),
         tokens=sent,
         cache_priced=priced,
-        draft_tokens=_draft_tokens(record),
+        draft_tokens=drafted.input_tokens + drafted.output_tokens + by_proxy,
         deeds_twice=sum(not call.is_read for call, _ in calls),
         lookups_repeated=sum(
             call.is_read and _was_cut(record, at_turn[call.turn], [one.result for one in before if one.result])
@@ -358,19 +328,13 @@ def asked_again(messages: Sequence[Message]) -> int:
             answered += pending
             pending = []
         elif message["role"] == "assistant" and not message.get("tool_calls"):
-            asked = [_words(text) for text in _SENTENCE.findall(str(message.get("content") or ""))]
-            questions = [words for words in asked if len(words) > 1]
-            found += sum(any(_alike(words, other) for other in answered) for words in questions)
-            pending = questions
+            sentences = _SENTENCE.findall(str(message.get("content") or ""))
+            asked = [set(_CONTENT.findall(text.lower())) - _FILLER for text in sentences if not _NO_FACT.search(text)]
+            pending = [words for words in asked if len(words) > 1]
+            found += sum(
+                any(len(words & other) / len(words | other) >= _ALIKE for other in answered) for words in pending
+            )
     return found
-
-
-def _words(question: str) -> set[str]:
-    return set() if _NO_FACT.search(question) else set(_CONTENT.findall(question.lower())) - _FILLER
-
-
-def _alike(one: set[str], other: set[str]) -> bool:
-    return len(one & other) / len(one | other) >= _ALIKE
 
 
 def _as_sent(record: Record) -> tuple[int, float]:
@@ -397,12 +361,6 @@ def _through_proxy(record: Record) -> tuple[int, float]:
         priced += step.input_tokens - (0 if number in moved else (1 - CACHED) * min(before, step.input_tokens))
         before = step.input_tokens
     return len(moved), priced
-
-
-def _draft_tokens(record: Record) -> int:
-    usage = sum((step.event.usage for step in record.steps if step.event), Usage())
-    by_proxy: Mapping[str, int] = (record.proxy or {}).get("draft", {})
-    return usage.input_tokens + usage.output_tokens + by_proxy.get("input", 0) + by_proxy.get("output", 0)
 
 
 def _was_cut(record: Record, step: Step, results: Sequence[Message]) -> bool:

@@ -55,6 +55,12 @@ class TaskMetrics:
         return (self.agent + self.draft).cost
 
 
+def _total(costs: Sequence[float | None]) -> float | None:
+    """Return the sum; None if some cost is not known."""
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if len(known) == len(costs) else None
+
+
 _AVERAGED = ("success", "steps", "peak", "dependency", "cumulative", "seconds", "events", "failures", "event_seconds")
 
 
@@ -68,13 +74,13 @@ def of_task(record: Record) -> TaskMetrics:
         difficulty=record.difficulty,
         ended=record.ended,
         success=record.score.success,
-        details=_numbers(record.score.details),
+        details={k: float(value) for k, value in record.score.details.items() if isinstance(value, int | float)},
         steps=len(steps),
         peak=max((step.input_tokens for step in steps), default=0),
         dependency=sum((step.input_tokens + 2 * step.output_tokens) * step.output_tokens / 2 for step in steps),
         cumulative=sum(step.input_tokens for step in steps),
         agent=sum((step.usage for step in steps), Usage()),
-        billed=None if None in bills else sum(bill for bill in bills if bill is not None),
+        billed=_total(bills),
         draft=sum((event.usage for event in events), Usage()),
         seconds=record.seconds,
         events=len(well),
@@ -89,14 +95,14 @@ def average(repeats: Sequence[TaskMetrics]) -> TaskMetrics:
     if len(runs) == 1:
         return runs[0]
     names = [name for name in runs[0].details if all(name in run.details for run in runs)]
-    bills = [run.billed for run in runs]
+    billed = _total([run.billed for run in runs])
     means: dict[str, Any] = {name: fmean(getattr(run, name) for run in runs) for name in _AVERAGED}
     return replace(
         runs[0],
         **means,
         details={name: fmean(run.details[name] for run in runs) for name in names},
         agent=_mean_usage([run.agent for run in runs]),
-        billed=None if None in bills else fmean(bill for bill in bills if bill is not None),
+        billed=None if billed is None else billed / len(runs),
         draft=_mean_usage([run.draft for run in runs]),
     )
 
@@ -165,27 +171,26 @@ def summarise(tasks: Iterable[TaskMetrics]) -> Summary:
     if not counted:
         raise ValueError("no task to summarise")
 
-    def interval(number: Callable[[TaskMetrics], float]) -> Interval:
-        return bootstrap([number(task) for task in counted])
+    def interval(name: str) -> Interval:
+        return bootstrap([getattr(task, name) for task in counted])
 
-    bills = [task.billed for task in counted]
     agent = sum((task.agent for task in counted), Usage())
     draft = sum((task.draft for task in counted), Usage())
     events = sum(task.events for task in counted)
     names = [name for name in counted[0].details if all(name in task.details for task in counted)]
     return Summary(
         tasks=len(counted),
-        accuracy=interval(lambda task: task.success),
+        accuracy=interval("success"),
         details={name: bootstrap([task.details[name] for task in counted]) for name in names},
-        steps=interval(lambda task: task.steps),
-        peak=interval(lambda task: task.peak),
-        dependency=interval(lambda task: task.dependency),
+        steps=interval("steps"),
+        peak=interval("peak"),
+        dependency=interval("dependency"),
         trajectory={
             name: spread([getattr(task, name) for task in counted])
             for name in ("steps", "peak", "cumulative", "dependency")
         },
         agent=agent,
-        billed=None if None in bills else sum(bill for bill in bills if bill is not None),
+        billed=_total([task.billed for task in counted]),
         draft=draft,
         cost=(agent + draft).cost,
         seconds=sum(task.seconds for task in counted),
@@ -212,7 +217,3 @@ def difference(
     if not paired:
         raise ValueError("no task in common")
     return bootstrap(paired)
-
-
-def _numbers(details: Mapping[str, object]) -> dict[str, float]:
-    return {name: float(value) for name, value in details.items() if isinstance(value, int | float)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from focusctx.errors import ConfigError, ModelError
 from focusctx.types import Message, Usage
@@ -72,7 +72,11 @@ class Score:
 
 
 class Environment(Protocol):
-    """One task, under way."""
+    """One task, under way.
+
+    It may have a `greeting`, words that the agent has said before the user spoke, and `calls_per_turn`, the most calls
+    of a turn that are carried out (None for all of them).
+    """
 
     @property
     def system(self) -> str:
@@ -98,22 +102,6 @@ class Environment(Protocol):
         """Judge the task; called once, at the end, also when the steps ran out."""
 
     async def close(self) -> None: ...
-
-
-@runtime_checkable
-class Greeting(Protocol):
-    """An environment in which the agent has spoken before the user did."""
-
-    greeting: str
-    """The agent's first words; empty for none."""
-
-
-@runtime_checkable
-class CallLimit(Protocol):
-    """An environment that carries out a limited number of calls per turn."""
-
-    calls_per_turn: int | None
-    """Calls of a turn that are carried out; None for all of them."""
 
 
 @dataclass(frozen=True, slots=True)

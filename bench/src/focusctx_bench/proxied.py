@@ -1,4 +1,4 @@
-"""Runs through a focusctx proxy: name each run to the proxy, and read from it afterwards what it sent and saved.
+"""Runs through a focusctx proxy: read from it afterwards what it sent and saved.
 
 The agent sends its whole history, so a record alone knows nothing of what the proxy left out. The proxy's dashboard
 does: its JSON is read once a run is over.
@@ -7,7 +7,6 @@ does: its JSON is read once a run is over.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -17,17 +16,11 @@ import aiohttp
 
 from focusctx.drafts.http import open_session
 from focusctx.errors import BenchError
-from focusctx.proxy.access import SESSION
 
 from .record import Record
 
 _TOKEN = "x-focusctx-token"
 _ADMIN_TOKEN = "FOCUSCTX_ADMIN_TOKEN"
-
-
-def headers_of(run: str) -> dict[str, str]:
-    """Return the header that names a run to the proxy."""
-    return {SESSION: run}
 
 
 async def with_savings(record: Record, url: str, run: str) -> Record:
@@ -36,7 +29,8 @@ async def with_savings(record: Record, url: str, run: str) -> Record:
         seen = await read_run(url, run)
     except BenchError as error:  # the run itself went well, and may have taken an hour
         return replace(record, proxy={"problem": str(error)})
-    sent = _sent_per_step(seen["steps"])
+    # A request that was repeated counts once.
+    sent = [list(same)[-1][1] for _, same in groupby(seen["steps"], key=lambda step: step[0])]
     steps = record.steps
     if len(sent) == len(steps):
         steps = tuple(replace(step, input_tokens=tokens) for step, tokens in zip(steps, sent, strict=True))
@@ -62,6 +56,7 @@ async def read_run(url: str, run: str) -> dict[str, Any]:
         main = max(lines, key=lambda line: line["requests"])["id"]
         session = await get(f"/{main}")
         events = [await get(f"/{main}/events/{entry['number']}") for entry in session["log"]]
+    usages = [event["result"]["usage"] for event in events if event["result"]]  # not of sketches that no event used
     return {
         "session": main,
         "requests": session["requests"],
@@ -69,8 +64,8 @@ async def read_run(url: str, run: str) -> dict[str, Any]:
         "tokens_saved": session["tokens_saved"],
         "money": session["money"],
         "steps": [[step[1], step[2]] for step in session["steps"]],
-        "log": [_entry(event) for event in events],
-        "draft": _draft_usage(events),
+        "log": [{k: event[k] for k in ("happened", "cause", "before", "after", "request")} for event in events],
+        "draft": {name: sum(usage[name] for usage in usages) for name in ("requests", "input", "output")},
     }
 
 
@@ -85,18 +80,3 @@ async def _get(http: aiohttp.ClientSession, url: str, path: str) -> Any:
             raise BenchError(f"the proxy answered {target} with status {answer.status}{hint}")
     except (OSError, TimeoutError, ValueError, aiohttp.ClientError) as error:
         raise BenchError(f"no focusctx proxy answers at {url}: {error or type(error).__name__}") from error
-
-
-def _entry(event: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: event[name] for name in ("happened", "cause", "before", "after", "request")}
-
-
-def _draft_usage(events: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return what the draft was asked for. Sketches that no event used are not among it."""
-    usages = [event["result"]["usage"] for event in events if event["result"]]
-    return {name: sum(usage[name] for usage in usages) for name in ("requests", "input", "output")}
-
-
-def _sent_per_step(steps: Sequence[Sequence[int]]) -> list[int]:
-    """Return the tokens sent up per step of the agent; a request that was repeated counts once."""
-    return [list(same)[-1][1] for _, same in groupby(steps, key=lambda step: step[0])]

@@ -42,6 +42,8 @@ WAIT = 540.0
 """Seconds that a reader waits for a request before they are told that there is none."""
 OWN_FIRST = 8.0
 """Seconds that a reader who has just answered waits for the same conversation to go on."""
+_LOOK = 0.05
+"""Seconds between two looks of a waiting reader at what is asked."""
 PATIENCE = 300.0
 """Seconds after which a request goes to another reader."""
 
@@ -68,8 +70,9 @@ async def serving(log: Path, port: int = 0, patience: float = PATIENCE) -> Async
         desk.close()
 
 
-def call_relay(url: str, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+def call_relay(port: int, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
     """Send a reader's request to the relay. Raises BenchError if it does not answer."""
+    url = f"http://{HOST}:{port}"
     data = json.dumps(body).encode()
     request = urllib.request.Request(f"{url}/relay/{path}", data, {"content-type": "application/json"})
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -184,20 +187,18 @@ class Desk:
         self._count = 0
         self._read(log)
         self._log = log.open("a", encoding="utf-8")
-        self.changed = asyncio.Condition()
 
     async def ask(self, arm: str, body: Mapping[str, Any]) -> Message:
         """Wait for the answer to a request."""
         request = self._request(arm, body)
-        if isinstance(request, Request):
-            await self._wake()
-            try:
-                return await asyncio.shield(request.answer)
-            except asyncio.CancelledError:
-                if request.kind == "once":  # an agent asks again; for a question nobody waits any more
-                    self._open.pop(request.id, None)
-                raise
-        return request
+        if not isinstance(request, Request):
+            return request
+        try:
+            return await asyncio.shield(request.answer)
+        except asyncio.CancelledError:
+            if request.kind == "once":  # an agent asks again; for a question nobody waits any more
+                self._open.pop(request.id, None)
+            raise
 
     async def take(
         self, reader: str, kind: Kind, arms: str = "*", *, wait: float, own_first: float = 0.0
@@ -208,17 +209,12 @@ class Desk:
         """
         began = time.monotonic()
         while True:
-            only_own = time.monotonic() - began < own_first
-            if request := self._next(reader, kind, arms, only_own):
+            waited = time.monotonic() - began
+            if request := self._next(reader, kind, arms, only_own=waited < own_first):
                 return request
-            left = began + wait - time.monotonic()
-            if left <= 0:
+            if waited >= wait:
                 return None
-            try:
-                async with self.changed:
-                    await asyncio.wait_for(self.changed.wait(), min(left, 0.5))
-            except TimeoutError:
-                pass  # time has passed: an abandoned request may be free now
+            await asyncio.sleep(_LOOK)
 
     def reply(self, reader: str, id: str, text: str) -> None:
         """Answer a request. Raises Rejected if the answer cannot be used."""
@@ -281,17 +277,13 @@ class Desk:
         self._conversations[arm, task] = _Conversation(messages, moves=talk.moves + 1 if talk else 0)
         return None
 
-    def _next(self, reader: str, kind: Kind, arms: str, only_own: bool) -> Request | None:
+    def _next(self, reader: str, kind: Kind, arms: str, *, only_own: bool) -> Request | None:
         self._release_abandoned()
-        found = [
-            request
-            for request in self._open.values()
-            if request.kind == kind and not request.held and fnmatchcase(request.arm, arms)
-        ]
-        request = next((request for request in found if request.reader == reader), None)
-        if request is None and not only_own:
-            free = (request for request in found if request.reader is None)
-            request = next((request for request in free if request.task not in self._seen[reader]), None)
+        waiting = [one for one in self._open.values() if one.kind == kind and not one.held]
+        found = [one for one in waiting if fnmatchcase(one.arm, arms)]
+        own = [one for one in found if one.reader == reader]
+        free = [one for one in found if one.reader is None and one.task not in self._seen[reader]]
+        request = next(iter(own if only_own else [*own, *free]), None)
         if request is None:
             return None
         request.reader, request.held, request.since = reader, True, time.monotonic()
@@ -309,10 +301,6 @@ class Desk:
                 request.reader, request.held, request.new = None, False, None
                 if request.kind == "agent":
                     self._conversations[request.arm, request.task].reader = None
-
-    async def _wake(self) -> None:
-        async with self.changed:
-            self.changed.notify_all()
 
     def _note(self, event: str, request: Request, **more: Any) -> None:
         about = {"id": request.id, "kind": request.kind, "arm": request.arm, "task": request.task}

@@ -13,14 +13,16 @@ from focusctx.baselines.registry import method_from
 from focusctx.errors import ConfigError, ModelError
 from focusctx.jobs.engines import Engine, Meter, Outcome, Spending
 from focusctx.jobs.runner import Runner, Tally, Watch
+from focusctx.proxy.access import SESSION
 from focusctx.replay.job import probe_drafts
 
 from .agent import Agent
+from .baselines.registry import BenchSettings
 from .benchmarks import benchmark_from, scripted_draft, scripted_model
 from .job import SCRIPTED, Attempt, BenchFolder, Job, TaskItem, Variant
 from .models.served import model_from
 from .protocols import Benchmark, Model, Task
-from .proxied import check_proxy, headers_of, with_savings
+from .proxied import check_proxy, with_savings
 from .record import Record, Step, repeated
 from .spending import charging, check_prices
 
@@ -74,19 +76,21 @@ async def run_bench(
         return await runner.run(items)
 
 
-async def run_task(job: str, item: TaskItem, meter: Meter) -> list[Record]:
+async def run_task(job_text: str, item: TaskItem, meter: Meter) -> list[Record]:
     """Let the agent do one task. Raises a `ModelError` where a model gave no answer: that is no result."""
-    components = _components(job)
-    through, run = components.job.through, uuid4().hex
-    model = components.model_of_run(run) if through else components.model(item.benchmark)
-    agent = Agent(model, components.method(item.benchmark, item.variant), components.job.step_limit)
+    components = _components(job_text)
+    job, run = components.job, uuid4().hex
+    model = components.model(item.benchmark)
+    if job.through and job.model:  # the proxy is told which run a request belongs to
+        model = model_from(job.model, seed=job.seed, headers={SESSION: run})
+    agent = Agent(model, components.method(item.benchmark, item.variant), job.step_limit)
     with charging(meter.add):
         record = await agent.run(components.benchmark(item.benchmark), item.task, partial(_charge, meter))
     if record.ended == "model":
         raise ModelError(record.problem or "the model gave no answer")
-    if through:
-        record = await with_savings(record, through, run)
-    return [record.made_by(item.variant.name, components.job.settings(item), item.repeat)]
+    if job.through:
+        record = await with_savings(record, job.through, run)
+    return [record.made_by(item.variant.name, job.settings(item), item.repeat)]
 
 
 @cache
@@ -105,9 +109,7 @@ def _charge(meter: Meter, step: Step) -> None:
 def _note(
     folder: BenchFolder, item: TaskItem, outcome: Outcome[Record] | None, seconds: float, cost: float | None
 ) -> None:
-    ended: str = "interrupted" if outcome is None else "failed"
-    if outcome is not None and outcome.records:
-        ended = outcome.records[0].ended
+    ended: str = outcome.records[0].ended if outcome and outcome.records else "failed" if outcome else "interrupted"
     folder.attempts.add(
         Attempt(
             benchmark=item.benchmark,
@@ -124,7 +126,7 @@ def _note(
 
 def method_of(benchmark: str, variant: Variant) -> Factory:
     """Return a factory for the variant's method. Raises for what is missing."""
-    settings = variant.method_settings()
+    settings = BenchSettings(**variant.settings)
     if settings.draft == SCRIPTED:
         settings = replace(settings, draft=scripted_draft(benchmark))
     return method_from(variant.method, settings)
@@ -135,8 +137,8 @@ class Components:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self._benchmarks: dict[str, Benchmark] = {}
-        self._models: dict[str, Model] = {}
+        self.benchmark = cache(self._benchmark)
+        self.model = cache(self._model)
         self._methods: dict[tuple[str, str], Factory] = {}
 
     def tasks(self) -> dict[str, list[Task]]:
@@ -155,23 +157,12 @@ class Components:
             for variant in self.job.variants(name):
                 self.method(name, variant)
 
-    def benchmark(self, name: str) -> Benchmark:
-        if name not in self._benchmarks:
-            self._benchmarks[name] = benchmark_from(name, self.job.benchmarks[name])
-        return self._benchmarks[name]
+    def _benchmark(self, name: str) -> Benchmark:
+        return benchmark_from(name, self.job.benchmarks[name])
 
-    def model(self, benchmark: str) -> Model:
-        """Return the agent's model: one for all benchmarks, or each benchmark's scripted agent."""
-        key = self.job.model or f"scripted {benchmark}"
-        if key not in self._models:
-            named = self.job.model
-            self._models[key] = model_from(named, seed=self.job.seed) if named else scripted_model(benchmark)
-        return self._models[key]
-
-    def model_of_run(self, run: str) -> Model:
-        """Return the agent's model for one run that goes through the job's proxy."""
-        assert self.job.model is not None, "checked before the run"
-        return model_from(self.job.model, seed=self.job.seed, headers=headers_of(run))
+    def _model(self, benchmark: str) -> Model:
+        """Return the agent's model: the one that is named, or the benchmark's scripted agent."""
+        return model_from(self.job.model, seed=self.job.seed) if self.job.model else scripted_model(benchmark)
 
     def method(self, benchmark: str, variant: Variant) -> Factory:
         key = benchmark, variant.name

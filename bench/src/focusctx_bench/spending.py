@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from statistics import fmean
 from typing import Any, TypeAlias
 
 from focusctx.drafts.registry import draft_from, price_of_draft
@@ -26,7 +25,7 @@ from focusctx.types import Message, Usage
 from .job import SCRIPTED, BenchFolder, Job, Variant
 from .metrics import of_task
 from .models.served import model_from
-from .protocols import Model, Options, Task, Turn
+from .protocols import Model, Task, Turn
 
 Charge: TypeAlias = Callable[[float | None, str], None]
 """Counts a cost in USD, None if it is not known, and whose it is."""
@@ -52,6 +51,13 @@ def charging(charge: Charge) -> Iterator[None]:
         yield
     finally:
         _charge.reset(token)
+
+
+def told_usage(whose: str, usage: Usage) -> dict[str, float]:
+    """Return what an environment's model used, as details of a score."""
+    tokens = usage.input_tokens + usage.output_tokens
+    cost = {} if usage.cost is None else {f"{whose}_cost": usage.cost}
+    return {f"{whose}_requests": usage.requests, f"{whose}_tokens": tokens, **cost}
 
 
 class ChargedModel:
@@ -153,20 +159,14 @@ def estimate(job: Job, tasks: Mapping[str, Sequence[Task]], folder: BenchFolder)
             left = len(some) * job.repeats - len(finished)
             if finished:
                 used, basis = _mean(finished), f"{len(finished)} records here"
+            elif benchmark in PROFILES:
+                profile = PROFILES[benchmark]
+                used, basis = _modelled(benchmark, profile, job, variant, prices), profile.source
             else:
-                used, basis = _modelled(benchmark, job, variant, prices), _profile(benchmark).source
-            found.append(
-                Estimate(
-                    benchmark,
-                    variant.name,
-                    left,
-                    left * used.requests,
-                    left * used.input_tokens,
-                    left * used.output_tokens,
-                    None if used.cost is None else left * used.cost,
-                    basis,
-                )
-            )
+                raise ConfigError(f"no sizes are known for {benchmark}: run some tasks first, then estimate the rest")
+            tokens = left * used.requests, left * used.input_tokens, left * used.output_tokens
+            cost = None if used.cost is None else left * used.cost
+            found.append(Estimate(benchmark, variant.name, left, *tokens, cost, basis))
     return found
 
 
@@ -189,8 +189,10 @@ class _Used:
             self.cost += (read * price.input + written * price.output) / 1_000_000
 
 
-def _modelled(benchmark: str, job: Job, variant: Variant, prices: Mapping[str, Price | None]) -> _Used:
-    profile, settings = _profile(benchmark), variant.settings
+def _modelled(
+    benchmark: str, profile: Profile, job: Job, variant: Variant, prices: Mapping[str, Price | None]
+) -> _Used:
+    settings = variant.settings
     agent = prices[job.model] if job.model else _FREE
     writer = settings.get("draft") or settings.get("compressor")
     writer_price = prices.get(writer, _FREE) if writer else _FREE
@@ -203,7 +205,12 @@ def _modelled(benchmark: str, job: Job, variant: Variant, prices: Mapping[str, P
         if (embedder := settings.get("embedder", "")) in prices:
             used.add(prices[embedder], 1, growth, 0)
         used.add(agent, 1, profile.system + history, profile.written / profile.steps)
-    _add_environment(used, benchmark, job.benchmarks[benchmark], profile, prices)
+    more = job.benchmarks[benchmark].more
+    if user := more.get("user"):  # who answers about every second step
+        turns = profile.steps / 2
+        used.add(prices[user], turns, turns * (1500 + profile.cumulative / profile.steps / 2), 60 * turns)
+    if judge := more.get("judge") or (benchmark == "tau2" and user):  # who is asked once
+        used.add(prices[judge], 1, 2500, 200)
     return used
 
 
@@ -220,23 +227,6 @@ def _compressed(used: _Used, history: float, variant: Variant, price: Price | No
     return _KEPT * history
 
 
-def _add_environment(
-    used: _Used, benchmark: str, options: Options, profile: Profile, prices: Mapping[str, Price | None]
-) -> None:
-    """Count the user simulator, who answers about every second step, and the judge, who is asked once."""
-    if user := options.more.get("user"):
-        turns = profile.steps / 2
-        used.add(prices[user], turns, turns * (1500 + profile.cumulative / profile.steps / 2), 60 * turns)
-    if judge := options.more.get("judge") or (benchmark == "tau2" and user):
-        used.add(prices[judge], 1, 2500, 200)
-
-
-def _profile(benchmark: str) -> Profile:
-    if benchmark not in PROFILES:
-        raise ConfigError(f"no sizes are known for {benchmark}: run some tasks first, then estimate the rest")
-    return PROFILES[benchmark]
-
-
 def _done(folder: BenchFolder) -> dict[tuple[str, str], list[Usage]]:
     found: dict[tuple[str, str], list[Usage]] = {}
     if folder.has_job:
@@ -247,10 +237,6 @@ def _done(folder: BenchFolder) -> dict[tuple[str, str], list[Usage]]:
 
 
 def _mean(finished: Sequence[Usage]) -> _Used:
-    costs = [usage.cost for usage in finished if usage.cost is not None]
-    return _Used(
-        fmean(usage.requests for usage in finished),
-        fmean(usage.input_tokens for usage in finished),
-        fmean(usage.output_tokens for usage in finished),
-        fmean(costs) if len(costs) == len(finished) else None,
-    )
+    total, count = sum(finished, Usage()), len(finished)
+    cost = None if total.cost is None else total.cost / count
+    return _Used(total.requests / count, total.input_tokens / count, total.output_tokens / count, cost)

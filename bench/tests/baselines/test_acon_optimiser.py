@@ -8,19 +8,9 @@ import pytest
 from bench_helpers.answers import SPENT, Scripted
 from focusctx.errors import ConfigError, DraftError, DraftUnavailable
 from focusctx.types import Usage
-from focusctx_bench.baselines.acon import (
-    Contrast,
-    Memory,
-    TrainingRun,
-    contrasts,
-    improve,
-    run_as_text,
-    shorten,
-    successes,
-)
+from focusctx_bench.baselines.acon import contrasts, improve, run_as_text, shorten, successes
 from helpers.histories import Messages, run
 
-PAIR = Contrast(TrainingRun("a", run(2)), TrainingRun("a", run(3), (Memory("Completed: nothing.", reply=6),)))
 BETTER = "Sure.\n<guideline>\nKeep ids.\n</guideline>"
 
 
@@ -59,7 +49,7 @@ def compressed(task: str, success: float) -> Record:
     return Record(task, Score(success), messages, memories, steps)
 
 
-WITH_MEMORIES = TrainingRun("a", run(4), (Memory("one", 4), Memory("two", 8)))
+PAIR: Any = (Record("a", Score(1.0)), compressed("a", 0.0))
 
 
 def test_a_contrast_is_a_task_that_went_worse_with_memories() -> None:
@@ -67,12 +57,12 @@ def test_a_contrast_is_a_task_that_went_worse_with_memories() -> None:
     short = [compressed("a", 0.0), compressed("b", 1.0), compressed("c", 0.0), compressed("d", 0.0)]
     never_compressed = Record("e", Score(0.0))
     (pair,) = contrasts(full, [*short, never_compressed])
-    assert pair == Contrast(TrainingRun("a", run(3)), WITH_MEMORIES)
+    assert pair == (full[0], short[0])
 
 
 def test_a_score_between_none_and_all_can_be_worse_too() -> None:
     full = [Record("a", Score(0.5)), Record("b", Score(0.25))]
-    assert [pair.full.task for pair in contrasts(full, [compressed("a", 0.25), compressed("b", 0.25)])] == ["a"]
+    assert [one.task for one, _ in contrasts(full, [compressed("a", 0.25), compressed("b", 0.25)])] == ["a"]
 
 
 def test_successes_scored_as_much_as_the_full_history_with_something_compressed() -> None:
@@ -80,12 +70,13 @@ def test_successes_scored_as_much_as_the_full_history_with_something_compressed(
     short = [compressed("a", 1.0), compressed("b", 0.5), Record("c", Score(1.0)), compressed("d", 0.0)]
     runs = successes(full, [*short, compressed("e", 0.75), compressed("f", 0.75)])
     assert [one.task for one in runs] == ["a", "e"]
-    assert runs[0] == WITH_MEMORIES
+    assert runs[0] is short[0]
 
 
 def test_a_run_is_told_with_each_memory_where_the_agent_first_had_it() -> None:
-    told = run_as_text(TrainingRun("a", run(2), (Memory("All is well.", reply=4),)))
-    assert told == (
+    memory, messages = {"role": "user", "content": "All is well."}, run(2)
+    steps = [Step(2, messages[:2]), Step(4, [*messages[:2], memory, *messages[2:4]])]
+    assert run_as_text(Record("a", Score(1.0), messages, [memory], steps)) == (
         "Task:\nDo the task.\n\n"
         "Step 1\nThought: thought 1\nAction: look({})\nObservation: result 1\n\n"
         "The memory from here on:\nAll is well.\n\n"
@@ -102,14 +93,14 @@ async def test_improving_asks_about_every_pair_then_for_the_guideline() -> None:
     first, second, last = ask.asked
     assert first == second
     assert "The guideline:\nBe brief.\n\nThe run with the whole history:\nTask:" in first[1]
-    assert "Completed: nothing." in first[1].partition("The run with memories:")[2]
+    assert "from here on:\none" in first[1].partition("The run with memories:")[2]
     assert "Feedback 1:\nIt lost the id.\n\nFeedback 2:\nIt lost the date." in last[1]
     assert "may get lost" in last[0]
 
 
 async def test_shortening_looks_at_runs_that_went_well() -> None:
     ask = Scripted("Nobody used the dates.", "<guideline>Ids.</guideline>")
-    optimised = await shorten(ask, "Keep ids and dates.", [PAIR.compressed])
+    optimised = await shorten(ask, "Keep ids and dates.", [PAIR[1]])
     assert optimised.guideline == "Ids."
     assert "The run:\nTask:" in ask.asked[0][1]
     assert "shorter" in ask.asked[1][0]

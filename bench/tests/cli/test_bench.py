@@ -12,7 +12,7 @@ from bench_helpers.reported import plain as made
 from bench_helpers.reported import write_run
 from focusctx.baselines.embedders import default_embedder
 from focusctx_bench.baselines.registry import ALL
-from focusctx_bench.benchmarks import benchmark_names
+from focusctx_bench.benchmarks import NAMES
 from focusctx_bench.cli.tables import print_tables
 from focusctx_bench.job import BenchFolder, Job
 from focusctx_bench.protocols import Options
@@ -220,7 +220,7 @@ def test_the_help_lists_what_can_be_named(focusctx, capsys):
     with pytest.raises(SystemExit):
         focusctx("bench", "run", "--help")
     told = capsys.readouterr().out
-    for name in (*ALL, *benchmark_names()):
+    for name in (*ALL, *NAMES):
         assert name in told
 
 

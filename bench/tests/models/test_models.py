@@ -127,7 +127,7 @@ ANSWERS = {False: CHAT, True: MESSAGE}
 
 
 def impatient(model: Any) -> Any:
-    model.server.endpoint = replace(model.server.endpoint, backoff=0.001)
+    model.endpoint = replace(model.endpoint, backoff=0.001)
     return model
 
 

@@ -4,11 +4,13 @@ import re
 
 import pytest
 
+from bench_helpers.benchmark_script import load_script
 from focusctx import FocusConfig
 from focusctx.pipeline.draft import build_prompt
 from focusctx.types import History, Reply, Span
-from focusctx_bench.replay.likelihood import Scored, losses, read_steps, without_span, write_plans
+from focusctx_bench.replay.likelihood import Scored, without_span
 
+SCRIPT = load_script("likelihood_threshold.py")
 OBSERVATIONS = {
     1: "access_token tok_51fa9c",
     2: "the weather is fine",
@@ -53,14 +55,14 @@ def prompt():
 
 async def test_a_step_loses_what_a_span_alone_gave_it(prompt):
     model = Copier("1. Sign in with tok_51fa9c\n- Step 2: attach inv_8841.pdf and tok_51fa9c\nCelebrate a little")
-    plans = await write_plans(model, prompt, 1)
+    plans = await SCRIPT.write_plans(model, prompt, 1)
     assert [step.text for step in plans.steps] == [
         "Sign in with tok_51fa9c",
         "attach inv_8841.pdf and tok_51fa9c",
         "Celebrate a little",
     ]
     assert "Depends on" not in model.prompts[0].system, "no citations are asked for"
-    lost = await losses(model, plans)
+    lost = await SCRIPT.losses(model, plans)
     assert list(lost) == [5, 4, 3, 2, 1], "the newest is never left out"
     # 4.9 nats, over the words of the step with its bullet
     assert lost[1] == pytest.approx([4.9 / 5, 4.9 / 7, 0])
@@ -70,21 +72,21 @@ async def test_a_step_loses_what_a_span_alone_gave_it(prompt):
 
 async def test_each_plan_has_its_own_steps_and_losses(prompt):
     model = Copier("use tok_51fa9c", "look at the weather is", "")
-    plans = await write_plans(model, prompt, 3)
+    plans = await SCRIPT.write_plans(model, prompt, 3)
     assert [(step.plan, step.text) for step in plans.steps] == [(0, "use tok_51fa9c"), (1, "look at the weather is")]
-    lost = await losses(model, plans)
+    lost = await SCRIPT.losses(model, plans)
     assert [lost[1][0] > 0, lost[1][1] > 0, lost[2][0] > 0, lost[2][1] > 0] == [True, False, False, True]
 
 
 async def test_a_plan_that_was_cut_loses_its_last_line(prompt):
-    plans = await write_plans(Copier("use tok_51fa9c\nattach inv_8841", truncated=True), prompt, 1)
+    plans = await SCRIPT.write_plans(Copier("use tok_51fa9c\nattach inv_8841", truncated=True), prompt, 1)
     assert plans.texts == ["use tok_51fa9c"]
 
 
 def test_lists_that_nobody_asked_for_are_taken_off():
     text = "Step: use it | Depends on: [s_9]\nrest depends on: [s_8] things\nRescued Spans: [s_7]\n\n"
-    assert [step.text for step in read_steps(0, text)] == ["use it", "rest  [s_8] things", "[s_7]"]
-    assert [text[step.start : step.end] for step in read_steps(0, text)] == text.strip().splitlines()
+    assert [step.text for step in SCRIPT.read_steps(0, text)] == ["use it", "rest  [s_8] things", "[s_7]"]
+    assert [text[step.start : step.end] for step in SCRIPT.read_steps(0, text)] == text.strip().splitlines()
 
 
 def test_leaving_out_a_span_leaves_every_other_byte(prompt):
@@ -93,6 +95,5 @@ def test_leaving_out_a_span_leaves_every_other_byte(prompt):
         left = without_span(prompt, f"s_{index}")
         assert left.user == "".join(line for line in lines if not line.startswith(f"[s_{index}] "))
         assert (left.system, left.history) == (prompt.system, prompt.history)
-    assert without_span(prompt, "s_1", "s_6").user.count("[s_") == 4
     with pytest.raises(ValueError, match="no line of s_7"):
         without_span(prompt, "s_7")

@@ -8,7 +8,7 @@ from focusctx import FocusConfig
 from focusctx.drafts import TransformersDraft
 from focusctx.pipeline.draft import build_prompt
 from focusctx.types import History, Span
-from focusctx_bench.replay.likelihood import PlanStep, TransformersScorer, without_span
+from focusctx_bench.replay.likelihood import TransformersScorer, without_span
 
 GGUF = os.environ.get("FOCUSCTX_GGUF", "")
 
@@ -35,6 +35,5 @@ async def test_likelihood_finds_the_steps_that_gave_the_values():
     text = "Send inv_8841_final.pdf to maya.lind@fjordmail.example"
     prompts = [prompt, *(without_span(prompt, span.label) for span in spans)]
     full, *without = await TransformersScorer(TransformersDraft(GGUF)).score(prompts, [text])
-    step = PlanStep(0, text, 0, len(text))
-    losses = {span.index: step.loss(full, scored) for span, scored in zip(spans, without, strict=True)}
+    losses = {span.index: full[0].total - scored[0].total for span, scored in zip(spans, without, strict=True)}
     assert set(sorted(losses, key=losses.__getitem__)[-2:]) == {4, 5}, losses

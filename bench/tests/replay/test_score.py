@@ -51,9 +51,7 @@ async def test_tokens_say_where_they_begin(watched):
     [[scored]] = await scorer(watched).score([prompt(1)], ["Step: fjörd → done"])
     text = "Step: fjörd → done"
     assert scored.starts == tuple(place for place, letter in enumerate(text) for _ in letter.encode())
-    assert scored.between(0, len(text)) == scored.logs
-    assert len(scored.between(6, 11)) == 6
-    assert scored.between(6, 11) + scored.between(11, 99) == scored.logs[6:]
+    assert len(scored.logs) == len(scored.starts)
 
 
 async def test_what_prompts_share_is_read_once(tmp_path):

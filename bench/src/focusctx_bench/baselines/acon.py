@@ -30,7 +30,7 @@ from focusctx.config import FocusConfig
 from focusctx.errors import BenchError, ConfigError, DraftError
 from focusctx.pipeline.split import read_history
 from focusctx.tokens import Counter
-from focusctx.types import Message, Reply, Usage
+from focusctx.types import Reply, Usage
 
 from ..job import BenchFolder, Job
 from ..record import Record
@@ -64,16 +64,11 @@ class Unfinished(BenchError):
     """Training tasks are left: the spending limit was reached, or tasks failed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Guidelines:
-    ut: Path
-    utco: Path
-    cost: float | None
-    """USD of the training runs and of the optimiser together; None if some model has no price."""
+async def make_guidelines(job: Job, optimiser: str, ask: Ask, folder: Path, run: RunJob) -> tuple[Path, Path]:
+    """Make both guidelines, and return their files.
 
-
-async def make_guidelines(job: Job, optimiser: str, ask: Ask, folder: Path, run: RunJob) -> Guidelines:
-    """Make both guidelines. `job` names the training tasks, the agent and the compressor; its methods are set here."""
+    `job` names the training tasks, the agent and the compressor; its methods are set here.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     start = folder / "start.md"
     if not start.exists():
@@ -87,7 +82,7 @@ async def make_guidelines(job: Job, optimiser: str, ask: Ask, folder: Path, run:
                 "no training task went worse under the start guideline than with the full history, so there is nothing "
                 "to learn from: give more tasks (--tasks) or a smaller --budget, in another folder"
             )
-        _keep(ut, await improve(ask, read_guideline(start), pairs), job, optimiser, [pair.full for pair in pairs])
+        _keep(ut, await improve(ask, read_guideline(start), pairs), job, optimiser, [full for full, _ in pairs])
     after = await _trained(replace(job, methods=("acon-ut",)), ut, folder / "ut", run)
     utco = folder / "utco.md"
     if not utco.exists():
@@ -95,11 +90,11 @@ async def make_guidelines(job: Job, optimiser: str, ask: Ask, folder: Path, run:
         if not runs:
             raise BenchError(f"no training task went well with a summary under {ut}: there is nothing to shorten by")
         _keep(utco, await shorten(ask, read_guideline(ut), runs), job, optimiser, runs)
-    return Guidelines(ut, utco, cost_of(folder))
+    return ut, utco
 
 
 def cost_of(folder: Path) -> float | None:
-    """Return the USD that the folder has cost so far, training runs and optimiser."""
+    """Return the USD that the folder has cost so far, training runs and optimiser; None if some model has no price."""
     costs = [BenchFolder(folder / name).spent() for name in ("start", "ut") if (folder / name).is_dir()]
     for name in ("ut.json", "utco.json"):
         if (folder / name).exists():
@@ -120,7 +115,7 @@ def _of(records: Sequence[Record], method: str) -> list[Record]:
     return [record for record in records if record.method == method]
 
 
-def _keep(path: Path, made: Optimised, job: Job, optimiser: str, learnt_from: Sequence[TrainingRun]) -> None:
+def _keep(path: Path, made: Optimised, job: Job, optimiser: str, learnt_from: Sequence[Record]) -> None:
     """Write a guideline and how it came about; the guideline last, since its file says that the stage is done."""
     about = {
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -148,118 +143,76 @@ def _write(path: Path, text: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
-    """A text that stood for older turns, from some step on."""
-
-    text: str
-    reply: int
-    """The place, among the run's messages, of the first answer that was given with it."""
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingRun:
-    """One task as an agent went through it."""
-
-    task: str
-    messages: Sequence[Message]
-    """The whole history, as it stood at the end."""
-    memories: tuple[Memory, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Contrast:
-    """One task that went worse with summaries than with the full history."""
-
-    full: TrainingRun
-    compressed: TrainingRun
-
-
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """The question of a round about every run, and the aim of the new guideline."""
-
-    analyse: str
-    aim: str
-
-
-_UT = _Kind(_COMPARE, "Nothing that the feedback found missing may get lost again.")
-_CO = _Kind(_USED, "Memories written by it must be shorter than before, without what the feedback found unused.")
-
-
-@dataclass(frozen=True, slots=True)
 class Optimised:
     guideline: str
     feedback: tuple[str, ...]
     usage: Usage
 
 
-def contrasts(full: Iterable[Record], compressed: Iterable[Record]) -> list[Contrast]:
-    """Return the tasks that scored lower with summaries than with the full history."""
+def contrasts(full: Iterable[Record], compressed: Iterable[Record]) -> list[tuple[Record, Record]]:
+    """Return both runs of each task that scored lower with summaries than with the full history."""
     better = {record.task: record for record in full}
     return [
-        Contrast(_run(better[record.task]), _run(record))
+        (better[record.task], record)
         for record in compressed
         if record.made and record.task in better and record.score.success < better[record.task].score.success
     ]
 
 
-def successes(full: Iterable[Record], compressed: Iterable[Record]) -> list[TrainingRun]:
+def successes(full: Iterable[Record], compressed: Iterable[Record]) -> list[Record]:
     """Return the runs with summaries that scored, and no lower than the full history."""
     wanted = {record.task: record.score.success for record in full}
     return [
-        _run(record)
+        record
         for record in compressed
         if record.made and record.score.success > 0 and record.score.success >= wanted.get(record.task, 1.0)
     ]
 
 
-def _run(record: Record) -> TrainingRun:
+def run_as_text(record: Record) -> str:
+    """Render a run from its task to its end, with each memory where the agent first had it."""
     first_seen: dict[str, int] = {}
     for step in record.steps:
         for message in record.sent(step):
             if any(message is made for made in record.made):
                 first_seen.setdefault(str(message.get("content")), step.reply)
-    return TrainingRun(record.task, record.messages, tuple(Memory(text, reply) for text, reply in first_seen.items()))
-
-
-def run_as_text(run: TrainingRun) -> str:
-    """Render the run from its task to its end, with each memory where the agent first had it."""
-    history = read_history(run.messages, FocusConfig(), Counter().count, format="chat_completions")
+    history = read_history(record.messages, FocusConfig(), Counter().count, format="chat_completions")
     pieces = [f"Task:\n{history.goal}"]
     for span in history.spans:
         place = history.owners.index(span.index)
-        pieces += [f"The memory from here on:\n{memory.text}" for memory in run.memories if memory.reply == place]
+        pieces += [f"The memory from here on:\n{text}" for text, reply in first_seen.items() if reply == place]
         pieces.append(dialogue_as_text(history, [span]))
     return "\n\n".join(pieces)
 
 
-async def improve(ask: Ask, guideline: str, pairs: Sequence[Contrast]) -> Optimised:
+async def improve(ask: Ask, guideline: str, pairs: Sequence[tuple[Record, Record]]) -> Optimised:
     """Run the UT round."""
-    questions = [
-        f"{_guideline(guideline)}\n\nThe run with the whole history:\n{run_as_text(pair.full)}"
-        f"\n\nThe run with memories:\n{run_as_text(pair.compressed)}"
-        for pair in pairs
+    runs = [
+        f"The run with the whole history:\n{run_as_text(full)}\n\nThe run with memories:\n{run_as_text(compressed)}"
+        for full, compressed in pairs
     ]
-    return await _round(ask, guideline, questions, _UT)
+    return await _round(ask, guideline, runs, _COMPARE, "Nothing that the feedback found missing may get lost again.")
 
 
-async def shorten(ask: Ask, guideline: str, runs: Sequence[TrainingRun]) -> Optimised:
+async def shorten(ask: Ask, guideline: str, runs: Sequence[Record]) -> Optimised:
     """Run the CO round."""
-    questions = [f"{_guideline(guideline)}\n\nThe run:\n{run_as_text(run)}" for run in runs]
-    return await _round(ask, guideline, questions, _CO)
+    aim = "Memories written by it must be shorter than before, without what the feedback found unused."
+    return await _round(ask, guideline, [f"The run:\n{run_as_text(run)}" for run in runs], _USED, aim)
 
 
-async def _round(ask: Ask, guideline: str, questions: Sequence[str], kind: _Kind) -> Optimised:
-    if not questions:
+async def _round(ask: Ask, guideline: str, runs: Sequence[str], question: str, aim: str) -> Optimised:
+    """Ask the question about every run, then for a guideline with this aim."""
+    if not runs:
         raise ConfigError("there are no runs to learn from: pass at least one")
-    feedback = await _answers([(kind.analyse, question) for question in questions], ask)
+    told = f"The guideline:\n{guideline.strip()}"
+    feedback = await _answers([(question, f"{told}\n\n{run}") for run in runs], ask)
     said = "\n\n".join(f"Feedback {number}:\n{reply.text}" for number, reply in enumerate(feedback, 1))
-    written = await ask(_REWRITE.format(aim=kind.aim), f"{_guideline(guideline)}\n\n{said}")
-    text = _between_tags(written.text)
-    if not text:
+    written = await ask(_REWRITE.format(aim=aim), f"{told}\n\n{said}")
+    found = re.search(r"<guideline>(.*)</guideline>", written.text, re.DOTALL)
+    if not found or not found[1].strip():
         raise DraftError("the optimiser wrote no guideline between <guideline> and </guideline>")
     usage = sum((reply.usage for reply in (*feedback, written)), Usage())
-    return Optimised(text, tuple(reply.text for reply in feedback), usage)
+    return Optimised(found[1].strip(), tuple(reply.text for reply in feedback), usage)
 
 
 async def _answers(questions: Sequence[tuple[str, str]], ask: Ask) -> list[Reply]:
@@ -279,12 +232,3 @@ async def _answers(questions: Sequence[tuple[str, str]], ask: Ask) -> list[Reply
     if not replies:
         raise DraftError(f"the optimiser gave no answer at all: {outcomes[0]}")
     return replies
-
-
-def _guideline(text: str) -> str:
-    return f"The guideline:\n{text.strip()}"
-
-
-def _between_tags(text: str) -> str:
-    found = re.search(r"<guideline>(.*)</guideline>", text, re.DOTALL)
-    return found[1].strip() if found else ""

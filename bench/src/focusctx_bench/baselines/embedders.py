@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
@@ -31,14 +32,14 @@ _TOGETHER = 32
 class OpenAICompatibleEmbedder:
     """Embeddings behind `/embeddings`: OpenAI, vLLM, llama.cpp, Ollama, most aggregators.
 
-    `base_url` falls back to OPENAI_BASE_URL, then OpenAI; `api_key` to OPENAI_API_KEY, and "" sends none.
+    `base_url` falls back to OPENAI_BASE_URL, then OpenAI; the key is OPENAI_API_KEY.
     """
 
-    def __init__(self, model: str, *, base_url: str | None = None, api_key: str | None = None) -> None:
+    def __init__(self, model: str, *, base_url: str | None = None) -> None:
         base = served_at(base_url or os.environ.get("OPENAI_BASE_URL") or _OPENAI)
-        key = (os.environ.get("OPENAI_API_KEY", "") if api_key is None else api_key).strip()
+        key = os.environ.get("OPENAI_API_KEY", "").strip()
         if not key and base == _OPENAI:
-            raise ConfigError("OpenAI needs a key: set OPENAI_API_KEY or pass api_key")
+            raise ConfigError("OpenAI needs a key: set OPENAI_API_KEY")
         self._model = model
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._endpoint = Endpoint(f"{base}/embeddings", headers, timeout=_PATIENCE, retries=_RETRIES)
@@ -91,17 +92,15 @@ class SentenceTransformersEmbedder:
         if find_spec("sentence_transformers") is None:
             raise MissingExtraError("the embedder sentence-transformers:", "sentence-transformers", "focusctx-bench")
         self._name = model
-        self._model: Any = None
         self._lock = Lock()
 
     def __call__(self, texts: Sequence[str]) -> list[list[float]]:
         with self._lock:
-            if self._model is None:
-                self._model = self._load()
             vectors: list[list[float]] = self._model.encode(list(texts), show_progress_bar=False).tolist()
         return vectors
 
-    def _load(self) -> Any:
+    @cached_property
+    def _model(self) -> Any:
         from sentence_transformers import SentenceTransformer
 
         try:
@@ -116,20 +115,17 @@ class WordLlamaEmbedder:
     def __init__(self, _: str = "") -> None:
         if find_spec("wordllama") is None:
             raise MissingExtraError("the embedder wordllama", "wordllama", "focusctx-bench")
-        self._model: Any = None
         self._lock = Lock()
 
     def __call__(self, texts: Sequence[str]) -> list[list[float]]:
         with self._lock:
-            if self._model is None:
-                self._model = _load()
-        vectors: list[list[float]] = self._model.embed(list(texts)).tolist()
+            vectors: list[list[float]] = self._model.embed(list(texts)).tolist()
         return vectors
 
+    @cached_property
+    def _model(self) -> Any:
+        import wordllama
 
-def _load() -> Any:
-    import wordllama
-
-    # The package looks for its own tokenizer only where it would put a downloaded one.
-    folder = Path(wordllama.__file__).parent
-    return wordllama.WordLlama.load(cache_dir=folder, disable_download=True)
+        # The package looks for its own tokenizer only where it would put a downloaded one.
+        folder = Path(wordllama.__file__).parent
+        return wordllama.WordLlama.load(cache_dir=folder, disable_download=True)

@@ -41,19 +41,15 @@ class BenchSettings(MethodSettings):
 
     llmlingua_model: str = MODEL
     llmlingua_rate: float = 0.3
-    llmlingua_device: str = "cpu"
     guideline_ut: str | Path | None = None
-    """File with the guideline of acon-ut. `acon_optimiser` makes one."""
+    """File with the guideline of acon-ut. `focusctx bench acon` makes one."""
     guideline_utco: str | Path | None = None
     """File with the guideline of acon-utco."""
 
 
 def llmlingua(settings: MethodSettings) -> Factory:
-    if isinstance(settings, BenchSettings):
-        shorten = LLMLingua2(settings.llmlingua_model, settings.llmlingua_rate, settings.llmlingua_device)
-    else:
-        shorten = LLMLingua2()
-    return partial(LLMLingua, shorten, settings.budget)
+    own = settings if isinstance(settings, BenchSettings) else BenchSettings()
+    return partial(LLMLingua, LLMLingua2(own.llmlingua_model, own.llmlingua_rate), settings.budget)
 
 
 def prompting(settings: MethodSettings) -> Factory:

@@ -93,19 +93,16 @@ class AppWorld:
         root = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="focusctx-appworld-"))
         try:
             (root / "data").symlink_to(self._installation.root / "data")
-            return await self._open(root, task.id)
+            worker = self.worker(root)
+            try:
+                opening = await worker.call("start", {"task": task.id, "seconds": self._seconds})
+            except BaseException:
+                await asyncio.to_thread(worker.close)
+                raise
         except BaseException:
             shutil.rmtree(root, ignore_errors=True)
             raise
-
-    async def _open(self, root: Path, task: str) -> AppWorldTask:
-        worker = self.worker(root)
-        try:
-            opening = await worker.call("start", {"task": task, "seconds": self._seconds})
-        except BaseException:
-            await asyncio.to_thread(worker.close)
-            raise
-        return AppWorldTask(self, root, task, worker, opening, patience=self._seconds + self._grace)
+        return AppWorldTask(self, root, task.id, worker, opening, patience=self._seconds + self._grace)
 
     def worker(self, root: Path) -> Worker:
         """Start a program to which `root` is AppWorld's root: what it writes stays in there."""

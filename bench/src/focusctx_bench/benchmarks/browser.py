@@ -16,12 +16,12 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 from urllib.parse import urldefrag, urlsplit
 
 from focusctx.errors import BenchError, MissingExtraError
 
-if TYPE_CHECKING:
+try:
     from playwright.async_api import (
         Browser,
         BrowserContext,
@@ -32,7 +32,11 @@ if TYPE_CHECKING:
         Frame,
         JSHandle,
         Page,
+        async_playwright,
     )
+    from playwright.async_api import TimeoutError as TookTooLong
+except ImportError as missing:
+    raise MissingExtraError("WebVoyager", "webvoyager", "focusctx-bench") from missing
 
 _TRIES = 3
 _SILENT = "it does not respond"
@@ -135,7 +139,7 @@ class Window:
         async def go_back(page: Page) -> None:
             before = page.url
             if await page.go_back(wait_until="domcontentloaded") is None and page.url == before:
-                if not self._tabs.has_opener:
+                if len(self._tabs.pages) < 2:
                     raise Refused("there is no page before this one")
                 await page.close()
 
@@ -146,15 +150,16 @@ class Window:
             raise Refused("no page is open")
         if not 1 <= number <= len(self._reading.numbered):
             raise Refused(f"nothing on this page has the number {number}")
-        reading = self._reading
-        found: list[ElementHandle | None] = []
+        reading, found = self._reading, None
 
         async def find(_: Page) -> None:
-            found.append(await reading.element(number))
+            nonlocal found
+            found = await reading.element(number)
 
-        if (problem := await self._try(find)) or found[0] is None:
+        problem = await self._try(find)
+        if problem or found is None:
             raise Refused(f"[{number}] is gone from the page {problem}".strip())
-        return found[0]
+        return found
 
     async def _beyond(self, before: Reading) -> str:
         """Scroll past the end: some pages load more there."""
@@ -174,25 +179,17 @@ class Window:
             reading = await self._read()
         finally:
             self._tabs.follow = False
-        self._show(reading)
-        return "\n".join([*([f"Error: {problem}."] if problem else []), *self._tabs.notes(), self.text])
-
-    def _show(self, reading: Reading) -> None:
-        """Show a new page from its top, the same page where it was, or where a link in it led."""
-        before = urldefrag(self._reading.url if self._reading else "")
-        now = urldefrag(reading.url)
-        if before.url != now.url:
+        before, now = urldefrag(self._reading.url if self._reading else ""), urldefrag(reading.url)
+        if before.url != now.url:  # a new page is shown from its top, the same page where it was,
             self._first = 0
-        elif before.fragment != now.fragment:
+        elif before.fragment != now.fragment:  # or where a link in it led
             self._first = reading.top
         self._first = max(min(self._first, len(reading.lines) - 1), 0)
         self._reading = reading
+        return "\n".join([*([f"Error: {problem}."] if problem else []), *self._tabs.notes(), self.text])
 
     async def _try(self, action: Callable[[Page], Awaitable[None]]) -> str:
         """Return what went wrong, in words; empty if nothing."""
-        from playwright.async_api import Error
-        from playwright.async_api import TimeoutError as TookTooLong
-
         page = await self._page()
         try:
             async with asyncio.timeout(self._patience.navigation + 2 * self._patience.action):
@@ -207,12 +204,15 @@ class Window:
 
     async def _read(self) -> Reading:
         """Read the page; again if it moves on while it is read, and stop one that loads for ever."""
-        from playwright.async_api import Error
-
         problem = ""
         for again in range(_TRIES):
             try:
-                await self._settle(await self._page(), self._patience.quiet if again else self._patience.navigation)
+                page, quiet = await self._page(), self._patience.quiet
+                await asyncio.sleep(self._patience.settle)
+                with suppress(TookTooLong):
+                    seconds = quiet if again else self._patience.navigation
+                    await page.wait_for_load_state("domcontentloaded", timeout=seconds * 1000)
+                    await page.wait_for_load_state("networkidle", timeout=quiet * 1000)
                 page = await self._page()  # another one may have opened
                 async with asyncio.timeout(self._patience.script):
                     return await read_page(page)
@@ -227,8 +227,6 @@ class Window:
 
     async def _stop_loading(self, page: Page) -> None:
         """Stop loading: while another page is on its way, the one that is there cannot be read."""
-        from playwright.async_api import Error
-
         with suppress(Error, TimeoutError):
             async with asyncio.timeout(self._patience.action):
                 session = await self._context.new_cdp_session(page)
@@ -241,20 +239,10 @@ class Window:
         raise Refused(f"the page was closed: {problem}")
 
     async def _page(self) -> Page:
-        from playwright.async_api import Error
-
         try:
             return await self._tabs.current()
         except Error as error:
             raise Refused(self._told(error)) from error
-
-    async def _settle(self, page: Page, seconds: float) -> None:
-        from playwright.async_api import TimeoutError as TookTooLong
-
-        await asyncio.sleep(self._patience.settle)
-        with suppress(TookTooLong):
-            await page.wait_for_load_state("domcontentloaded", timeout=seconds * 1000)
-            await page.wait_for_load_state("networkidle", timeout=self._patience.quiet * 1000)
 
     def _told(self, error: Error) -> str:
         browser = self._context.browser
@@ -281,27 +269,22 @@ class Tabs:
         self.follow = False
         """True if a page that opens now was asked for."""
         self._context = context
-        self._tabs: list[Page] = []
+        self.pages: list[Page] = []
+        """The newest last, which is the one that is shown."""
         self._notes: list[str] = []
         context.on("page", self._opened)
         context.on("dialog", self._dialog)
 
-    @property
-    def has_opener(self) -> bool:
-        return len(self._tabs) > 1
-
     async def current(self) -> Page:
-        if not self._tabs:
+        if not self.pages:
             followed, self.follow = self.follow, True
             await self._context.new_page()
             self.follow = followed
-        return self._tabs[-1]
+        return self.pages[-1]
 
     async def close(self) -> None:
         """Close all pages, also those that do not respond: pages that opened each other hang together."""
-        from playwright.async_api import Error
-
-        tabs, self._tabs, self._notes = self._tabs, [], []
+        tabs, self.pages, self._notes = self.pages, [], []
         for page in tabs:
             with suppress(Error, TimeoutError):
                 async with asyncio.timeout(_SECONDS_TO_CLOSE):
@@ -313,10 +296,8 @@ class Tabs:
         return notes
 
     async def _opened(self, page: Page) -> None:
-        from playwright.async_api import Error
-
-        if self.follow and len(self._tabs) < _MOST_TABS:
-            self._tabs.append(page)
+        if self.follow and len(self.pages) < _MOST_TABS:
+            self.pages.append(page)
             page.on("close", self._closed)
             page.on("download", self._download)
             return
@@ -325,12 +306,10 @@ class Tabs:
             await page.close()
 
     def _closed(self, page: Page) -> None:
-        if page in self._tabs:
-            self._tabs.remove(page)
+        if page in self.pages:
+            self.pages.remove(page)
 
     async def _dialog(self, dialog: Dialog) -> None:
-        from playwright.async_api import Error
-
         is_leaving = dialog.type == "beforeunload"
         if not is_leaving:
             self._note(f'The page showed a dialog, which was dismissed: "{plain(dialog.message)[:300]}"')
@@ -470,8 +449,6 @@ class SharedBrowser:
         return context
 
     async def close(self, context: BrowserContext) -> None:
-        from playwright.async_api import Error
-
         try:
             await context.close()
         except Error:  # the browser has ended, and the context with it
@@ -483,10 +460,6 @@ class SharedBrowser:
                     await self._stop()
 
     async def _start(self) -> Browser:
-        try:
-            from playwright.async_api import Error, async_playwright
-        except ImportError as error:
-            raise MissingExtraError("WebVoyager", "webvoyager", "focusctx-bench") from error
         playwright = await self._running.enter_async_context(async_playwright())
         executable = self._executable or next(filter(None, map(shutil.which, _NAMES)), None)
         executable = executable or playwright.chromium.executable_path

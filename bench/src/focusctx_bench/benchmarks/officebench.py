@@ -22,7 +22,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -93,14 +93,8 @@ def actions_of(app: str, described: Mapping[str, Any]) -> dict[str, Action]:
     return {action.tool: action for action in actions}
 
 
-def switch(apps: Iterable[str]) -> dict[str, Any]:
-    parameters = {"target_app": {"type": "string", "enum": list(apps)}}
-    return tool_definition(SWITCH, "Open an app: its actions become your tools, those of the last one go.", parameters)
-
-
-def finish() -> dict[str, Any]:
-    parameters = {"answer": {"type": "string", "description": "if the task is a question"}}
-    return tool_definition(FINISH, "The task is done.", parameters, optional=parameters)
+_ANSWER = {"answer": {"type": "string", "description": "if the task is a question"}}
+FINISH_TOOL = tool_definition(FINISH, "The task is done.", _ANSWER, optional=_ANSWER)
 
 
 def benchmark(options: Options) -> OfficeBench:
@@ -131,7 +125,7 @@ class OfficeBench:
         self._checkout = checkout
         self._sandbox = sandbox
         self._split = split, splits
-        self._llm = llm
+        self.llm = llm
         self._apps: Mapping[str, Any] = {}
         self._describing = asyncio.Lock()
 
@@ -142,8 +136,8 @@ class OfficeBench:
         apps = await self._described()
         folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="focusctx-officebench-"))
         try:
-            place = await asyncio.to_thread(self._checkout.lay_out, task.id, folder)
-            return OfficeBenchTask(self, place, self._checkout.config(task.id), apps, self._llm)
+            testbed = await asyncio.to_thread(self._checkout.lay_out, task.id, folder)
+            return OfficeBenchTask(self, folder, testbed, self._checkout.config(task.id), apps)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -166,7 +160,7 @@ class OfficeBench:
                         described = await worker.call("describe", {})
                     finally:
                         await asyncio.to_thread(worker.close)
-                self._apps = {name: app for name, app in described.items() if name != _LLM or self._llm}
+                self._apps = {name: app for name, app in described.items() if name != _LLM or self.llm}
         return self._apps
 
 
@@ -174,18 +168,13 @@ class OfficeBenchTask:
     """One task, under way."""
 
     def __init__(
-        self,
-        owner: OfficeBench,
-        place: TaskFolder,
-        config: Mapping[str, Any],
-        apps: Mapping[str, Any],
-        llm: Model | None,
+        self, owner: OfficeBench, folder: Path, testbed: Path, config: Mapping[str, Any], apps: Mapping[str, Any]
     ) -> None:
         self._owner = owner
-        self._place = place
+        self._folder = folder
+        self._testbed = testbed
         self._config = config
         self._apps = apps
-        self._llm = llm
         self._app = ""
         self._over = False
         self._worker = self._open()
@@ -195,20 +184,26 @@ class OfficeBenchTask:
     @property
     def tools(self) -> Sequence[Mapping[str, Any]]:
         """The tools of the open app, as OfficeBench shows them, and two that are always there."""
+        others = {"target_app": {"type": "string", "enum": [name for name in self._apps if name != self._app]}}
+        told = "Open an app: its actions become your tools, those of the last one go."
         actions = [action.definition() for action in self._actions().values()]
-        return [*actions, switch(name for name in self._apps if name != self._app), finish()]
+        return [*actions, tool_definition(SWITCH, told, others), FINISH_TOOL]
 
     async def act(self, call: ToolCall) -> str:
         if call.name == SWITCH:
-            return self._switch(str(call.arguments.get("target_app")))
+            app = str(call.arguments.get("target_app"))
+            if app not in self._apps:
+                return f"Error: there is no app {app!r}. Apps: {', '.join(self._apps)}."
+            self._app = app
+            return f"Switched to {app}. Its tools: {', '.join(self._actions())}."
         if call.name == FINISH:
             said = await self._inside("finish", answer=str(call.arguments.get("answer")))
             self._over = not said.startswith("Error:")
             return said
         action = self._actions()[call.name]
-        if action.app == _LLM and self._llm:
+        if action.app == _LLM and self._owner.llm:
             prompt = {"role": "user", "content": str(call.arguments.get("prompt"))}
-            return (await self._llm.answer([prompt], ())).text
+            return (await self._owner.llm.answer([prompt], ())).text
         told = {"arguments": dict(call.arguments), "seconds": _SECONDS}
         return await self._inside("act", app=action.app, file=action.file, **told)
 
@@ -221,9 +216,9 @@ class OfficeBenchTask:
     async def score(self) -> Score:
         """Judge in another sandbox: the agent could not see the answers, and cannot meddle with the judges."""
         await asyncio.to_thread(self._worker.close)
-        changing = {"/testbed": self._place.testbed, "/task": self._place.folder}
-        judges = self._owner.worker(self._place.folder, changing, judging=True)
-        inside = Path("/task") / self._place.testbed.relative_to(self._place.folder)
+        changing = {"/testbed": self._testbed, "/task": self._folder}
+        judges = self._owner.worker(self._folder, changing, judging=True)
+        inside = Path("/task") / self._testbed.relative_to(self._folder)
         try:
             checks = await judges.call("evaluate", {"testbed": str(inside), "evaluation": self._config["evaluation"]})
         finally:
@@ -233,16 +228,10 @@ class OfficeBenchTask:
 
     async def close(self) -> None:
         await asyncio.to_thread(self._worker.close)
-        await asyncio.to_thread(shutil.rmtree, self._place.folder, ignore_errors=True)
+        await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
     def _actions(self) -> dict[str, Any]:
         return actions_of(self._app, self._apps[self._app]) if self._app else {}
-
-    def _switch(self, app: str) -> str:
-        if app not in self._apps:
-            return f"Error: there is no app {app!r}. Apps: {', '.join(self._apps)}."
-        self._app = app
-        return f"Switched to {app}. Its tools: {', '.join(self._actions())}."
 
     async def _inside(self, do: str, **arguments: Any) -> str:
         """Work in the sandbox: out here, a link among the agent's files could lead anywhere."""
@@ -255,7 +244,7 @@ class OfficeBenchTask:
             return "Error: this ended all programs, the one that runs your actions too. It was started again."
 
     def _open(self) -> Worker:
-        return self._owner.worker(self._place.folder, {"/testbed": self._place.testbed})
+        return self._owner.worker(self._folder, {"/testbed": self._testbed})
 
 
 def _system(config: Mapping[str, Any], apps: Mapping[str, Any]) -> str:
@@ -303,35 +292,24 @@ class Checkout:
     def config(self, task: str) -> Mapping[str, Any]:
         apps, number, subtask = _number(task)
         path = self.root / "tasks" / f"{apps}-{number}" / "subtasks" / f"{subtask}.json"
-        config: Mapping[str, Any] = json.loads(path.read_bytes())
-        return config
+        return dict(json.loads(path.read_bytes()))
 
-    def lay_out(self, task: str, folder: Path) -> TaskFolder:
-        """Lay out fresh files as the evaluators' relative paths expect them."""
+    def lay_out(self, task: str, folder: Path) -> Path:
+        """Lay out fresh files as the evaluators' relative paths expect them; return the part that the agent changes.
+
+        It lies four folders below `folder`, which holds the answers and the first state.
+        """
         apps, number, subtask = _number(task)
         source = self.root / "tasks" / f"{apps}-{number}"
-        place = TaskFolder(folder, str(subtask))
+        testbed = folder / "outputs" / str(subtask) / "run" / "testbed"
         if (source / "testbed").is_dir():
-            shutil.copytree(source / "testbed", place.testbed)
+            shutil.copytree(source / "testbed", testbed)
         for name in ("data", "emails", "calendar"):
-            (place.testbed / name).mkdir(parents=True, exist_ok=True)
-        shutil.copytree(place.testbed, folder / "cache" / place.subtask / "testbed")
+            (testbed / name).mkdir(parents=True, exist_ok=True)
+        shutil.copytree(testbed, folder / "cache" / str(subtask) / "testbed")
         if (source / "reference").is_dir():
             shutil.copytree(source / "reference", folder / "reference")
-        return place
-
-
-@dataclass(frozen=True, slots=True)
-class TaskFolder:
-    """The folder of one run of a task."""
-
-    folder: Path
-    subtask: str
-
-    @property
-    def testbed(self) -> Path:
-        """The part that the agent changes: four folders below `folder`, where the answers and the first state lie."""
-        return self.folder / "outputs" / self.subtask / "run" / "testbed"
+        return testbed
 
 
 def _number(task: str) -> tuple[int, int, int]:
@@ -394,32 +372,29 @@ class Sandbox:
         """
         if self.kind == "proot":
             return [*self._proot(root), *_pairs({**changing, **shown}), *program]
-        self._check()
-        return [*self._bwrap(), *_bound("--bind", changing), *_bound("--ro-bind", shown), *program]
+        return [*self._bwrap, *_bound("--bind", changing), *_bound("--ro-bind", shown), *program]
 
     def _proot(self, root: Path) -> list[str]:
         (root / "tmp").mkdir(exist_ok=True)
         there = {name: Path(name) for name in (*_SYSTEM, "/proc", "/dev") if Path(name).exists()}
         return ["proot", "-r", str(root), *_pairs({**there, **self._interpreter}), "-w", "/"]
 
+    @cached_property
     def _bwrap(self) -> list[str]:
+        """The beginning of each command, tried once. Raises BenchError where it does not work."""
         system = [part for name in _SYSTEM for part in _shown(Path(name))]
         shut_in = ["--die-with-parent", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--cap-drop", "ALL"]
         fresh = ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--chdir", "/"]
-        return ["bwrap", *shut_in, *system, *fresh, *_bound("--ro-bind", self._interpreter)]
+        command = ["bwrap", *shut_in, *system, *fresh, *_bound("--ro-bind", self._interpreter)]
+        tried = subprocess.run([*command, "true"], capture_output=True, text=True, check=False, timeout=60)
+        if tried.returncode:
+            trouble = tried.stderr.strip() or f"exit status {tried.returncode}"
+            raise BenchError(f"bubblewrap {_REFUSED} ({trouble})")
+        return command
 
     @property
     def _interpreter(self) -> dict[str, Path]:
         return {str(root): root for root in self.roots if not root.is_relative_to("/usr")}
-
-    def _check(self) -> None:
-        if self._trouble:
-            raise BenchError(f"bubblewrap {_REFUSED} ({self._trouble})")
-
-    @cached_property
-    def _trouble(self) -> str:
-        tried = subprocess.run([*self._bwrap(), "true"], capture_output=True, text=True, check=False, timeout=60)
-        return tried.stderr.strip() or f"exit status {tried.returncode}" if tried.returncode else ""
 
 
 def _bound(how: str, places: Mapping[str, Path]) -> list[str]:

@@ -82,12 +82,13 @@ def benchmark(options: Options) -> EightQuestions:
     split = options.split or "test"
     questions = questions_from(options.data)
     drawn = f"{options.seed}-" if isinstance(questions[0], Question) else ""
-    if not _is_renamed(options):
-        groups = groups_from(questions, count, options.seed, split)
-        return EightQuestions(groups, _search(options), f"qa8-{drawn}{split}", searching=searching)
-    new_questions, search = renamed(questions, _passages(options.data), options.seed)
-    groups = groups_from(new_questions, count, options.seed, split)
-    return EightQuestions(groups, search, f"qa8-renamed-{drawn}{split}", RENAMED_SYSTEM, searching)
+    if _is_renamed(options):
+        new_questions, search = renamed(questions, _passages(options.data), options.seed)
+        groups = groups_from(new_questions, count, options.seed, split)
+        return EightQuestions(groups, search, f"qa8-renamed-{drawn}{split}", RENAMED_SYSTEM, searching)
+    groups, url = groups_from(questions, count, options.seed, split), options.more.get("retriever")
+    own = SearchServer(url) if url else Bm25(_passages(options.data))
+    return EightQuestions(groups, own, f"qa8-{drawn}{split}", SYSTEM, searching)
 
 
 def _number(options: Options, name: str) -> int | None:
@@ -106,13 +107,6 @@ def _is_renamed(options: Options) -> bool:
     if given == "true" and "retriever" in options.more:
         raise BenchError("renamed=true changes passages, and a search server has its own: leave retriever out")
     return given == "true"
-
-
-def _search(options: Options) -> Search:
-    if url := options.more.get("retriever"):
-        return SearchServer(url)
-    assert options.data is not None
-    return Bm25(_passages(options.data))
 
 
 def _passages(data: Path) -> list[Passage]:
@@ -190,10 +184,10 @@ class EightQuestionsTask:
 
     tools = (SEARCH_TOOL,)
 
-    def __init__(self, group: Group, search: Search, system: str = SYSTEM, searching: Searching | None = None) -> None:
-        self._searching = searching or Searching()
-        self.system = system + self._searching.words
-        self.calls_per_turn = self._searching.per_turn
+    def __init__(self, group: Group, search: Search, system: str, searching: Searching) -> None:
+        self._searching = searching
+        self.system = system + searching.words
+        self.calls_per_turn = searching.per_turn
         self._searches = 0
         lines = [f"{number}: {question.text}" for number, question in enumerate(group, 1)]
         self.task = "\n".join(["Answer these questions.", *lines])
@@ -238,14 +232,7 @@ class EightQuestionsTask:
 class EightQuestions:
     name = "qa8"
 
-    def __init__(
-        self,
-        groups: Sequence[Group],
-        search: Search,
-        prefix: str,
-        system: str = SYSTEM,
-        searching: Searching | None = None,
-    ) -> None:
+    def __init__(self, groups: Sequence[Group], search: Search, prefix: str, system: str, searching: Searching) -> None:
         """`prefix` begins the ids of the tasks: it says how the groups were made."""
         self.groups = groups
         self.search = search

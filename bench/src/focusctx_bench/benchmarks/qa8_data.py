@@ -167,10 +167,12 @@ def _question(text: Any, row: dict[str, Any]) -> Question:
     given = [answers] if isinstance(answers, str) else answers
     if not isinstance(text, str) or not isinstance(given, list) or not given:
         raise BenchError(f"a question needs a text and answers, got {text!r} and {answers!r}")
+    if (split := row.get("split", "")) not in ("", "train", "test"):
+        raise BenchError(f"the split of a question is train or test, got {split!r}")
     right = tuple(map(str, given))
     own = [passage_of(entry) for entry in row.get("ctxs", ())]
     pages = dict.fromkeys(passage.title for passage in own if any(answer in passage.text for answer in right))
-    return Question(text, right, _split(row), tuple(pages))
+    return Question(text, right, split, tuple(pages))
 
 
 def _group(row: dict[str, Any]) -> Group:
@@ -178,13 +180,6 @@ def _group(row: dict[str, Any]) -> Group:
     if not isinstance(questions, list) or not isinstance(answers, list) or len(questions) != len(answers):
         raise BenchError("a group needs as many answers as questions")
     return tuple(_question(text, {**row, "answers": given}) for text, given in zip(questions, answers, strict=True))
-
-
-def _split(row: dict[str, Any]) -> str:
-    split = row.get("split", "")
-    if split not in ("", "train", "test"):
-        raise BenchError(f"the split of a question is train or test, got {split!r}")
-    return str(split)
 
 
 class Search(Protocol):
@@ -197,7 +192,7 @@ class Bm25:
 
     def __init__(self, passages: Sequence[Passage]) -> None:
         self._passages = passages
-        self._holders: dict[str, tuple[array[int], array[float]]] = defaultdict(_none)
+        self._holders: dict[str, tuple[array[int], array[float]]] = defaultdict(lambda: (array("L"), array("d")))
         """For each word the places of the passages that hold it, and its weight in each."""
         mean = sum(len(terms(_whole(passage))) for passage in passages) / max(1, len(passages)) or 1.0
         for place, passage in enumerate(passages):
@@ -240,10 +235,6 @@ class SearchServer:
             raise BenchError(f"the search server gave no passages: {error!r}") from error
 
 
-def _none() -> tuple[array[int], array[float]]:
-    return array("L"), array("d")
-
-
 def _whole(passage: Passage) -> str:
     return f"{passage.title} {passage.text}"
 
@@ -260,16 +251,14 @@ def renamed(
     changed = list(passages)
     pairs = _replaced(questions, changed, seed)
     search = Bm25(changed)
-    found = [new for old, new in pairs if _is_answered(search.best(new.text, FOUND), old, new)]
+    found = []
+    for old, new in pairs:  # whose new answer is found, and whose old one is not: nothing contradicts it
+        texts = [_whole(passage) for passage in search.best(new.text, FOUND)]
+        if any(new.answers[0] in text for text in texts) and not any(_holds(text, old.answers[0]) for text in texts):
+            found.append(new)
     if not found:
         raise BenchError("no question can be renamed: lines need ctxs with the title and the text that has the answer")
     return found, search
-
-
-def _is_answered(found: Sequence[Passage], old: Question, new: Question) -> bool:
-    """Return True if the new answer is in the passages and the old one is not: nothing contradicts it."""
-    texts = [f"{passage.title} {passage.text}" for passage in found]
-    return any(new.answers[0] in text for text in texts) and not any(_holds(text, old.answers[0]) for text in texts)
 
 
 def _replaced(
@@ -311,8 +300,12 @@ def _new_words(question: Question, page: str, chance: random.Random) -> dict[str
     around = f"{question.text} {page}"
     if not 0 < len(words) <= _LONGEST or _holds(around, answer):
         return {}
-    if all(map(_is_figure_or_unit, words)):
-        return {answer: _other_figures(answer, chance)} if len(re.findall(r"\d", answer)) > 1 else {}
+    bare = [word.rstrip(",") for word in words]
+    if all(one in _MONTHS or _NUMBER.fullmatch(one) or (one.isalpha() and one.islower()) for one in bare):
+        if len(re.findall(r"\d", answer)) < 2:
+            return {}
+        dated = any(month in answer for month in _MONTHS)
+        return {answer: _FIGURE.sub(lambda match: _other_figure(match[0], dated, chance), answer)}
     if not all(_CAPITALISED.fullmatch(word) or word.lower() in _PARTICLES for word in words):
         return {}
     names = [word for word in words if word.lower() not in _PARTICLES]
@@ -326,11 +319,6 @@ def _new_words(question: Question, page: str, chance: random.Random) -> dict[str
     return new
 
 
-def _is_figure_or_unit(word: str) -> bool:
-    bare = word.rstrip(",")
-    return bare in _MONTHS or bool(_NUMBER.fullmatch(bare)) or (bare.isalpha() and bare.islower())
-
-
 def _holds(text: str, words: str) -> bool:
     return bool(re.search(rf"(?<!\w){re.escape(words)}(?!\w)", text, re.IGNORECASE))
 
@@ -342,13 +330,8 @@ def _with(text: str, new: dict[str, str]) -> str:
     return whole.sub(lambda match: new[match[0]], text)
 
 
-def _other_figures(text: str, chance: random.Random) -> str:
-    """Return the text with another month, day, year or number in each place."""
-    dated = any(month in text for month in _MONTHS)
-    return _FIGURE.sub(lambda match: _other_figure(match[0], dated, chance), text)
-
-
 def _other_figure(figure: str, dated: bool, chance: random.Random) -> str:
+    """Return another month, day, year or number."""
     if figure in _MONTHS:
         return chance.choice([month for month in _MONTHS if month != figure])
     number = int(figure) if figure.isdecimal() else 0

@@ -36,7 +36,7 @@ from focusctx.errors import BenchError, ConfigError
 from focusctx.types import Message, Usage
 
 from ..protocols import Model, Options, Score, Task, ToolCall
-from ..spending import environment_model
+from ..spending import environment_model, told_usage
 from .worker import SERVING, Worker
 
 _INSIDE = Path(__file__).with_name("inside") / "tau2.py"
@@ -136,7 +136,10 @@ class Tau2Task:
         """Return τ²-bench's reward; the details say what the customer's and the judge's models used."""
         judged = await self._call("score")
         parts = {name.lower(): value for name, value in judged["parts"].items()}
-        return Score(float(judged["reward"]), {"ended": judged["ended"], **parts, **self._used()})
+        used: dict[str, float] = {}
+        for who, usage in self._usage.items():
+            used |= told_usage(who, usage) if usage.requests else {}
+        return Score(float(judged["reward"]), {"ended": judged["ended"], **parts, **used})
 
     async def close(self) -> None:
         if self._worker.is_alive:
@@ -154,14 +157,6 @@ class Tau2Task:
         if who == "judge" and (fenced := _FENCE.search(turn.text)):
             return {**turn.message, "content": fenced[1]}
         return turn.message
-
-    def _used(self) -> dict[str, float]:
-        used: dict[str, float] = {}
-        for who, usage in self._usage.items():
-            if usage.requests:
-                used |= {f"{who}_requests": usage.requests, f"{who}_tokens": usage.input_tokens + usage.output_tokens}
-                used |= {} if usage.cost is None else {f"{who}_cost": usage.cost}
-        return used
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +251,21 @@ def rebuild(tau_bench: Path, target: Path) -> None:
     folder = tau_bench / "tau_bench" / "envs" / "airline" / "data"
     try:
         flights, users, reservations = (json.loads((folder / f"{name}.json").read_bytes()) for name in _SOURCES)
-        database = {"flights": _flights(flights), "users": _users(users), "reservations": _reservations(reservations)}
+        flights["HAT018"]["dates"]["2024-05-11"] = {
+            "status": "delayed",
+            "estimated_departure_time_est": "2024-05-11T16:30:00",
+            "estimated_arrival_time_est": "2024-05-11T19:05:00",
+        }
+        reservations["Z7GOZK"] |= {"destination": "IAH", "flight_type": "round_trip"}
+        for name, flight in flights.items():
+            flights[name] = _first(flight, "origin", "destination", "flight_number")
+        for name, user in users.items():
+            for key, method in user["payment_methods"].items():
+                if "amount" in method:
+                    method["amount"] = float(method["amount"])
+                user["payment_methods"][key] = _first(method, "source", "id")
+            users[name] = {"user_id": name, **user}
+        database = {"flights": flights, "users": users, "reservations": reservations}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise BenchError(
             f"{tau_bench} is not a checkout of tau-bench ({error!r}): git clone https://github.com/sierra-research/tau-bench"
@@ -271,37 +280,6 @@ def rebuild(tau_bench: Path, target: Path) -> None:
 
 def git_id(content: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
-
-
-def _flights(flights: dict[str, Any]) -> dict[str, Any]:
-    flights["HAT018"]["dates"]["2024-05-11"] = {
-        "status": "delayed",
-        "estimated_departure_time_est": "2024-05-11T16:30:00",
-        "estimated_arrival_time_est": "2024-05-11T19:05:00",
-    }
-    return {number: _first(flight, "origin", "destination", "flight_number") for number, flight in flights.items()}
-
-
-def _users(users: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: {
-            "user_id": name,
-            **user,
-            "payment_methods": {key: _payment_method(method) for key, method in user["payment_methods"].items()},
-        }
-        for name, user in users.items()
-    }
-
-
-def _payment_method(method: dict[str, Any]) -> dict[str, Any]:
-    if "amount" in method:
-        method["amount"] = float(method["amount"])
-    return _first(method, "source", "id")
-
-
-def _reservations(reservations: dict[str, Any]) -> dict[str, Any]:
-    reservations["Z7GOZK"] |= {"destination": "IAH", "flight_type": "round_trip"}
-    return reservations
 
 
 def _first(entry: dict[str, Any], *names: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from focusctx.errors import BenchError, ConfigError
 from focusctx.types import Message, Usage
 
 from ..protocols import Model, Options, Score, Task, ToolCall, tool_definition
-from ..spending import environment_model
+from ..spending import environment_model, told_usage
 from .browser import Patience, Refused, SharedBrowser, Window, host_of, is_web
 
 VARIABLE = "FOCUSCTX_WEBVOYAGER"
@@ -105,18 +105,14 @@ class WebVoyager:
         """`judge` is asked for the model when the first task starts."""
         self._tasks = tasks
         self._browser = browser
-        self._judge = judge
+        self._judge = cache(judge)
         self._patience = patience or Patience()
-
-    @cached_property
-    def judge(self) -> Model:
-        return self._judge()
 
     def tasks(self) -> Sequence[Task]:
         return self._tasks
 
     async def start(self, task: Task) -> WebVoyagerTask:
-        judge = self.judge
+        judge = self._judge()
         context = await self._browser.open()
         window = Window(context, self._patience)
         return WebVoyagerTask(task.data["ques"], task.data["web"], window, judge, lambda: self._browser.close(context))
@@ -153,11 +149,9 @@ class WebVoyagerTask:
         if self._answer is None:
             return Score(0.0, {"answered": 0})
         judged = await judge(self._judge, self._question, self._answer, self._window.text)
-        used = {"judge_requests": judged.usage.requests}
-        used["judge_tokens"] = judged.usage.input_tokens + judged.usage.output_tokens
-        cost = {} if judged.usage.cost is None else {"judge_cost": judged.usage.cost}
+        used = told_usage("judge", judged.usage)
         told = {"answer": self._answer, "judge": judged.reasons, "no_verdict": int(judged.success is None)}
-        return Score(float(judged.success is True), {"answered": 1, **told, **used, **cost})
+        return Score(float(judged.success is True), {"answered": 1, **told, **used})
 
     async def close(self) -> None:
         await self._close()

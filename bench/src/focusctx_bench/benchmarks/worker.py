@@ -72,7 +72,9 @@ class Worker:
                 if "ask" not in message:
                     raise refused or BenchError(f"{self._name}: {message.get('error') or self._line.last_words()}")
                 try:
-                    self._send({"call": number, "answer": await _answered(answer, message["ask"])})
+                    if answer is None:
+                        raise BenchError(f"nobody answers {message['ask']!r}")
+                    self._send({"call": number, "answer": await answer(message["ask"])})
                 except FocusError as error:
                     refused = error
                     self._send({"call": number, "refusal": str(error)})
@@ -86,12 +88,6 @@ class Worker:
     def _send(self, message: Mapping[str, Any]) -> None:
         if not self._line.send(json.dumps(message)):
             raise BenchError(f"{self._name}: {self._line.last_words()}")
-
-
-async def _answered(answer: Answer | None, what: Any) -> Any:
-    if answer is None:
-        raise BenchError(f"nobody answers {what!r}")
-    return await answer(what)
 
 
 class _Line:

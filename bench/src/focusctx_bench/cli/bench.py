@@ -1,22 +1,20 @@
-"""`focusctx bench`: run the benchmarks under every method, and make the paper's tables and figures of it."""
+"""Options of `focusctx bench`: run the benchmarks under every method, and make the paper's tables and figures."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from focusctx.cli.command import commands_of, parser_for
 from focusctx.cli.options import DRAFTS, EMBEDDERS, METHODS
 
-from .relay import add_relay
-from .replay import add_report_options, forms_of, report_folder, say_written
+from ..benchmarks import NAMES
+from . import later
+from .replay import add_report_options
 
 if TYPE_CHECKING:
     from focusctx.cli.command import Commands
-
-BENCHMARKS = ("office", "qa8", "tau2", "officebench", "appworld", "webvoyager")
 
 _RUN = """\
 Run an agent through benchmarks under compression methods, and print the table.
@@ -87,6 +85,20 @@ runs.jsonl).
 
   focusctx bench live full=out/full focus=out/focus summary=out/summary --out docs/results/live
 """
+_RELAY = """\
+An OpenAI-compatible server whose answers are written by readers who work from
+a shell: strong models, or people. Programs ask http://127.0.0.1:PORT/ARM/v1,
+where ARM is any name for what is compared.
+
+Who reads an agent's conversation goes on with it until its beginning changes;
+then it goes to somebody who has never seen the task. See docs/live.md.
+"""
+_REPLY = """\
+Give the answer on standard input, then wait for the next request and print it.
+An agent's answer is JSON, {"content": "...", "tool_calls": [{"name": "...",
+"arguments": {...}}]}, of which either part may be missing; an answer to a
+question (--kind once) is plain text.
+"""
 
 
 def add_to(commands: Commands) -> None:
@@ -97,10 +109,10 @@ def add_to(commands: Commands) -> None:
     _add_tasks(parts)
     _add_acon(parts)
     _add_live(parts)
-    add_relay(parts)
+    _add_relay(parts)
 
 
-def _add_run(parts: Any) -> None:
+def _add_run(parts: Commands) -> None:
     parser = parser_for(parts, "run", "run benchmarks under methods", _RUN, _RUN_EPILOG)
     _add_benchmarks(parser)
     group = parser.add_argument_group("what to compare")
@@ -114,6 +126,7 @@ def _add_run(parts: Any) -> None:
     )
     what(
         "--draft",
+        dest="drafts",
         nargs="+",
         metavar="DRAFT",
         help="the model that sketches plans, see below (default: MODEL, else offline)",
@@ -125,6 +138,7 @@ def _add_run(parts: Any) -> None:
     )
     what(
         "--budget",
+        dest="budgets",
         nargs="+",
         type=int,
         metavar="TOKENS",
@@ -133,6 +147,7 @@ def _add_run(parts: Any) -> None:
     what("--rollouts", nargs="+", type=int, metavar="N", help="sketches per event (default: 3)")
     what(
         "--rollout-mode",
+        dest="rollout_modes",
         nargs="+",
         choices=("n", "parallel", "sequential"),
         help="how sketches are requested: all in one request, N at once, or one after the other "
@@ -140,6 +155,7 @@ def _add_run(parts: Any) -> None:
     )
     what(
         "--threshold",
+        dest="thresholds",
         nargs="+",
         type=float,
         metavar="TAU",
@@ -165,16 +181,16 @@ def _add_run(parts: Any) -> None:
     )
     how("--estimate", action="store_true", help="print what the run would cost, and run nothing")
     how("--engine", choices=("local", "ray"), default="local", help="ray: on a Ray cluster, with focusctx-bench[ray]")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=later("run", "run"))
 
 
-def _add_report(parts: Any) -> None:
+def _add_report(parts: Commands) -> None:
     parser = parser_for(parts, "report", "tables and figures of what was run", _REPORT)
     add_report_options(parser, "of a run, or of several")
-    parser.set_defaults(run=report)
+    parser.set_defaults(run=later("run", "report"))
 
 
-def _add_acon(parts: Any) -> None:
+def _add_acon(parts: Commands) -> None:
     parser = parser_for(parts, "acon", "make ACON's guidelines from training runs", _ACON, _ACON_EPILOG)
     _add_benchmarks(parser)
     what = parser.add_argument_group("who does what").add_argument
@@ -188,21 +204,21 @@ def _add_acon(parts: Any) -> None:
     how("--out", type=Path, metavar="FOLDER", required=True, help="where runs and guidelines go")
     how("--concurrency", type=int, metavar="N", default=8, help="tasks at once (default: 8)")
     how("--max-cost", type=float, metavar="USD", help="stop once all of it has cost this much")
-    parser.set_defaults(run=acon)
+    parser.set_defaults(run=later("run", "acon"))
 
 
-def _add_live(parts: Any) -> None:
+def _add_live(parts: Commands) -> None:
     parser = parser_for(parts, "live", "compare live runs, arm by arm", _LIVE)
     parser.add_argument("folders", nargs="+", metavar="[NAME=]FOLDER", help="of a run; NAME is how the arm is called")
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="where the files go")
     parser.add_argument("--reference", metavar="NAME", help="the arm to compare with (default: full or none)")
-    parser.set_defaults(run=live)
+    parser.set_defaults(run=later("run", "live"))
 
 
-def _add_tasks(parts: Any) -> None:
+def _add_tasks(parts: Commands) -> None:
     parser = parser_for(parts, "tasks", "list the tasks of a benchmark", "List the tasks, with their difficulty.")
     _add_benchmarks(parser)
-    parser.set_defaults(run=tasks)
+    parser.set_defaults(run=later("run", "tasks"))
 
 
 def _add_benchmarks(parser: argparse.ArgumentParser) -> None:
@@ -212,7 +228,7 @@ def _add_benchmarks(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="NAME",
         default=[],
-        help=f"{', '.join(BENCHMARKS)} (office, our testbed, needs nothing else)",
+        help=f"{', '.join(NAMES)} (office, our testbed, needs nothing else)",
     )
     add("--data", nargs="+", metavar="[NAME=]PATH", default=[], help="what a benchmark reads: a checkout, a data set")
     add(
@@ -232,38 +248,21 @@ def _add_benchmarks(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=int, help="of benchmarks and of the agent's model (default: 42)")
 
 
-def run(arguments: argparse.Namespace) -> int:
-    from .run import run_job
-
-    return run_job(arguments)
-
-
-def acon(arguments: argparse.Namespace) -> int:
-    from .run import make_acon
-
-    return make_acon(arguments)
-
-
-def report(arguments: argparse.Namespace) -> int:
-    from ..report.document import write_report
-    from ..results.document import document
-
-    return say_written(write_report(document(arguments.folder), report_folder(arguments), forms_of(arguments)))
-
-
-def tasks(arguments: argparse.Namespace) -> int:
-    from focusctx.cli.output import printable
-
-    from ..benchmarks import benchmark_from
-    from .run import benchmarks_of
-
-    for name, options in benchmarks_of(arguments).items():
-        for task in benchmark_from(name, options).tasks():
-            sys.stdout.write("\t".join(map(printable, (name, task.id, task.difficulty))) + "\n")
-    return 0
-
-
-def live(arguments: argparse.Namespace) -> int:
-    from ..live import read_arms, write
-
-    return say_written(write(read_arms(arguments.folders), arguments.out, arguments.reference))
+def _add_relay(parts: Commands) -> None:
+    summary = "a model server whose answers are written by readers"
+    commands = commands_of(parser_for(parts, "relay", summary, _RELAY))
+    serve = parser_for(commands, "serve", "start the server", _RELAY)
+    serve.add_argument("--log", type=Path, default=Path("relay.jsonl"), help="all requests and answers, to resume from")
+    serve.add_argument("--patience", type=float, default=300.0, help="seconds until a request goes to another reader")
+    take = parser_for(commands, "take", "wait for a request and print it", "Wait for a request and print it.")
+    reply = parser_for(commands, "reply", "answer a request, and take the next", _REPLY)
+    reply.add_argument("id", metavar="ID", help="of the request, as it was printed")
+    status = parser_for(commands, "status", "show what waits for whom", "Show open requests and readers.")
+    for parser in (take, reply):
+        parser.add_argument("--reader", required=True, help="your name: each reader has one of their own")
+        parser.add_argument("--kind", choices=("agent", "once"), default="agent", help="what to read (default: agent)")
+        parser.add_argument("--arm", default="*", help="take requests of these arms only, such as '*-user'")
+        parser.add_argument("--wait", type=float, default=540.0, help="seconds to wait for a request (default: 540)")
+    for name, parser in (("serve", serve), ("take", take), ("reply", reply), ("status", status)):
+        parser.add_argument("--port", type=int, default=9000, help="of the relay (default: 9000)")
+        parser.set_defaults(run=later("relay", name))

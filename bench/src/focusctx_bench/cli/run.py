@@ -1,4 +1,4 @@
-"""`focusctx bench run` and `acon`: from options to a job and a finished table or guideline, with a clean stop."""
+"""The work of `focusctx bench run`, `report`, `tasks`, `acon` and `live`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +16,21 @@ from focusctx.cli.command import INCOMPLETE, Problem, check_positive, interrupti
 from focusctx.cli.output import console_on, printable, progress
 from focusctx.drafts.registry import draft_from
 from focusctx.errors import ConfigError, MissingExtraError
-from focusctx.jobs.engines import Engine, InProcess, engine_named
+from focusctx.jobs.engines import InProcess, engine_named
 from focusctx.jobs.runner import Tally
 from focusctx.prices import price_of
 
 from ..baselines.acon import Unfinished, cost_of, make_guidelines
 from ..baselines.registry import ALL, KNOWN
 from ..baselines.summary import ask_from
-from ..benchmarks import benchmark_names
+from ..benchmarks import NAMES, benchmark_from
 from ..job import BenchFolder, Job
+from ..live import read_arms, write
 from ..protocols import Options
+from ..results.document import document
 from ..run import Components, method_of, run_bench
 from ..spending import check_prices, estimate
+from .points import say_written, write_asked
 from .tables import print_estimate, print_tables
 
 HAVE_OPTIONS = ("focus", "clear-tool-uses", "summary", "prompting", "acon-ut", "acon-utco")
@@ -41,7 +44,7 @@ TRAINING_SEED = 1042
 
 def benchmarks_of(arguments: argparse.Namespace) -> dict[str, Options]:
     if not arguments.benchmark:
-        raise Problem(f"name a benchmark: --benchmark {' | '.join(benchmark_names())}")
+        raise Problem(f"name a benchmark: --benchmark {' | '.join(NAMES)}")
     return _with_options(arguments, dict.fromkeys(arguments.benchmark, Options()))
 
 
@@ -60,9 +63,7 @@ def _with_options(arguments: argparse.Namespace, benchmarks: Mapping[str, Option
         if text.partition(".")[0] in HAVE_OPTIONS:
             continue
         for name, setting in _addressed(text, found, "."):
-            key, equals, value = setting.partition("=")
-            if not equals or not key:
-                raise Problem(f"--set needs KEY=VALUE, such as domain=retail, got {setting!r}")
+            key, value = _setting(setting, text)
             found[name] = replace(found[name], more={**found[name].more, key: value})
     return found
 
@@ -72,17 +73,20 @@ def method_options(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for text in texts:
         method, _, setting = text.partition(".")
-        if method not in HAVE_OPTIONS:
-            continue
-        key, equals, value = setting.partition("=")
-        if not equals or not key:
-            raise Problem(f"--set wants {method}.KEY=VALUE, got {text!r}")
-        own = found.setdefault(method, {})
-        try:
-            own[key] = json.loads(value)
-        except ValueError:
-            own[key] = value  # a word: no quotes needed
+        if method in HAVE_OPTIONS:
+            key, value = _setting(setting, text)
+            try:
+                found.setdefault(method, {})[key] = json.loads(value)
+            except ValueError:
+                found[method][key] = value  # a word: no quotes needed
     return found
+
+
+def _setting(setting: str, text: str) -> tuple[str, str]:
+    key, equals, value = setting.partition("=")
+    if not equals or not key:
+        raise Problem(f"--set needs KEY=VALUE, such as domain=retail or focus.rollouts=5, got {text!r}")
+    return key, value
 
 
 def job_of(arguments: argparse.Namespace) -> tuple[Job, list[str]]:
@@ -100,38 +104,17 @@ def job_with_changes(job: Job, arguments: argparse.Namespace) -> Job:
 
 def _given(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the settings of a job that the options name, and no others."""
-    options = {
-        "methods": _known(arguments.methods) if arguments.methods else None,
-        "model": arguments.model,
-        "drafts": arguments.draft,
-        "budgets": arguments.budget,
-        "rollouts": arguments.rollouts,
-        "thresholds": arguments.threshold,
-        "rollout_modes": arguments.rollout_mode,
-        "repeats": arguments.repeats,
-        "compressor": arguments.compressor,
-        "embedder": arguments.embedder,
-        "llmlingua_model": arguments.llmlingua_model,
-        "guideline_ut": arguments.guideline_ut,
-        "guideline_utco": arguments.guideline_utco,
-        "count": arguments.tasks,
-        "tasks": arguments.task,
-        "seed": arguments.seed,
-        "step_limit": arguments.step_limit,
-        "method_options": method_options(arguments.set) or None,
-        "through": arguments.through,
-    }
+    methods: Sequence[str] = tuple(dict.fromkeys(arguments.methods or ()))
+    if "all" in methods:
+        methods = ALL
+    elif unknown := [name for name in methods if name not in KNOWN]:
+        raise Problem(f"unknown method {unknown[0]!r}; known: all, {', '.join(KNOWN)}")
+    options = {field.name: getattr(arguments, field.name, None) for field in fields(Job)}
+    options |= {"methods": methods or None, "method_options": method_options(arguments.set) or None}
+    options |= {"count": arguments.tasks, "tasks": arguments.task}
     return {
         name: tuple(value) if isinstance(value, list) else value for name, value in options.items() if value is not None
     }
-
-
-def _known(methods: Sequence[str]) -> tuple[str, ...]:
-    if "all" in methods:
-        return ALL
-    if unknown := [name for name in methods if name not in KNOWN]:
-        raise Problem(f"unknown method {unknown[0]!r}; known: all, {', '.join(KNOWN)}")
-    return tuple(dict.fromkeys(methods))
 
 
 def _without_what_cannot_run(job: Job) -> tuple[Job, list[str]]:
@@ -155,86 +138,100 @@ def _addressed(text: str, benchmarks: dict[str, Options], mark: str) -> list[tup
     return [(name, text) for name in benchmarks]
 
 
-def run_job(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     check_positive(arguments, "concurrency", "max_cost", "tasks", "step_limit", "repeats")
-    job, folder, left_out = _job_and_folder(arguments)
+    left_out: list[str] = []
+    if not arguments.benchmark and arguments.out and BenchFolder(arguments.out).has_job:
+        folder = BenchFolder(arguments.out)
+        job = job_with_changes(folder.job(), arguments)  # the folder refuses differences
+    else:
+        job, left_out = job_of(arguments)
+        folder = BenchFolder(arguments.out or _HOME / f"{'-'.join(job.benchmarks)}-{job.digest}")
     components = Components(job)
     components.check()
     tasks = components.tasks()
     if arguments.estimate:
         print_estimate(console_on(sys.stdout), estimate(job, tasks, folder))
         return 0
+    say = sys.stderr.write
     if (unknown := check_prices(job, arguments.max_cost)) and job.waits_for_models:
-        sys.stderr.write(f"no price is known for {printable(', '.join(unknown))}: the cost shown will be too low\n")
-    engine = _engine(arguments, job)
+        say(f"no price is known for {printable(', '.join(unknown))}: the cost shown will be too low\n")
+    local = arguments.engine == "local"
+    at_once = arguments.concurrency or (CONCURRENCY if job.waits_for_models else 1)
+    engine = InProcess(at_once) if local else engine_named(arguments.engine, arguments.concurrency)
     for line in left_out:
-        sys.stderr.write(f"{printable(line)}\n")
-    sys.stderr.write(f"records go to {printable(str(folder.path))}\n")
-    tally = Tally()
+        say(f"{printable(line)}\n")
+    say(f"records go to {printable(str(folder.path))}\n")
+    tally, limit = Tally(), arguments.max_cost
     try:
         with interruptible(), progress(sys.stderr) as watch:
-            local = arguments.engine == "local"
-            work = run_bench(
-                job, tasks, folder, engine, tally=tally, max_cost=arguments.max_cost, watch=watch, probe=local
-            )
-            asyncio.run(work)
+            asyncio.run(run_bench(job, tasks, folder, engine, tally=tally, max_cost=limit, watch=watch, probe=local))
     finally:
         engine.close()
-        _report_problems(tally)
+        if tally.last_problem:
+            say(f"the last error: {printable(tally.last_problem)}\n")
+        if tally.failures:
+            say(f"{tally.failures:,} tasks failed for reasons outside the agent; attempts.jsonl lists them\n")
     print_tables(console_on(sys.stdout), folder.path)
     if tally.left:
         why = tally.stopped or "tasks failed"
-        sys.stderr.write(f"stopped: {why}. {tally.left:,} tasks are left; run the same command again to continue\n")
+        say(f"stopped: {why}. {tally.left:,} tasks are left; run the same command again to continue\n")
     return INCOMPLETE if tally.left else 0
 
 
-def _job_and_folder(arguments: argparse.Namespace) -> tuple[Job, BenchFolder, list[str]]:
-    if not arguments.benchmark and arguments.out and BenchFolder(arguments.out).has_job:
-        folder = BenchFolder(arguments.out)
-        return job_with_changes(folder.job(), arguments), folder, []  # the folder refuses differences
-    job, left_out = job_of(arguments)
-    name = f"{'-'.join(job.benchmarks)}-{job.digest}"
-    return job, BenchFolder(arguments.out or _HOME / name), left_out
+def report(arguments: argparse.Namespace) -> int:
+    return write_asked(arguments, document(arguments.folder))
 
 
-def _engine(arguments: argparse.Namespace, job: Job) -> Engine:
-    if arguments.engine != "local":
-        return engine_named(arguments.engine, arguments.concurrency)
-    return InProcess(arguments.concurrency or (CONCURRENCY if job.waits_for_models else 1))
+def tasks(arguments: argparse.Namespace) -> int:
+    for name, options in benchmarks_of(arguments).items():
+        for task in benchmark_from(name, options).tasks():
+            sys.stdout.write("\t".join(map(printable, (name, task.id, task.difficulty))) + "\n")
+    return 0
 
 
-def _report_problems(tally: Tally) -> None:
-    say = sys.stderr.write
-    if tally.last_problem:
-        say(f"the last error: {printable(tally.last_problem)}\n")
-    if tally.failures:
-        say(f"{tally.failures:,} tasks failed for reasons outside the agent; attempts.jsonl lists them\n")
+def live(arguments: argparse.Namespace) -> int:
+    return say_written(write(read_arms(arguments.folders), arguments.out, arguments.reference))
 
 
-def make_acon(arguments: argparse.Namespace) -> int:
+def acon(arguments: argparse.Namespace) -> int:
     check_positive(arguments, "concurrency", "max_cost", "tasks", "step_limit", "budget")
     compressor = arguments.compressor or arguments.model
     if compressor is None:
         raise Problem("name who writes the summaries: --compressor, or --model for all")
     job, optimiser = _training_job(arguments, compressor), arguments.optimiser or compressor
-    _check_price(optimiser, arguments.max_cost)
+    limit: float | None = arguments.max_cost
+    if limit is not None and price_of(draft_from(optimiser).name) is None:
+        raise Problem(f"the spending limit cannot be kept: no price is known for {optimiser}; see FOCUSCTX_PRICES")
+
+    async def train(job: Job, folder: BenchFolder) -> None:
+        """Do the training runs of one stage, within what the other stages have left of the spending limit."""
+        components = Components(job)
+        components.check()
+        left = limit
+        if left is not None:
+            own = folder.spent() if folder.path.is_dir() else 0.0
+            left = max(1e-9, left - (cost_of(arguments.out) or 0.0) + own)
+        with progress(sys.stderr) as watch:
+            engine = InProcess(arguments.concurrency)
+            tally = await run_bench(job, components.tasks(), folder, engine, max_cost=left, watch=watch)
+        if tally.left:
+            raise Unfinished(f"{tally.stopped or 'tasks failed'}, {tally.left:,} training tasks are left")
+
     ask = ask_from(optimiser, temperature=1.0, max_tokens=8192, deadline=600)
-    run = _TrainingRuns(arguments)
     try:
         with interruptible():
-            made = asyncio.run(make_guidelines(job, optimiser, ask, arguments.out, run))
+            made = asyncio.run(make_guidelines(job, optimiser, ask, arguments.out, train))
     except Unfinished as error:
         sys.stderr.write(f"stopped: {error}; the same command goes on\n")
         return INCOMPLETE
+    sys.stdout.write("".join(f"{path}\n" for path in made))
     cost = cost_of(arguments.out)
-    sys.stdout.write(f"{made.ut}\n{made.utco}\n")
     sys.stderr.write("the cost is not known: some model has no price\n" if cost is None else f"cost: ${cost:,.2f}\n")
     return 0
 
 
 def _training_job(arguments: argparse.Namespace, compressor: str) -> Job:
-    from ..job import Job
-
     benchmarks = benchmarks_of(arguments)
     if len(benchmarks) != 1:
         raise Problem("a guideline is for one benchmark: name one with --benchmark")
@@ -258,39 +255,3 @@ def _training_job(arguments: argparse.Namespace, compressor: str) -> Job:
         method_options=method_options(arguments.set),
         seed=options.seed if name == "office" else (42 if arguments.seed is None else arguments.seed),
     )
-
-
-def _check_price(optimiser: str, max_cost: float | None) -> None:
-    if max_cost is not None and price_of(draft_from(optimiser).name) is None:
-        raise Problem(f"the spending limit cannot be kept: no price is known for {optimiser}; see FOCUSCTX_PRICES")
-
-
-class _TrainingRuns:
-    """Does the training runs, within what is left of the spending limit."""
-
-    def __init__(self, arguments: argparse.Namespace) -> None:
-        self._out: Path = arguments.out
-        self._concurrency: int = arguments.concurrency
-        self._max_cost: float | None = arguments.max_cost
-
-    async def __call__(self, job: Job, folder: BenchFolder) -> None:
-        components = Components(job)
-        components.check()
-        with progress(sys.stderr) as watch:
-            tally = await run_bench(
-                job,
-                components.tasks(),
-                folder,
-                InProcess(self._concurrency),
-                max_cost=self._limit_for(folder),
-                watch=watch,
-            )
-        if tally.left:
-            raise Unfinished(f"{tally.stopped or 'tasks failed'}, {tally.left:,} training tasks are left")
-
-    def _limit_for(self, folder: BenchFolder) -> float | None:
-        """Return the limit of one run: what the other stages have not used up."""
-        if self._max_cost is None:
-            return None
-        own = folder.spent() if folder.path.is_dir() else 0.0
-        return max(1e-9, self._max_cost - (cost_of(self._out) or 0.0) + own)

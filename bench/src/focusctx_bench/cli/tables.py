@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from focusctx.cli.output import column_widths, parts_that_fit
 
-from ..report.document import Cell, Number, Table
+from ..report.document import Number, Table
 from ..results.collect import collect
 from ..results.tables import tables
 from ..spending import Estimate
@@ -56,43 +56,39 @@ def print_estimate(console: Console, estimates: Sequence[Estimate]) -> None:
 
 def print_table(console: Console, table: Table) -> None:
     """Print a table with as much detail as the terminal has room for; in parts, if it is too narrow for the least."""
-    texts = next(
-        (texts for level in _DETAILS if sum(column_widths(texts := _texts(table, *level))) <= console.width),
-        _texts(table, *_DETAILS[-1]),
-    )
-    for places in parts_that_fit(column_widths(texts), console.width):
-        _print_columns(console, table, texts, places)
-
-
-def _print_columns(console: Console, table: Table, texts: Sequence[Sequence[str]], places: Sequence[int]) -> None:
     from rich import box
     from rich.table import Table as Drawn
     from rich.text import Text
 
-    drawn = Drawn(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    texts: list[list[str]] = []
+    for intervals, paper in _DETAILS:
+        texts = _texts(table, intervals, paper)
+        if sum(column_widths(texts)) <= console.width:
+            break
     head, *rows = texts
-    for place in places:
-        drawn.add_column(head[place], justify="right" if place else "left", no_wrap=place > 0)
     best = table.best()
-    for at, (row, words) in enumerate(zip(table.rows, rows, strict=True)):
-        styles = {0: "cyan" if row.ours else ""}
-        styles |= {place + 1: "bold" for place in range(len(row.cells)) if (at, place) in best}
-        drawn.add_row(*(Text(words[place], styles.get(place, "")) for place in places))
-    console.print(drawn)
+    for places in parts_that_fit(column_widths(texts), console.width):
+        drawn = Drawn(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+        for place in places:
+            drawn.add_column(head[place], justify="right" if place else "left", no_wrap=place > 0)
+        for at, (row, words) in enumerate(zip(table.rows, rows, strict=True)):
+            styles = {0: "cyan" if row.ours else ""}
+            styles |= {place + 1: "bold" for place in range(len(row.cells)) if (at, place) in best}
+            drawn.add_row(*(Text(words[place], styles.get(place, "")) for place in places))
+        console.print(drawn)
 
 
 def _texts(table: Table, intervals: int, paper: bool) -> list[list[str]]:
     """Return the words of all cells, the head first."""
-    head = [table.stub, *(f"{column.name}{_ARROWS.get(column.better or '', '')}" for column in table.columns)]
-    rows = [
-        [row.name, *(_cell(cell, place < intervals, paper) for place, cell in enumerate(row.cells))]
-        for row in table.rows
-    ]
-    return [head, *rows]
-
-
-def _cell(cell: Cell, with_interval: bool, with_paper: bool) -> str:
-    if not isinstance(cell, Number):
-        return cell or "–"
-    text = f"{cell.text} [{cell.interval}]" if with_interval and cell.interval is not None else cell.text
-    return f"{text} (paper {cell.in_paper})" if with_paper and cell.in_paper is not None else text
+    texts = [[table.stub, *(f"{column.name}{_ARROWS.get(column.better or '', '')}" for column in table.columns)]]
+    for row in table.rows:
+        words = [row.name]
+        for place, cell in enumerate(row.cells):
+            if not isinstance(cell, Number):
+                words.append(cell or "–")
+                continue
+            between = f" [{cell.interval}]" if place < intervals and cell.interval is not None else ""
+            theirs = f" (paper {cell.in_paper})" if paper and cell.in_paper is not None else ""
+            words.append(f"{cell.text}{between}{theirs}")
+        texts.append(words)
+    return texts

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from focusctx.drafts.anthropic import AnthropicDraft
 from focusctx.drafts.http import BadRequest, Endpoint, RejectedParameters, count, open_session, text_of
@@ -41,9 +41,7 @@ _BEGINNING = "(The conversation begins.)"
 Block = dict[str, Any]
 
 
-def model_from(
-    name: str, *, temperature: float = TEMPERATURE, seed: int = SEED, headers: Mapping[str, str] | None = None
-) -> Model:
+def model_from(name: str, *, seed: int = SEED, headers: Mapping[str, str] | None = None) -> Model:
     """Return `openai:MODEL`, `openai:MODEL@URL`, `azure:DEPLOYMENT`, `anthropic:MODEL`, `deepseek:MODEL` and so on.
 
     `headers` go with every request, beside those that the server needs.
@@ -58,23 +56,29 @@ def model_from(
     assert isinstance(known, OpenAICompatibleDraft | AnthropicDraft)
     endpoint = replace(known.endpoint, headers={**known.endpoint.headers, **(headers or {})})
     if isinstance(known, OpenAICompatibleDraft):
-        return OpenAICompatibleModel(known.model, known.name, endpoint, temperature=temperature, seed=seed)
-    return AnthropicModel(known.model, known.name, endpoint, temperature=temperature)
+        return OpenAICompatibleModel(known.name, endpoint, model=known.model, temperature=TEMPERATURE, seed=seed)
+    fixed = {"model": known.model, "max_tokens": _MOST_OUTPUT, "temperature": TEMPERATURE}
+    return AnthropicModel(known.name, endpoint, **fixed, thinking={"type": "disabled"})
 
 
-class Server:
-    """One URL that answers an agent's requests."""
+class ServedModel:
+    """A model behind one URL."""
 
-    def __init__(self, endpoint: Endpoint, optional: Iterable[str]) -> None:
+    optional: ClassVar[tuple[str, ...]]
+    """Parameters that some servers refuse, and can do without."""
+
+    def __init__(self, name: str, endpoint: Endpoint, **fixed: Any) -> None:
+        self.name = name
         self.endpoint = replace(endpoint, timeout=TIMEOUT, retries=RETRIES)
-        self._rejected = RejectedParameters(optional)
+        self._rejected = RejectedParameters(self.optional)
+        self._fixed = fixed
 
     async def ask(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the answer, asked again without each optional parameter that the server refuses."""
         try:
             async with open_session() as session:
                 while True:
-                    sent = self._rejected.strip(body)
+                    sent = self._rejected.strip({**self._fixed, **body})
                     try:
                         return await self.endpoint.post(session, sent)
                     except BadRequest as refusal:
@@ -101,15 +105,12 @@ def priced_turn(
     return Turn(message, Usage(1, input_tokens, output_tokens, cost), cached, cost + moved * price.input / 1_000_000)
 
 
-class OpenAICompatibleModel:
-    def __init__(self, model: str, name: str, endpoint: Endpoint, *, temperature: float, seed: int) -> None:
-        self.name = name
-        self.server = Server(endpoint, ("temperature", "seed"))
-        self._fixed = {"model": model, "temperature": temperature, "seed": seed}
+class OpenAICompatibleModel(ServedModel):
+    optional = ("temperature", "seed")
 
     async def answer(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Turn:
         offered = {"tools": list(tools)} if tools else {}
-        answer = await self.server.ask({**self._fixed, "messages": list(messages), **offered})
+        answer = await self.ask({"messages": list(messages), **offered})
         usage = _mapping(answer.get("usage"))
         return priced_turn(
             self.name,
@@ -124,7 +125,7 @@ class OpenAICompatibleModel:
             said = answer["choices"][0]["message"]
             calls = [_openai_call(call, place) for place, call in enumerate(said.get("tool_calls") or ())]
         except (LookupError, TypeError, AttributeError) as error:
-            raise self.server.malformed("no message", answer) from error
+            raise self.malformed("no message", answer) from error
         message: dict[str, Any] = {"role": "assistant", "content": text_of(said.get("content")) or None}
         message |= {name: said[name] for name in _KEPT if said.get(name)}
         if calls:
@@ -148,21 +149,13 @@ def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-class AnthropicModel:
+class AnthropicModel(ServedModel):
     """Takes no seed: the API has none. Thinking is off where the model allows that, as temperature 0 wants it."""
 
-    def __init__(self, model: str, name: str, endpoint: Endpoint, *, temperature: float) -> None:
-        self.name = name
-        self.server = Server(endpoint, ("temperature", "thinking"))
-        self._fixed = {
-            "model": model,
-            "max_tokens": _MOST_OUTPUT,
-            "temperature": temperature,
-            "thinking": {"type": "disabled"},
-        }
+    optional = ("temperature", "thinking")
 
     async def answer(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Turn:
-        answer = await self.server.ask({**self._fixed, **request(messages, tools)})
+        answer = await self.ask(request(messages, tools))
         usage = answer.get("usage") or {}
         cached = count(usage.get("cache_read_input_tokens"))
         written = count(usage.get("cache_creation_input_tokens"))
@@ -179,7 +172,7 @@ class AnthropicModel:
         try:
             return message(answer["content"])
         except (LookupError, TypeError) as error:
-            raise self.server.malformed("no content", answer) from error
+            raise self.malformed("no content", answer) from error
 
 
 def request(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -225,7 +218,15 @@ def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:
 def _blocks(given: Message) -> list[Block]:
     if given["role"] == "tool":
         return [{"type": "tool_result", "tool_use_id": given["tool_call_id"], "content": given.get("content") or ""}]
-    calls = [_use(call) for call in given.get("tool_calls") or ()]
+    calls = [
+        {
+            "type": "tool_use",
+            "id": call["id"],
+            "name": call["function"]["name"],
+            "input": json.loads(call["function"]["arguments"] or "{}"),
+        }
+        for call in given.get("tool_calls") or ()
+    ]
     words = [_text(given.get("content"))] if given.get("content") or not calls else []
     return [*given.get("thinking_blocks", ()), *words, *calls]
 
@@ -234,25 +235,11 @@ def _text(content: Any) -> Block:
     return {"type": "text", "text": content or _SILENCE}
 
 
-def _use(call: Mapping[str, Any]) -> Block:
-    function = call["function"]
-    return {
-        "type": "tool_use",
-        "id": call["id"],
-        "name": function["name"],
-        "input": json.loads(function["arguments"] or "{}"),
-    }
-
-
 def _call(block: Mapping[str, Any]) -> dict[str, Any]:
     arguments = json.dumps(block["input"], ensure_ascii=False)
     return {"id": block["id"], "type": "function", "function": {"name": block["name"], "arguments": arguments}}
 
 
 def _tool(function: Mapping[str, Any]) -> dict[str, Any]:
-    empty = {"type": "object", "properties": {}}
-    return {
-        "name": function["name"],
-        "description": function.get("description", ""),
-        "input_schema": function.get("parameters") or empty,
-    }
+    schema = function.get("parameters") or {"type": "object", "properties": {}}
+    return {"name": function["name"], "description": function.get("description", ""), "input_schema": schema}

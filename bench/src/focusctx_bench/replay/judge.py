@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
@@ -23,7 +22,7 @@ from focusctx.replay.runs import Run
 from focusctx.types import Usage
 
 from .points import ORACLE, Oracle, Point, point_at, points_of
-from .sketches import PointSketches, RecordedDraft, points_recorded
+from .sketches import PointSketches, RecordedDraft, by_run, points_recorded
 
 POINTS = "points.jsonl"
 
@@ -161,15 +160,12 @@ def judge_all(
     Raises a `DraftError` where a model that is to be asked gives no answer to begin with.
     """
     replay = Replay(plan, records, watch)
-    done, settings = replay.done(), plan.settings
-    sketches: defaultdict[tuple[str, str], list[PointSketches]] = defaultdict(list)
-    for one in recorded:
-        sketches[one.file, one.id].append(one)
+    done, settings, sketches = replay.done(), plan.settings, by_run(recorded)
     items = []
     for run in plan.runs:
         place = run.file, run.id
-        if sketches[place] or not recorded:
-            own = tuple(sketches[place])
+        if place in sketches or not recorded:
+            own = tuple(sketches.get(place, ()))
             items.append(PointItem(run, plan.budgets[run.file], settings.methods, own, frozenset(done[place])))
     if any(map(settings.model_of, settings.methods)):
         replay.probe(name for item in items for point in item.points() for name in item.lacking(settings, point))
@@ -184,10 +180,9 @@ async def judge_item(settings: ReplaySettings, item: PointItem, _: Meter) -> lis
     for point in item.points():
         for name in item.lacking(settings, point):
             method = make_method(methods_of(settings), name, point, item.recorded)
-            record = await _judge(point, method)
-            unanswered = record.unanswered and settings.can_ask_again(name)
-            draft, own = settings.draft_of(name), settings.settings_of(name)
-            records.append(replace(record, draft=draft, settings=own, unanswered=unanswered))
+            own = {"draft": settings.draft_of(name), "settings": settings.settings_of(name)}
+            record = await _judge(point, method, own)
+            records.append(replace(record, unanswered=record.unanswered and settings.can_ask_again(name)))
             close_method(method)
     return records
 
@@ -202,13 +197,13 @@ async def compare_points(settings: ReplaySettings, item: CompareItem[PointRecord
         quotas = {point.history.newest: focus.span_left}
         for name in match.names:
             method = comparator(name, focus.method, quotas, methods_of(settings).embed)
-            record = await _judge(point, method)
-            fields = matched_fields(settings, focus, name)
-            found.append(replace(record, **fields, floored=bool(method.floored)))
+            record = await _judge(point, method, matched_fields(settings, focus, name))
+            found.append(replace(record, floored=bool(method.floored)))
     return found
 
 
-async def _judge(point: Point, method: Method) -> PointRecord:
+async def _judge(point: Point, method: Method, about: Mapping[str, Any]) -> PointRecord:
+    """Judge a method at a point; `about` are the fields of the record that say how it was set."""
     began = time.perf_counter()
     sent = await method.compress(point.sent)
     seconds = time.perf_counter() - began
@@ -217,9 +212,7 @@ async def _judge(point: Point, method: Method) -> PointRecord:
         file=point.file,
         run=point.run,
         messages=point.messages,
-        method=method.name,
-        draft="",
-        budget=point.budget,
+        **{"method": method.name, "budget": point.budget, **about},
         event=len(sent.messages) < point.messages or judged.left < point.span_tokens,
         failure=sent.failure,
         unanswered=sent.unanswered,

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from focusctx.config import FocusConfig
 from focusctx.errors import BenchError, DraftError
@@ -81,10 +81,11 @@ class PointSketches(PlainRecord):
         return replies
 
 
-SketchFile: TypeAlias = RecordFile[PointSketches]
+_RECORDED = ("rollouts", "temperature", "defensive", "sketch_tokens", "draft_window", "seed")
+"""Settings of the draft that are recorded with its sketches."""
 
 
-def sketch_file(path: Path) -> SketchFile:
+def sketch_file(path: Path) -> RecordFile[PointSketches]:
     return RecordFile(path, PointSketches.from_json)
 
 
@@ -93,6 +94,13 @@ def read_sketches(path: Path) -> list[PointSketches]:
     if not path.exists():
         raise BenchError(f"{path} does not exist: make it with `focusctx replay record`")
     return list(sketch_file(path))
+
+
+def by_run(recorded: Iterable[PointSketches]) -> dict[tuple[str, str], list[PointSketches]]:
+    found: dict[tuple[str, str], list[PointSketches]] = {}
+    for one in recorded:
+        found.setdefault((one.file, one.id), []).append(one)
+    return found
 
 
 class RecordedDraft:
@@ -142,12 +150,11 @@ def points_recorded(evidence: Evidence, recorded: Iterable[PointSketches]) -> li
 def record_sketches(
     draft: DraftModel,
     points: Sequence[Point],
-    file: SketchFile,
+    file: RecordFile[PointSketches],
     *,
     config: FocusConfig,
     at_once: int,
     watch: Watch,
-    part: Callable[[Point], str] = lambda point: point.file,
 ) -> Tally:
     """Ask the draft for N sketches at every point that has none in the file yet.
 
@@ -158,7 +165,7 @@ def record_sketches(
     work = partial(_sketch, draft, config)
     runner = Runner(
         InProcess(at_once), work, lambda made: file.add(*made),
-        part=part, is_done=lambda point: point.place in known, watch=watch,
+        part=lambda point: point.file, is_done=lambda point: point.place in known, watch=watch,
     )  # fmt: skip
     return runner.run_all(points)
 
@@ -175,14 +182,7 @@ async def _sketch(draft: DraftModel, config: FocusConfig, point: Point, _: Meter
         point,
         (reply.text for reply in replies),
         draft=short_name(draft.name),
-        settings={
-            "rollouts": config.rollouts,
-            "temperature": config.temperature,
-            "defensive": config.defensive,
-            "sketch_tokens": config.sketch_tokens,
-            "draft_window": config.draft_window,
-            "seed": config.seed,
-        },
+        settings={name: getattr(config, name) for name in _RECORDED},
         truncated=tuple(number for number, reply in enumerate(replies) if reply.truncated),
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,

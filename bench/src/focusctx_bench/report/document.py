@@ -5,12 +5,13 @@ Markdown, LaTeX and HTML come from the templates beside this file; figures are d
 from __future__ import annotations
 
 import csv
+import io
 import re
 from base64 import b64encode
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from itertools import chain, groupby
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -148,7 +149,11 @@ class Table:
         shown = [
             place
             for place, column in enumerate(self.columns)
-            if not column.optional or any(_says_something(row.cells[place]) for row in self.rows)
+            if not column.optional
+            or any(
+                cell.value or cell.paper if isinstance(cell := row.cells[place], Number) else cell is not None
+                for row in self.rows
+            )
         ]
         rows = [replace(row, cells=[row.cells[place] for place in shown]) for row in self.rows]
         return replace(self, columns=[self.columns[place] for place in shown], rows=rows)
@@ -163,10 +168,6 @@ def table_of(key: str, title: str, note: str, fields: Fields[T], *, things: Iter
     """Return a table with a row for each thing; optional columns without content are left out."""
     rows = [row(thing, [cell(thing) for _, cell in fields]) for thing in things]
     return Table(key, title, note, [column for column, _ in fields], rows).without_empty_columns()
-
-
-def _says_something(cell: Cell) -> bool:
-    return bool(cell.value or cell.paper) if isinstance(cell, Number) else cell is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,32 +273,22 @@ def write_report(
                 write(document.figure_name(section, figure, kind), drawn(figure, form=kind))
     for section in document.sections if tables else ():
         for table in section.tables:
-            path = folder / "tables" / f"{section.key}-{table.key}.csv"
-            path.parent.mkdir(exist_ok=True)
-            _write_csv(table, path)
-            written.append(path)
+            write(f"tables/{section.key}-{table.key}.csv", _as_csv(table).encode())
     return written
 
 
-def _write_csv(table: Table, path: Path) -> None:
-    """Write plain numbers, each interval in two columns of its own."""
-    ranged = [any(_has_interval(row.cells[place]) for row in table.rows) for place in range(len(table.columns))]
-    heads = [f"{column.group}: {column.name}" if column.group else column.name for column in table.columns]
-    with path.open("w", encoding="utf-8", newline="") as file:
-        out = csv.writer(file)
-        ends = ("", " low", " high")
-        names = ((f"{head}{end}" for end in ends[: 3 if wide else 1]) for head, wide in zip(heads, ranged, strict=True))
-        out.writerow([table.stub, *chain.from_iterable(names)])
-        for row in table.rows:
-            values = (_values(cell)[: 3 if wide else 1] for cell, wide in zip(row.cells, ranged, strict=True))
-            out.writerow([row.name, *chain.from_iterable(values)])
-
-
-def _values(cell: Cell) -> list[float | str | None]:
-    if not isinstance(cell, Number):
-        return [cell, None, None]
-    return [None if value is None else round(value, 6) for value in (cell.value, cell.low, cell.high)]
-
-
-def _has_interval(cell: Cell) -> bool:
-    return isinstance(cell, Number) and cell.low is not None
+def _as_csv(table: Table) -> str:
+    """Return plain numbers, each interval in two columns of its own."""
+    columns: list[list[Any]] = [[table.stub, *(row.name for row in table.rows)]]
+    for place, column in enumerate(table.columns):
+        head = f"{column.group}: {column.name}" if column.group else column.name
+        cells = [row.cells[place] for row in table.rows]
+        columns.append([head, *(cell.value if isinstance(cell, Number) else cell for cell in cells)])
+        if any(isinstance(cell, Number) and cell.low is not None for cell in cells):
+            numbers = [cell if isinstance(cell, Number) else None for cell in cells]
+            columns.append([f"{head} low", *(number and number.low for number in numbers)])
+            columns.append([f"{head} high", *(number and number.high for number in numbers)])
+    file = io.StringIO(newline="")
+    for row in zip(*columns, strict=True):
+        csv.writer(file).writerow([round(cell, 6) if isinstance(cell, float) else cell for cell in row])
+    return file.getvalue()

@@ -6,7 +6,7 @@ import io
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from focusctx.replay.lines import Interval
 
@@ -21,8 +21,9 @@ EVENTS_NOTE = (
     "Over the runs that got that far, in groups of steps; not drawn where fewer than a tenth of them did, or fewer "
     "than five (where there are no more than five: all)."
 )
-
-Reached = Mapping[int, tuple[int, int]]
+Runs: TypeAlias = Iterable[Iterable[tuple[int, bool]]]
+"""For each run: its steps by number, and whether there was an event."""
+Reached: TypeAlias = Mapping[int, tuple[int, int]]
 """For each step number: how many runs got there, and how many of them had an event there."""
 
 
@@ -33,6 +34,10 @@ class Theme:
     grid: str
     ground: str
     colours: tuple[str, ...]
+
+    def look(self, number: int) -> dict[str, Any]:
+        """Return the colour and the mark of the n-th thing in a picture, from 0."""
+        return {"color": self.colours[number % len(self.colours)], "marker": MARKERS[number % len(MARKERS)]}
 
 
 LIGHT = Theme(
@@ -93,8 +98,8 @@ def bars(intervals: Sequence[Interval], scale: float = 1.0) -> list[list[float]]
     return [below, [scale * (one.high - one.mean) for one in intervals]]
 
 
-def count_events(runs: Iterable[Iterable[tuple[int, bool]]]) -> dict[int, tuple[int, int]]:
-    """Count, over runs given as (step number, was there an event), who got to each step and had an event there."""
+def count_events(runs: Runs) -> dict[int, tuple[int, int]]:
+    """Count who got to each step, and who had an event there."""
     reached: dict[int, tuple[int, int]] = {}
     for steps in runs:
         for number, event in steps:
@@ -115,8 +120,17 @@ def events_per_step(reached: Reached, runs: int) -> tuple[list[float], list[floa
     return middles, rates
 
 
-def label_events(axes: Axes) -> None:
-    axes.set_xlabel("step")
-    axes.set_ylabel("events per 100 steps")
-    axes.set_xlim(left=0)
-    axes.set_ylim(bottom=0)
+def events_figure(key: str, title: str, lines: Callable[[Theme], Iterable[tuple[Runs, Mapping[str, Any]]]]) -> Figure:
+    """Return the picture of how often a run that got to a step was compressed there; each line has its own look."""
+
+    def draw(axes: Axes, theme: Theme) -> None:
+        for runs, look in lines(theme):
+            every = [list(steps) for steps in runs]
+            axes.plot(*events_per_step(count_events(every), len(every)), **{"markersize": 5, "linewidth": 1.5, **look})
+        axes.set_xlabel("step")
+        axes.set_ylabel("events per 100 steps")
+        axes.set_xlim(left=0)
+        axes.set_ylim(bottom=0)
+        axes.legend(fontsize=9)
+
+    return Figure(key, title, EVENTS_NOTE, draw)

@@ -118,31 +118,23 @@ class Study:
 def collect(folder: Path) -> list[Study]:
     """Read everything below a folder; a task that two runs have done with the same settings counts once."""
     studies: dict[str, Study] = {}
-    lines: dict[tuple[str, str], Line] = {}
+    lines: dict[str, Line] = {}
     for run in runs_below(folder):
         planned = run.planned()
         for record in run.records:
-            study = _study(record, studies)
+            shared = {name: record.settings.get(name) for name in _OF_THE_STUDY}
+            key = repr((record.benchmark, record.model, shared))
+            study = studies.setdefault(key, Study(record.benchmark, record.model, shared))
             study.planned = max(study.planned, planned.get(record.benchmark, 0))
-            _line(record, study, lines).add(record)
+            own = {name: value for name, value in record.settings.items() if name not in _OF_THE_STUDY}
+            key += repr((record.method, own))
+            if key not in lines:
+                lines[key] = Line(record.method, own)
+                study.lines.append(lines[key])
+            lines[key].add(record)
     for study in studies.values():
         study.lines.sort(key=_order)
     return list(studies.values())
-
-
-def _study(record: Record, studies: dict[str, Study]) -> Study:
-    settings = {name: record.settings.get(name) for name in _OF_THE_STUDY}
-    key = repr((record.benchmark, record.model, settings))
-    return studies.setdefault(key, Study(record.benchmark, record.model, settings))
-
-
-def _line(record: Record, study: Study, lines: dict[tuple[str, str], Line]) -> Line:
-    settings = {name: value for name, value in record.settings.items() if name not in _OF_THE_STUDY}
-    key = repr((study.benchmark, study.model, study.settings)), repr((record.method, settings))
-    if key not in lines:
-        lines[key] = Line(record.method, settings)
-        study.lines.append(lines[key])
-    return lines[key]
 
 
 def _order(line: Line) -> tuple[Any, ...]:
@@ -152,7 +144,7 @@ def _order(line: Line) -> tuple[Any, ...]:
 
 def main_lines(study: Study) -> list[Line]:
     """Return every method at the reference setting."""
-    return [line for line in study.lines if _is_at_reference(line, study, but="")]
+    return [line for line in study.lines if _is_at_reference(line, study)]
 
 
 def varied_lines(study: Study, setting: str) -> list[Line]:
@@ -182,19 +174,17 @@ def reference(study: Study, setting: str) -> Any:
     return max(sorted(set(values)), key=values.count, default=None)
 
 
-def _is_at_reference(line: Line, study: Study, but: str) -> bool:
-    return all(
-        value_of(line, setting) in (None, _reference_for(line, study, setting))
-        for setting in VARIED
-        if setting != but and value_of(line, setting) is not None
-    )
-
-
-def _reference_for(line: Line, study: Study, setting: str) -> Any:
-    """A method that was never run at the study's reference (a compressor of its own) has its own."""
-    wanted = reference(study, setting)
-    own = sorted({value_of(other, setting) for other in study.lines if other.method == line.method})
-    return wanted if wanted in own else own[0]
+def _is_at_reference(line: Line, study: Study, but: str = "") -> bool:
+    for setting in VARIED:
+        value = value_of(line, setting)
+        if setting == but or value is None:
+            continue
+        wanted = reference(study, setting)
+        own = {value_of(other, setting) for other in study.lines if other.method == line.method}
+        # A method that was never run at the study's reference (a compressor of its own) has its own.
+        if value != (wanted if wanted in own else min(own)):
+            return False
+    return True
 
 
 def same_for_all(lines: Sequence[Line], setting: str) -> Any:
@@ -211,35 +201,23 @@ def plain_name(model: str) -> str:
 def paper_figures(study: Study, line: Line, difficulty: str = "") -> dict[str, float]:
     """Return the figures by their names in `paper.toml`, totals per task; none where the paper has another setting."""
     found: dict[str, float] = {}
-    for table in transcribed_tables():
-        if line.method in table["rows"] and _is_that_of(table, study, line, difficulty):
-            for name, figure in zip(table["columns"], table["rows"][line.method], strict=True):
-                found.setdefault(name, figure / table["tasks"] if name in _TOTALS else float(figure))
+    for table in _tables_with(study, line, difficulty):
+        for name, figure in zip(table["columns"], table["rows"][line.method], strict=True):
+            found.setdefault(name, figure / table["tasks"] if name in _TOTALS else float(figure))
     return found
 
 
-def paper_tables(study: Study) -> list[str]:
-    """Return the labels of the tables that figures for this study are taken from."""
-    return sorted(
-        {
-            table["label"]
-            for table in transcribed_tables()
-            for line in study.lines
-            for difficulty in ("", *line.classes)
-            if line.method in table["rows"] and _is_that_of(table, study, line, difficulty)
-        }
-    )
+def paper_source(study: Study) -> tuple[list[str], int | None]:
+    """Return the labels of the tables that figures for this study are from, and how many tasks are behind the main."""
+    main = [table for line in study.lines for table in _tables_with(study, line, "")]
+    others = [table for line in study.lines for name in line.classes for table in _tables_with(study, line, name)]
+    tasks = max((table["tasks"] for table in main if table.get("tasks")), default=None)
+    return sorted({table["label"] for table in (*main, *others)}), tasks
 
 
-def paper_tasks(study: Study) -> int | None:
-    """Return the number of tasks behind the paper's main figures for this study."""
-    counts = {
-        table.get("tasks")
-        for table in transcribed_tables()
-        for line in study.lines
-        if _is_that_of(table, study, line, "")
-    }
-    return max((count for count in counts if count), default=None)
+def _tables_with(study: Study, line: Line, difficulty: str) -> list[dict[str, Any]]:
+    tables = (table for table in transcribed_tables() if line.method in table["rows"])
+    return [table for table in tables if _is_that_of(table, study, line, difficulty)]
 
 
 def _is_that_of(table: Mapping[str, Any], study: Study, line: Line, difficulty: str) -> bool:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count, groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from focusctx import __version__
 from focusctx.errors import BenchError
 
 from ..job import runs_below
 from ..report.document import Document, Section, slug
-from ..report.drawing import EVENTS_NOTE, MARKERS, Figure, Theme, bars, count_events, events_per_step, label_events
-from .collect import Line, Study, collect, main_lines, paper_tables, paper_tasks, plain_name, varied_lines
+from ..report.drawing import Figure, Runs, Theme, bars, events_figure
+from .collect import Line, Study, collect, main_lines, paper_source, plain_name, varied_lines
 from .tables import tables
 
 if TYPE_CHECKING:
@@ -38,25 +38,18 @@ def _section(study: Study, taken: set[str]) -> Section:
     facts = f"Agent: {study.model}. Seed {study.settings['seed']}. {study.planned:,} tasks."
     if study.model.startswith("scripted:"):
         facts += " A scripted agent: a testbed for methods, which says nothing about language models."
-    if labels := paper_tables(study):
-        tasks = paper_tasks(study)
+    labels, tasks = paper_source(study)
+    if labels:
         over = f" over {tasks} tasks" if tasks else ""
         facts += f" “Paper”: the FOCUS paper's figures for the same setting{over} ({', '.join(labels)})."
         facts += " Its agent had another prompt."
     else:
         facts += " The paper has no figures for this setting."
-    title = f"{study.title}, agent {study.model}"
-    key = plain = slug(title)
-    number = 2
-    while key in taken:
-        key, number = f"{plain}-{number}", number + 1
-    return Section(key, title, facts, tables(study), figures(study))
-
-
-def figures(study: Study) -> list[Figure]:
-    lines = main_lines(study)
-    made = [_trade_off(study, lines), _by_draft(study, lines), _events(study, lines), _cost(lines)]
-    return [figure for figure in made if figure is not None]
+    title, lines = f"{study.title}, agent {study.model}", main_lines(study)
+    plain = slug(title)
+    key = next(key for number in count(1) if (key := plain if number == 1 else f"{plain}-{number}") not in taken)
+    figures = [_trade_off(study, lines), _by_draft(study, lines), _events(study, lines), _cost(lines)]
+    return Section(key, title, facts, tables(study), [*filter(None, figures)])
 
 
 def _trade_off(study: Study, lines: Sequence[Line]) -> Figure | None:
@@ -71,12 +64,11 @@ def _trade_off(study: Study, lines: Sequence[Line]) -> Figure | None:
 
     def draw(axes: Axes, theme: Theme) -> None:
         for path in paths:
-            colour, marker = _look(path[0], theme)
             x = [line.summary.peak.mean / 1000 for line in path]
             y = [100 * line.summary.accuracy.mean for line in path]
             axes.errorbar(
                 x, y, yerr=bars([line.summary.accuracy for line in path], 100), label=path[0].name,
-                color=colour, marker=marker, markersize=7, linewidth=1.6, elinewidth=0.9, capsize=2.5,
+                **_look(path[0], theme), markersize=7, linewidth=1.6, elinewidth=0.9, capsize=2.5,
             )  # fmt: skip
         for line in labelled:
             axes.annotate(
@@ -103,21 +95,15 @@ def _events(study: Study, lines: Sequence[Line]) -> Figure | None:
     swept = [line for line in varied_lines(study, "budget") if line.method == "focus-d"]
     shown = swept or [line for line in lines if "budget" in line.settings]
     shown = [line for line in shown if any(event for steps in line.event_steps for _, event in steps)]
-    if not shown:
-        return None
 
-    def draw(axes: Axes, theme: Theme) -> None:
+    def drawn(theme: Theme) -> Iterator[tuple[Runs, Mapping[str, Any]]]:
         for place, line in enumerate(shown):
-            steps, shares = events_per_step(count_events(line.event_steps), len(line.event_steps))
-            colour, marker = _look(line, theme)
-            if swept:
-                colour, marker = theme.colours[place % len(theme.colours)], MARKERS[place % len(MARKERS)]
+            look = theme.look(place) if swept else _look(line, theme)
             name = f"δ = {line.settings['budget']:,}" if swept else line.name
-            axes.plot(steps, shares, color=colour, marker=marker, markersize=5, linewidth=1.5, label=name)
-        label_events(axes)
-        axes.legend(fontsize=9)
+            yield line.event_steps, {**look, "label": name}
 
-    return Figure("events", "Compression events by step" + (", FOCUS-D" if swept else ""), EVENTS_NOTE, draw)
+    title = "Compression events by step" + (", FOCUS-D" if swept else "")
+    return events_figure("events", title, drawn) if shown else None
 
 
 def _cost(lines: Sequence[Line]) -> Figure | None:
@@ -180,7 +166,9 @@ def _by_draft(study: Study, lines: Sequence[Line]) -> Figure | None:
     if not swept:
         return None
     shown = [*(line for line in lines if line.method == "none"), *swept]
-    names = [line.name if line.method == "none" else _drawable(plain_name(str(line.writer))) for line in shown]
+    # In characters that every font has.
+    written = [plain_name(str(line.writer)).encode("ascii", "replace").decode() for line in shown]
+    names = [line.name if line.method == "none" else name for line, name in zip(shown, written, strict=True)]
     heights, priced = _costs(shown)
 
     def draw(axes: Axes, theme: Theme) -> None:
@@ -189,7 +177,7 @@ def _by_draft(study: Study, lines: Sequence[Line]) -> Figure | None:
                 continue
             axes.errorbar(
                 [sum(height)], [100 * line.summary.accuracy.mean], yerr=bars([line.summary.accuracy], 100),
-                color=theme.colours[place % len(theme.colours)], marker=MARKERS[place % len(MARKERS)], markersize=8,
+                **theme.look(place), markersize=8,
                 capsize=2.5, linestyle="none", label=f"{name}: {cost_label(height, priced=priced)}",
             )  # fmt: skip
         axes.set_xlabel("USD per task, agent and draft" if priced else "thousand tokens per task, agent and draft")
@@ -204,16 +192,10 @@ def _by_draft(study: Study, lines: Sequence[Line]) -> Figure | None:
     return Figure("drafts", "Accuracy and cost by draft model", note, draw)
 
 
-def _drawable(name: str) -> str:
-    """Return a name in characters that every font has."""
-    return name.encode("ascii", "replace").decode()
-
-
-def _look(line: Line, theme: Theme) -> tuple[str, str]:
+def _look(line: Line, theme: Theme) -> dict[str, Any]:
     """Return a method's colour and mark; methods that only cut by rule share the soft colour and differ in marks."""
     if line.method in _COLOURED:
-        place = _COLOURED.index(line.method)
-        return theme.colours[place], MARKERS[place]
+        return theme.look(_COLOURED.index(line.method))
     rules = ("fifo", "masking-10", "masking-5", "masking-3")
     place = rules.index(line.method) if line.method in rules else 0
-    return theme.soft, "<>dh"[place]
+    return {"color": theme.soft, "marker": "<>dh"[place]}

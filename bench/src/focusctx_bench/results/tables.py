@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from statistics import fmean, stdev
 from typing import TypeAlias
 
@@ -51,7 +52,9 @@ def _main(study: Study, lines: Sequence[Line]) -> Table:
     for line in lines:
         cells = _numbers(study, line, lines)
         if base is not None and compared:
-            cells.insert(1, None if line is base else _against(line, base))
+            both = line.tasks.values(), base.tasks.values()
+            gained = None if line is base else difference(*both, lambda task: task.success)
+            cells.insert(1, cell_of(gained, 1, 100, signed=True))
         rows.append(_row(line, [*cells, f"{line.summary.tasks:,}"]))
     note = f"{_UNITS} {_INTERVALS}"
     if compared:
@@ -64,25 +67,25 @@ def _spread(lines: Sequence[Line]) -> Table | None:
     repeated = [line for line in lines if len(_whole_repeats(line)) > 1]
     if not repeated:
         return None
-    measures: list[tuple[Column, Callable[[TaskMetrics], float], int, float]] = [
-        (Column("Accuracy %"), lambda task: task.success, 1, 100.0),
-        (Column("Steps"), lambda task: task.steps, 2, 1.0),
-        (Column("Peak"), lambda task: task.peak, 2, 1e-3),
-        (Column("Dependency"), lambda task: task.dependency, 3, 1e-6),
-    ]
+    measures = {
+        "Accuracy %": ("success", 1, 100.0),
+        "Steps": ("steps", 2, 1.0),
+        "Peak": ("peak", 2, 1e-3),
+        "Dependency": ("dependency", 3, 1e-6),
+    }
     rows = []
     for line in repeated:
         runs = _whole_repeats(line)
         cells: list[Cell] = []
-        for _, measure, digits, scale in measures:
-            means = [scale * fmean(measure(task) for task in run.values()) for run in runs]
+        for measure, digits, scale in measures.values():
+            means = [scale * fmean(getattr(task, measure) for task in run.values()) for run in runs]
             cells.append(f"{fmean(means):,.{digits}f} ± {stdev(means):,.{digits}f}")
         rows.append(_row(line, [*cells, f"{len(runs)}"]))
     note = (
         "Every repeat runs all tasks with the same settings and seed. Mean of the repeats ± their standard deviation; "
         "the paper gives ± 1.4 points for about 100 tasks."
     )
-    return Table("spread", "Spread over repeats", note, [*(one for one, *_ in measures), Column("Repeats")], rows)
+    return Table("spread", "Spread over repeats", note, [*map(Column, measures), Column("Repeats")], rows)
 
 
 def _whole_repeats(line: Line) -> list[Mapping[str, TaskMetrics]]:
@@ -94,8 +97,13 @@ def _difficulty(study: Study, lines: Sequence[Line]) -> Table | None:
     classes = list(dict.fromkeys(name for line in lines for name in line.classes))
     if len(classes) < 2:
         return None
+    counts = {name: max(line.classes[name].tasks for line in lines if name in line.classes) for name in classes}
     columns = [
-        Column(name, "more" if name.startswith("Acc") else "less", group=_class_name(lines, difficulty))
+        Column(
+            name,
+            "more" if name.startswith("Acc") else "less",
+            group=f"{difficulty or 'other'} ({counts[difficulty]:,})",
+        )
         for difficulty in classes
         for name in ("Accuracy %", "Peak", "Dependency")
     ]
@@ -104,7 +112,15 @@ def _difficulty(study: Study, lines: Sequence[Line]) -> Table | None:
         cells: list[Cell] = []
         for name in classes:
             summary = line.classes.get(name)
-            cells += _three(summary, paper_figures(study, line, name)) if summary else [None, None, None]
+            if summary is None:
+                cells += [None, None, None]
+                continue
+            paper = paper_figures(study, line, name)
+            cells += [
+                cell_of(summary.accuracy, 1, 100, paper=paper.get("accuracy")),
+                cell_of(summary.peak.mean, 2, 1e-3, paper=paper.get("peak")),
+                Number(summary.dependency.mean / 1e6, 3, paper=paper.get("dependency")),
+            ]
         rows.append(_row(line, cells))
     return Table("difficulty", "By difficulty", f"{_UNITS} In brackets: 95 % confidence.", columns, rows)
 
@@ -138,27 +154,32 @@ def _cost(study: Study, lines: Sequence[Line]) -> Table:
         def cell(line: Line) -> Cell:
             total, figure = number(line.summary), paper_figures(study, line).get(paper)
             per_task = None if total is None else total / line.summary.tasks
-            return cell_of(
-                per_task, digits, scale, paper=None if figure is None else figure * _PAPER_SCALE.get(paper, 1)
-            )
+            beside = None if figure is None else figure * _PAPER_SCALE.get(paper, 1)
+            return cell_of(per_task, digits, scale, paper=beside)
 
         return cell
 
+    def milliseconds(line: Line) -> Cell:
+        return cell_of(line.summary.event_seconds, 0, 1e3, paper=paper_figures(study, line).get("event_milliseconds"))
+
+    draft = partial(Column, group="Draft tokens", optional=True)
+    dollars = partial(Column, group="Cost $", optional=True)
+    event = partial(Column, group="Events", optional=True)
     fields: Fields[Line] = [
         (Column("Seconds", "less"), each(lambda one: one.seconds, 2, "seconds")),
         (Column("In (K)", "less", "Agent tokens"), each(lambda one: one.agent.input_tokens, 2, "agent_in", 1e-3)),
         (Column("Out (K)", "less", "Agent tokens"), each(lambda one: one.agent.output_tokens, 2, "agent_out", 1e-3)),
         (Column("Requests", "less", "Agent tokens"), each(lambda one: one.agent.requests, 1, "agent_requests")),
-        (_draft("In (K)"), each(lambda one: one.draft.input_tokens, 2, "draft_in", 1e-3)),
-        (_draft("Out (K)"), each(lambda one: one.draft.output_tokens, 2, "draft_out", 1e-3)),
-        (_draft("Requests"), each(lambda one: one.draft.requests, 1, "draft_requests")),
-        (Column("Agent", "less", "Cost $", optional=True), each(lambda one: one.agent.cost, 4, "agent_cost")),
-        (Column("Draft", None, "Cost $", optional=True), each(lambda one: one.draft.cost, 4, "draft_cost")),
-        (Column("Total", "less", "Cost $", optional=True), each(lambda one: one.cost, 4, "cost")),
-        (Column("Agent, billed", "less", "Cost $", optional=True), each(lambda one: one.billed, 4)),
-        (Column("Count", None, "Events", optional=True), each(lambda one: one.events, 2, "events")),
-        (Column("Failed", None, "Events", optional=True), each(lambda one: one.failures, 2)),
-        (Column("ms each", None, "Events", optional=True), lambda line: _milliseconds(study, line)),
+        (draft("In (K)"), each(lambda one: one.draft.input_tokens, 2, "draft_in", 1e-3)),
+        (draft("Out (K)"), each(lambda one: one.draft.output_tokens, 2, "draft_out", 1e-3)),
+        (draft("Requests"), each(lambda one: one.draft.requests, 1, "draft_requests")),
+        (dollars("Agent", "less"), each(lambda one: one.agent.cost, 4, "agent_cost")),
+        (dollars("Draft"), each(lambda one: one.draft.cost, 4, "draft_cost")),
+        (dollars("Total", "less"), each(lambda one: one.cost, 4, "cost")),
+        (dollars("Agent, billed", "less"), each(lambda one: one.billed, 4)),
+        (event("Count"), each(lambda one: one.events, 2, "events")),
+        (event("Failed"), each(lambda one: one.failures, 2)),
+        (event("ms each"), milliseconds),
     ]
     note = (
         "Per task. Tokens as the provider counts them, system prompt and all, in thousands; costs at list prices, "
@@ -166,14 +187,6 @@ def _cost(study: Study, lines: Sequence[Line]) -> Table:
         "method asks. The paper gives totals: they are divided by its number of tasks."
     )
     return table_of("cost", "Latency, tokens and cost", note, fields, things=lines, row=_row)
-
-
-def _draft(name: str) -> Column:
-    return Column(name, None, "Draft tokens", optional=True)
-
-
-def _milliseconds(study: Study, line: Line) -> Cell:
-    return cell_of(line.summary.event_seconds, 0, 1e3, paper=paper_figures(study, line).get("event_milliseconds"))
 
 
 def _trajectories(study: Study, lines: Sequence[Line]) -> Table | None:
@@ -221,14 +234,6 @@ def _numbers(study: Study, line: Line, lines: Sequence[Line]) -> list[Cell]:
     ]
 
 
-def _three(summary: Summary, paper: Mapping[str, float]) -> list[Cell]:
-    return [
-        cell_of(summary.accuracy, 1, 100, paper=paper.get("accuracy")),
-        cell_of(summary.peak.mean, 2, 1e-3, paper=paper.get("peak")),
-        Number(summary.dependency.mean / 1e6, 3, paper=paper.get("dependency")),
-    ]
-
-
 def _scores(lines: Sequence[Line]) -> list[Column]:
     if _is_qa(lines):
         return [Column("EM", "more"), Column("F1", "more")]
@@ -239,17 +244,8 @@ def _is_qa(lines: Sequence[Line]) -> bool:
     return all({"em", "f1"} <= line.summary.details.keys() for line in lines)
 
 
-def _against(line: Line, base: Line) -> Cell:
-    return cell_of(difference(line.tasks.values(), base.tasks.values(), lambda task: task.success), 1, 100, signed=True)
-
-
 def _row(line: Line, cells: Sequence[Cell], name: str | None = None) -> Row:
     return Row(name or line.name, cells, ours=line.is_focus, baseline=line.method == "none")
-
-
-def _class_name(lines: Sequence[Line], difficulty: str) -> str:
-    tasks = max(line.classes[difficulty].tasks for line in lines if difficulty in line.classes)
-    return f"{difficulty or 'other'} ({tasks:,})"
 
 
 def _setting(lines: Sequence[Line]) -> str:

@@ -64,7 +64,7 @@ def test_independent_sketches_fall_with_the_root_of_n() -> None:
     assert errors == sorted(errors, reverse=True)
     overlaps = [interval.mean for interval in curve.jaccards()]
     assert overlaps[0] < 0.8 < 0.97 < overlaps[-1]
-    settled = curve.settles(0.95)
+    settled = curve.settles()
     assert settled is not None
     assert 1 < settled < 300
 
@@ -111,7 +111,6 @@ def test_the_spread_of_utilities() -> None:
     votes = Votes(("f", "r", 1), (1, 2, 3), (frozenset({1, 2}), frozenset({1}), frozenset({1})), (frozenset(),) * 3, 3)
     spread = spread_of([votes])
     assert sorted(spread.values) == [0.0, 1 / 3, 1.0]
-    assert spread.extremes == pytest.approx(2 / 3)
     assert spread.near(0.3) == pytest.approx(1 / 3)
     shares = dict(zip(BINS, spread.shares(), strict=True))
     assert {name for name, share in shares.items() if share} == {"0", "0.3–0.4", "1"}

@@ -124,4 +124,4 @@ def test_events_are_one_of_a_run_and_files_take_turns() -> None:
     every = [point for run in runs for point in points_of(Evidence(run), 300)]
     chosen = choose(every, 3)
     assert [(point.file, point.run) for point in chosen] == [("a", "1"), ("b", "1"), ("a", "2")]
-    assert choose(every, 10, least_spans=50) == []
+    assert all(len(point.history.spans) >= 6 for point in choose(every, 99))

@@ -42,6 +42,9 @@ DEFAULT_TASKS = 120
 
 def benchmark(options: Options) -> Office:
     """Return an office by `--seed`, with `tasks=N` tasks; `rules=true` adds a rule to the hard ones."""
+    options.check("office", ("tasks", "rules"))
+    if options.split:
+        raise ConfigError(f"office has no splits, got {options.split!r}: another --seed makes other tasks")
     count = options.more.get("tasks", str(DEFAULT_TASKS))
     if not count.isdecimal() or int(count) == 0:
         raise ConfigError(f"tasks must be a whole number above 0, got {count!r}")

@@ -80,9 +80,9 @@ def _pay(builder: Builder, topic: str, people: list[Person], others: list[tuple[
 def tally(builder: Builder, size: int) -> Chore:
     topic, guests = builder.topic(), builder.people(size + 2)
     answers = {guest: builder.chance.choice(("yes", "no")) for guest in guests}
-    changed = builder.chance.sample(guests, 1 + size // 3)
+    changed, other = builder.chance.sample(guests, 1 + size // 3), {"yes": "no", "no": "yes"}
     first = [
-        (guest, f"{guest.name} answers {_other(answer) if guest in changed else answer} to {topic}.")
+        (guest, f"{guest.name} answers {other[answer] if guest in changed else answer} to {topic}.")
         for guest, answer in answers.items()
     ]
     builder.mails(topic, first, [(guest, f"{guest.name} answers {answers[guest]} to {topic}.") for guest in changed])
@@ -195,10 +195,6 @@ PAIRS: tuple[Callable[[Builder], Chore], ...] = (approval, invoice)
 
 def _names(people: list[Person]) -> str:
     return ", ".join(person.name for person in people)
-
-
-def _other(answer: str) -> str:
-    return "no" if answer == "yes" else "yes"
 
 
 def _wish(builder: Builder) -> tuple[str, str]:

@@ -10,7 +10,7 @@ import random
 import re
 from collections.abc import AsyncIterator, Iterator
 
-from focusctx.types import History, Message, Prompt, Reply, Usage
+from focusctx.types import History, Prompt, Reply, Usage
 
 from ...sizes import count
 from .clerk import Key, Knowledge, read
@@ -47,8 +47,10 @@ class PlannerDraft:
             yield Reply(text, Usage(1, count(str(prompt)), count(text)))
 
     def _lines(self, history: History, chance: random.Random) -> Iterator[str]:
-        messages, owners = _flat(history)
-        known = read(messages)
+        # The goal and the messages of all spans, and the span that each belongs to.
+        held = [(message, span.index) for span in history.spans for message in span.messages]
+        owners = [0, *(index for _, index in held)]
+        known = read([{"role": "user", "content": history.goal}, *(message for message, _ in held)])
         chores = sorted((int(key[0]), words) for key, words in known.under("chore"))
         risky: set[int] = set()
         for number, words in chores:
@@ -92,13 +94,6 @@ def _names(known: Knowledge, about: list[Key], topic: str) -> set[str]:
         elif key[0] == "listed":
             names.add(value)
     return names
-
-
-def _flat(history: History) -> tuple[list[Message], list[int]]:
-    """The goal and the messages of all spans, and the span each belongs to."""
-    held = [(message, span.index) for span in history.spans for message in span.messages]
-    messages: list[Message] = [{"role": "user", "content": history.goal}, *(message for message, _ in held)]
-    return messages, [0, *(index for _, index in held)]
 
 
 def _stated_in(owners: list[int], known: Knowledge, key: Key) -> int:

@@ -6,16 +6,17 @@ budgets can only be compared over the same actions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from focusctx.replay.lines import Interval, bootstrap
 from focusctx.replay.record import RunRecord
 
 from ...report.document import Column, Number, Row, Table, cell_of
-from ...report.drawing import EVENTS_NOTE, MARKERS, Figure, Theme, bars, count_events, events_per_step, label_events
+from ...report.drawing import Figure, Runs, Theme, bars, events_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,36 +60,31 @@ def recall(record: RunRecord) -> float | None:
 
 
 def tables(found: Sequence[Swept]) -> list[Table]:
-    return [_table(file, [one for one in found if one.file == file]) for file in dict.fromkeys(s.file for s in found)]
+    return [_table(file, some) for file, some in _by_file(found)]
 
 
 def figures(found: Sequence[Swept]) -> list[Figure]:
-    files = list(dict.fromkeys(one.file for one in found))
-    made = []
-    for file in files:
-        own = [one for one in found if one.file == file]
-        made += [_front(file, own), _events(file, own[-1])]
-    return made
+    return [figure for file, some in _by_file(found) for figure in (_front(file, some), _events(file, some[-1]))]
+
+
+def _by_file(found: Sequence[Swept]) -> list[tuple[str, list[Swept]]]:
+    return [(file, list(some)) for file, some in groupby(found, key=lambda one: one.file)]
 
 
 def _table(file: str, found: Sequence[Swept]) -> Table:
     rows = []
     for one in found:
         for budget, records in one.at.items():
-            kept, peak = _recall(records), bootstrap([record.peak for record in records])
-            rows.append(
-                Row(
-                    f"{one.name}, δ = {budget:,}",
-                    [
-                        cell_of(kept, 3),
-                        cell_of(peak, 2, 1e-3),
-                        Number(fmean(record.dependency for record in records) / 1e6, 2),
-                        Number(fmean(record.events for record in records), 1),
-                        Number(100 * _events_per_step(records), 1),
-                        f"{len(records)}",
-                    ],
-                )
-            )
+            events, steps = (sum(record.events for record in records), sum(len(record.steps) for record in records))
+            cells = [
+                cell_of(_recall(records), 3),
+                cell_of(bootstrap([record.peak for record in records]), 2, 1e-3),
+                Number(fmean(record.dependency for record in records) / 1e6, 2),
+                Number(events / len(records), 1),
+                Number(100 * events / max(steps, 1), 1),
+                f"{len(records)}",
+            ]
+            rows.append(Row(f"{one.name}, δ = {budget:,}", cells))
     columns = [
         Column("recall", "more"), Column("peak", "less"), Column("dependency", "less"), Column("events"),
         Column("events per 100 steps"), Column("runs"),
@@ -105,10 +101,6 @@ def _recall(records: Sequence[RunRecord]) -> Interval | None:
     return bootstrap(found) if found else None
 
 
-def _events_per_step(records: Sequence[RunRecord]) -> float:
-    return sum(record.events for record in records) / max(sum(len(record.steps) for record in records), 1)
-
-
 def _front(file: str, found: Sequence[Swept]) -> Figure:
     def draw(axes: Axes, theme: Theme) -> None:
         for number, one in enumerate(found):
@@ -117,7 +109,7 @@ def _front(file: str, found: Sequence[Swept]) -> Figure:
             axes.errorbar(
                 peaks, [share.mean for share in kept.values()],
                 yerr=bars([*kept.values()]),
-                color=theme.colours[number % len(theme.colours)], marker=MARKERS[number % 8], capsize=2.5,
+                **theme.look(number), capsize=2.5,
                 linewidth=1.5, label=one.name,
             )  # fmt: skip
             for budget, peak in zip(kept, peaks, strict=True):
@@ -135,18 +127,12 @@ def _front(file: str, found: Sequence[Swept]) -> Figure:
 
 
 def _events(file: str, one: Swept) -> Figure:
-    def draw(axes: Axes, theme: Theme) -> None:
+    def lines(theme: Theme) -> Iterator[tuple[Runs, Mapping[str, Any]]]:
         for number, (budget, records) in enumerate(one.at.items()):
             events = ([(place, step.event) for place, step in enumerate(record.steps, 1)] for record in records)
-            axes.plot(
-                *events_per_step(count_events(events), len(records)),
-                color=theme.colours[number % len(theme.colours)], marker=MARKERS[number % 8],
-                markersize=5, label=f"δ = {budget:,}",
-            )  # fmt: skip
-        label_events(axes)
-        axes.legend(fontsize=9, loc="lower left", bbox_to_anchor=(0, 1), ncols=4)
+            yield events, {**theme.look(number), "label": f"δ = {budget:,}"}
 
-    return Figure(f"events-{_plain(file)}", f"Events by step, {one.name}, {file}", EVENTS_NOTE, draw)
+    return events_figure(f"events-{_plain(file)}", f"Events by step, {one.name}, {file}", lines)
 
 
 def _plain(file: str) -> str:

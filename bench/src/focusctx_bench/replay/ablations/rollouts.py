@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -55,6 +55,10 @@ class WayItem:
         return f"{self.point}, {self.way}"
 
 
+def taken_file(path: Path) -> RecordFile[Taken]:
+    return RecordFile(path, Taken.from_json)
+
+
 def measure(
     draft: DraftModel, points: Sequence[Point], file: RecordFile[Taken], config: FocusConfig, watch: Watch
 ) -> Tally:
@@ -64,66 +68,52 @@ def measure(
     ways = [(*WAYS[number % 3 :], *WAYS[: number % 3]) for number in range(len(points))]
     items = [WayItem(point, way) for point, order in zip(points, ways, strict=True) for way in order]
     name, n = short_name(draft.name), config.rollouts
+    warm = False
+
+    async def work(item: WayItem, _: Meter) -> list[Taken]:
+        nonlocal warm
+        prompt = build_prompt(item.point.history, config)
+        if not warm:  # the first request, which may load a model, does not count
+            await _ask(draft, prompt, 1)
+            warm = True
+        began = time.perf_counter()
+        replies = await _sampled(draft, prompt, item.way, n)
+        seconds = time.perf_counter() - began
+        usage = sum((reply.usage for reply in replies), Usage())
+        taken = Taken(
+            file=item.point.file,
+            run=item.point.run,
+            messages=item.point.messages,
+            draft=name,
+            way=item.way,
+            rollouts=len(replies),
+            requests=usage.requests,
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            seconds=round(seconds, 4),
+        )
+        return [taken]
+
     runner = Runner(
-        InProcess(), _Stopwatch(draft, config).measure, lambda taken: file.add(*taken),
+        InProcess(), work, lambda taken: file.add(*taken),
         part=lambda _: "events", is_done=lambda item: (*item.point.place, name, item.way, n) in done, watch=watch,
     )  # fmt: skip
     return runner.run_all(items)
 
 
-def taken_file(path: Path) -> RecordFile[Taken]:
-    return RecordFile(path, Taken.from_json)
-
-
-class _Stopwatch:
-    """Measures one way after the other; the first request, which may load a model, does not count."""
-
-    def __init__(self, draft: DraftModel, config: FocusConfig) -> None:
-        self._draft = draft
-        self._config = config
-        self._warm = False
-
-    async def measure(self, item: WayItem, _: Meter) -> list[Taken]:
-        prompt = build_prompt(item.point.history, self._config)
-        if not self._warm:
-            await _ask(self._draft, prompt, 1)
-            self._warm = True
-        return [await _taken(self._draft, item.point, prompt, item.way, self._config.rollouts)]
-
-
-async def _taken(draft: DraftModel, point: Point, prompt: Prompt, way: str, rollouts: int) -> Taken:
-    began = time.perf_counter()
+async def _sampled(draft: DraftModel, prompt: Prompt, way: str, n: int) -> list[Reply]:
+    if way == "one request":
+        return await _ask(draft, prompt, n)
+    # With the seeds of the one request: every way samples the same sketches where seeds count.
+    prompts = [replace(prompt, seed=prompt.seed + k) for k in range(n)]
     if way == "sequential":
-        replies = [reply for k in range(rollouts) for reply in await _ask(draft, _seeded(prompt, k), 1)]
-    elif way == "parallel":
-        every = await asyncio.gather(*(_ask(draft, _seeded(prompt, k), 1) for k in range(rollouts)))
-        replies = [reply for some in every for reply in some]
-    else:
-        replies = await _ask(draft, prompt, rollouts)
-    seconds = time.perf_counter() - began
-    usage = sum((reply.usage for reply in replies), Usage())
-    return Taken(
-        file=point.file,
-        run=point.run,
-        messages=point.messages,
-        draft=short_name(draft.name),
-        way=way,
-        rollouts=len(replies),
-        requests=usage.requests,
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        seconds=round(seconds, 4),
-    )
-
-
-def _seeded(prompt: Prompt, k: int) -> Prompt:
-    """Return the prompt with the seed of the k-th sketch: every way samples the same ones where seeds count."""
-    return replace(prompt, seed=prompt.seed + k)
+        return [reply for one in prompts for reply in await _ask(draft, one, 1)]
+    every = await asyncio.gather(*(_ask(draft, one, 1) for one in prompts))
+    return [reply for some in every for reply in some]
 
 
 async def _ask(draft: DraftModel, prompt: Prompt, n: int) -> list[Reply]:
-    arriving: AsyncIterator[Reply] = draft.sample(prompt, n)
-    return [reply async for reply in arriving]
+    return [reply async for reply in draft.sample(prompt, n)]
 
 
 _PAPER_SECONDS = {"sequential": 5.286, "parallel": 2.145}

@@ -4,8 +4,7 @@ For each variant: what it keeps of what later actions use, with how many tokens 
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -20,12 +19,11 @@ from focusctx.replay.comparators import comparator
 from focusctx.replay.facts import Evidence
 from focusctx.replay.lines import Interval, bootstrap
 from focusctx.replay.runs import Run
-from focusctx.types import Reply
 
 from ...report.document import Cell, Column, Number, Row, Table, cell_of, slug
-from ...report.drawing import MARKERS, Figure, Theme
+from ...report.drawing import Figure, Theme
 from ..points import Judged, Place, Point
-from ..sketches import PointSketches, points_recorded
+from ..sketches import PointSketches, by_run, points_recorded
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,46 +72,27 @@ class Variant:
 
 def variants() -> list[Variant]:
     """Return all variants, group by group."""
-    paper = FocusConfig.paper()
+    paper, shipped = FocusConfig.paper(), FocusConfig()
+    kinds, on_top, off = list(GROUPS)[-3:]
     return [
-        *_rollouts(paper),
-        *(Variant("τ at N = 3", _tau(tau), paper.with_changes(threshold=tau)) for tau in THRESHOLDS),
-        *(Variant("τ at N = 10", _tau(tau), paper.with_changes(threshold=tau, rollouts=10)) for tau in THRESHOLDS),
-        Variant("FOCUS-O against FOCUS-D", PAPER, paper),
-        Variant("FOCUS-O against FOCUS-D", "FOCUS-O", paper.with_changes(defensive=False)),
-        *_on_top(paper),
-        *_off(FocusConfig()),
+        *(Variant("N", f"N = {count}", paper.with_changes(rollouts=count)) for count in ROLLOUTS),
+        *(
+            Variant(f"τ at N = {count}", f"τ = {tau:g}", paper.with_changes(threshold=tau, rollouts=count))
+            for count in (3, 10)
+            for tau in THRESHOLDS
+        ),
+        Variant(kinds, PAPER, paper),
+        Variant(kinds, "FOCUS-O", paper.with_changes(defensive=False)),
+        # Levels, targets and more sketches, each alone on top of the paper's algorithm.
+        Variant(on_top, PAPER, paper),
+        Variant(on_top, "levels, no target", paper.with_changes(levels=True)),
+        *(Variant(on_top, f"whole steps, target {share:g}", paper, share) for share in TARGETS),
+        Variant(on_top, "N = 10", paper.with_changes(rollouts=10)),
+        Variant(off, SHIPPED, shipped, 0.5),
+        Variant(off, "levels off", shipped.with_changes(levels=False), 0.5),
+        Variant(off, "target None", shipped),
+        *(Variant(off, f"target {share:g}", shipped, share) for share in TARGETS if share != 0.5),
     ]
-
-
-def _rollouts(paper: FocusConfig) -> list[Variant]:
-    return [Variant("N", f"N = {count}", paper.with_changes(rollouts=count)) for count in ROLLOUTS]
-
-
-def _on_top(paper: FocusConfig) -> list[Variant]:
-    """Vary levels, targets and more sketches, each alone on top of the paper's algorithm."""
-    group = "Levels and targets on top of the paper"
-    return [
-        Variant(group, PAPER, paper),
-        Variant(group, "levels, no target", paper.with_changes(levels=True)),
-        *(Variant(group, f"whole steps, target {share:g}", paper, share) for share in TARGETS),
-        Variant(group, "N = 10", paper.with_changes(rollouts=10)),
-    ]
-
-
-def _off(shipped: FocusConfig) -> list[Variant]:
-    """Vary the shipped default: without levels, without a target, with other targets."""
-    group = "Levels and targets off the default"
-    return [
-        Variant(group, SHIPPED, shipped, 0.5),
-        Variant(group, "levels off", shipped.with_changes(levels=False), 0.5),
-        Variant(group, "target None", shipped),
-        *(Variant(group, f"target {share:g}", shipped, share) for share in TARGETS if share != 0.5),
-    ]
-
-
-def _tau(tau: float) -> str:
-    return f"τ = {tau:g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,38 +121,19 @@ class VariantOutcome:
 
 async def judge(variant: Variant, point: Point, recorded: PointSketches, embed: Embed) -> VariantOutcome | None:
     """Judge a variant at a point; None where fewer sketches were recorded than the variant samples."""
-    config = variant.at(point)
-    groups = list(_groups(recorded.as_replies(), config.rollouts))
-    if not groups:
+    config, replies = variant.at(point), recorded.as_replies()
+    size = config.rollouts
+    firsts = range(0, min(len(replies) // size, _MOST_GROUPS) * size, size)
+    focuses = [Focus(ScriptedDraft(replies[first : first + size]), config=config) for first in firsts]
+    if not focuses:
         return None
-    found = [await _once(Focus(ScriptedDraft(replies), config=config), point, embed) for replies in groups]
-    return VariantOutcome(
-        place=point.place,
-        needed=len(point.needed),
-        recall=fmean(_recall(once.ours) for once in found),
-        complete=fmean(once.ours.there == once.ours.needed for once in found),
-        left=fmean(once.ours.left / point.span_tokens for once in found),
-        sketches=fmean(once.sketches for once in found),
-        failed=fmean(once.failed for once in found),
-        newest=fmean(_recall(once.newest) for once in found),
-        newest_left=fmean(once.newest.left / point.span_tokens for once in found),
-        masking=fmean(_recall(once.masking) for once in found),
-        masking_left=fmean(once.masking.left / point.span_tokens for once in found),
-    )
+    found = [await _once(focus, point, embed) for focus in focuses]
+    means = {name: fmean(once[name] for once in found) for name in found[0]}
+    return VariantOutcome(place=point.place, needed=len(point.needed), **means)
 
 
-@dataclass(frozen=True, slots=True)
-class _Once:
-    """One variant with one group of sketches."""
-
-    ours: Judged
-    newest: Judged
-    masking: Judged
-    sketches: int
-    failed: bool
-
-
-async def _once(focus: Focus, point: Point, embed: Embed) -> _Once:
+async def _once(focus: Focus, point: Point, embed: Embed) -> dict[str, float]:
+    """Return the figures of a variant with one group of sketches."""
     result = await focus.acompress(point.history)
     ours = point.judge(result.messages)
     quotas = {point.history.newest: ours.left}
@@ -181,20 +141,21 @@ async def _once(focus: Focus, point: Point, embed: Embed) -> _Once:
         point.judge((await comparator(name, "focus", quotas, embed).compress(point.sent)).messages)
         for name in ("fifo", "masking")
     ]
-    return _Once(ours, newest, masking, len(result.sketches), result.failure is not None)
-
-
-def _groups(replies: Sequence[Reply], size: int) -> Iterator[Sequence[Reply]]:
-    for first in range(0, min(len(replies) // size, _MOST_GROUPS) * size, size):
-        yield replies[first : first + size]
+    return {
+        "recall": _recall(ours),
+        "complete": ours.there == ours.needed,
+        "left": ours.left / point.span_tokens,
+        "sketches": len(result.sketches),
+        "failed": result.failure is not None,
+        "newest": _recall(newest),
+        "newest_left": newest.left / point.span_tokens,
+        "masking": _recall(masking),
+        "masking_left": masking.left / point.span_tokens,
+    }
 
 
 def _recall(judged: Judged) -> float:
     return judged.there / judged.needed if judged.needed else 1.0
-
-
-NumberedOutcome = tuple[int, VariantOutcome]
-"""The number of the variant, and its outcome at one point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,47 +169,37 @@ class RunItem:
         return str(self.run)
 
 
-async def judge_run(item: RunItem, _: Meter) -> list[NumberedOutcome]:
-    """Judge all variants at the recorded points of one run."""
+async def judge_run(item: RunItem, _: Meter) -> list[tuple[int, VariantOutcome]]:
+    """Judge all variants, by their numbers, at the recorded points of one run."""
     embed = embedder_from("words")
-    found: list[NumberedOutcome] = []
-    for point in points_recorded(Evidence(item.run), item.recorded):
-        recorded = next(one for one in item.recorded if one.messages == point.messages)
-        for number, variant in enumerate(variants()):
-            outcome = await judge(variant, point, recorded, embed)
-            if outcome is not None:
-                found.append((number, outcome))
-    return found
-
-
-def judge_variants(
-    runs: Sequence[Run], recorded: Sequence[PointSketches], jobs: int | None, watch: Watch
-) -> tuple[dict[int, list[VariantOutcome]], Tally]:
-    """Return the outcomes by the number of the variant, and how many runs could be judged."""
-    by_run: defaultdict[tuple[str, str], list[PointSketches]] = defaultdict(list)
-    for one in recorded:
-        by_run[one.file, one.id].append(one)
-    items = [RunItem(run, tuple(by_run[run.file, run.id])) for run in runs if (run.file, run.id) in by_run]
-    found: list[NumberedOutcome] = []
-    runner = Runner(on_cores(len(items), jobs), judge_run, found.extend, part=lambda _: "runs", watch=watch)
-    tally = runner.run_all(items)
-    outcomes: defaultdict[int, list[VariantOutcome]] = defaultdict(list)
-    # Cores finish in any order; the report must not depend on it.
-    for number, outcome in sorted(found, key=lambda one: (one[0], one[1].place)):
-        outcomes[number].append(outcome)
-    return outcomes, tally
+    sketches = {one.messages: one for one in item.recorded}
+    return [
+        (number, outcome)
+        for point in points_recorded(Evidence(item.run), item.recorded)
+        for number, variant in enumerate(variants())
+        if (outcome := await judge(variant, point, sketches[point.messages], embed)) is not None
+    ]
 
 
 Found = Mapping[str, Mapping[str, Sequence[VariantOutcome]]]
 """Outcomes by group and name of the variant."""
 
 
-def by_group(found: Mapping[Variant, Sequence[VariantOutcome]]) -> Found:
-    groups: dict[str, dict[str, Sequence[VariantOutcome]]] = {}
-    for variant, outcomes in found.items():
-        if outcomes:
-            groups.setdefault(variant.group, {})[variant.name] = outcomes
-    return groups
+def judge_variants(
+    runs: Sequence[Run], recorded: Sequence[PointSketches], jobs: int | None, watch: Watch
+) -> tuple[Found, Tally]:
+    """Return the outcomes of the variants that have some, and how many runs could be judged."""
+    sketches = by_run(recorded)
+    items = [RunItem(run, tuple(sketches[run.file, run.id])) for run in runs if (run.file, run.id) in sketches]
+    outcomes: list[tuple[int, VariantOutcome]] = []
+    runner = Runner(on_cores(len(items), jobs), judge_run, outcomes.extend, part=lambda _: "runs", watch=watch)
+    tally = runner.run_all(items)
+    every = variants()
+    found: dict[str, dict[str, list[VariantOutcome]]] = {}
+    # Cores finish in any order; the report must not depend on it.
+    for number, outcome in sorted(outcomes, key=lambda one: (one[0], one[1].place)):
+        found.setdefault(every[number].group, {}).setdefault(every[number].name, []).append(outcome)
+    return found, tally
 
 
 def tables(found: Found) -> list[Table]:
@@ -266,45 +217,38 @@ def _table(group: str, rows: Mapping[str, Sequence[VariantOutcome]]) -> Table:
         Column("recall", group="against"), Column("tokens left", group="against"), Column("sketches"),
         Column("failed %", optional=True), Column("points"),
     ]  # fmt: skip
-    made = [Row(name, _cells(outcomes, rows.get(base), name == base)) for name, outcomes in rows.items()]
+    made = [Row(name, _cells(outcomes, rows.get(base, []) if name != base else [])) for name, outcomes in rows.items()]
     note = f"Against: “{base}”."
     return Table(slug(group), group, note, columns, made, stub="Setting").without_empty_columns()
 
 
-def _cells(outcomes: Sequence[VariantOutcome], base: Sequence[VariantOutcome] | None, is_base: bool) -> list[Cell]:
+def _cells(outcomes: Sequence[VariantOutcome], base: Sequence[VariantOutcome]) -> list[Cell]:
     asked = [outcome for outcome in outcomes if outcome.needed]
-    against: list[Cell] = [None, None]
-    if base is not None and not is_base:
-        against = [_difference(asked, base, "recall"), _difference(outcomes, base, "left")]
     return [
-        cell_of(_over_runs(asked, "recall"), 3),
+        cell_of(_over_runs((one.place, one.recall) for one in asked), 3),
         Number(fmean(outcome.complete for outcome in asked)),
-        cell_of(_over_runs(outcomes, "left"), 3),
+        cell_of(_over_runs((one.place, one.left) for one in outcomes), 3),
         Number(fmean(outcome.newest for outcome in asked)),
         Number(fmean(outcome.masking for outcome in asked)),
-        *against,
+        _difference(asked, base, "recall"),
+        _difference(outcomes, base, "left"),
         Number(fmean(outcome.sketches for outcome in outcomes), 1),
         Number(100 * fmean(outcome.failed for outcome in outcomes), 0),
         f"{len(outcomes)}",
     ]
 
 
-def _over_runs(outcomes: Sequence[VariantOutcome], value: str) -> Interval:
+def _over_runs(figures: Iterable[tuple[Place, float]]) -> Interval:
     runs: dict[tuple[str, str], list[float]] = {}
-    for outcome in outcomes:
-        runs.setdefault(outcome.place[:2], []).append(getattr(outcome, value))
+    for place, figure in figures:
+        runs.setdefault(place[:2], []).append(figure)
     return bootstrap([fmean(values) for values in runs.values()])
 
 
 def _difference(outcomes: Sequence[VariantOutcome], base: Sequence[VariantOutcome], value: str) -> Cell:
     at_base = {outcome.place: getattr(outcome, value) for outcome in base}
-    runs: dict[tuple[str, str], list[float]] = {}
-    for outcome in outcomes:
-        if outcome.place in at_base:
-            runs.setdefault(outcome.place[:2], []).append(getattr(outcome, value) - at_base[outcome.place])
-    if not runs:
-        return None
-    return cell_of(bootstrap([fmean(values) for values in runs.values()]), 3, signed=True)
+    both = [(one.place, getattr(one, value) - at_base[one.place]) for one in outcomes if one.place in at_base]
+    return cell_of(_over_runs(both), 3, signed=True) if both else None
 
 
 def _front(found: Found) -> Figure:
@@ -315,7 +259,7 @@ def _front(found: Found) -> Figure:
             shown = {name: [one for one in outcomes if one.needed] for name, outcomes in rows.items()}
             x = [100 * fmean(one.left for one in outcomes) for outcomes in shown.values()]
             y = [100 * fmean(one.recall for one in outcomes) for outcomes in shown.values()]
-            axes.scatter(x, y, color=theme.colours[number], marker=MARKERS[number], s=34, label=group, zorder=3)
+            axes.scatter(x, y, **theme.look(number), s=34, label=group, zorder=3)
         every = [outcomes for rows in found.values() for outcomes in rows.values()]
         for name, marker in (("newest", "x"), ("masking", "+")):
             points = sorted(

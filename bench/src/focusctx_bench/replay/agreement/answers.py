@@ -16,8 +16,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from focusctx.baselines.method import Method
 from focusctx.jobs.engines import InProcess, Meter
@@ -156,12 +157,8 @@ def sample(points: Iterable[Point], number: int, longest: int) -> list[Point]:
             files[point.file].append(point)
     for name, some in files.items():
         random.Random(f"{SEED} {name}").shuffle(some)
-    waiting = list(files.values())
-    chosen: list[Point] = []
-    while waiting and len(chosen) < number:
-        chosen += [some.pop() for some in waiting]
-        waiting = [some for some in waiting if some]
-    return chosen[:number]
+    in_turn = zip_longest(*map(reversed, files.values()))
+    return [point for turn in in_turn for point in turn if point is not None][:number]
 
 
 def _view(point: Point, method: str, messages: Sequence[Message]) -> View:
@@ -169,26 +166,21 @@ def _view(point: Point, method: str, messages: Sequence[Message]) -> View:
     return View(point, method, messages, judged.seen.tokens, judged.left)
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One prompt, and the views that it stands for: methods often leave the same messages."""
-
-    messages: Sequence[Message]
-    views: tuple[View, ...]
+class Request(list[View]):
+    """The views that one prompt stands for: methods often leave the same messages."""
 
     def __str__(self) -> str:
-        return str(self.views[0].point)
+        return str(self[0].point)
 
 
 def requests(views: Sequence[View]) -> list[Request]:
     """Return each prompt once for a point, save that of `again`; the shortest first, as a batch is padded to its
     longest prompt."""
-    found: dict[tuple[object, ...], list[View]] = {}
+    found: defaultdict[tuple[object, ...], Request] = defaultdict(Request)
     for view in views:
         text = json.dumps(view.messages, sort_keys=True)
-        found.setdefault((*view.point.place, view.method == AGAIN, text), []).append(view)
-    made = [Request(some[0].messages, tuple(some)) for some in found.values()]
-    return sorted(made, key=lambda request: request.views[0].tokens)
+        found[*view.point.place, view.method == AGAIN, text].append(view)
+    return sorted(found.values(), key=lambda request: request[0].tokens)
 
 
 def ask_all(
@@ -223,8 +215,8 @@ def ask_all(
 async def _ask(
     model: Model, settings: ReplaySettings, tools: Mapping[str, Sequence[Tool]], request: Request, _: Meter
 ) -> list[Answer]:
-    turn = await model.answer(request.messages, tools[request.views[0].point.file])
-    return [view.answer(settings, model.name, turn.message) for view in request.views]
+    turn = await model.answer(request[0].messages, tools[request[0].point.file])
+    return [view.answer(settings, model.name, turn.message) for view in request]
 
 
 SAYS = "say"
@@ -246,8 +238,7 @@ class Action:
     values: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Agreement:
+class Agreement(NamedTuple):
     """Agreement of two actions; each figure is between 0 and 1."""
 
     exact: float
@@ -264,7 +255,8 @@ def action_of(message: Message) -> Action:
     if calls:
         read = [_called(str(call["name"]), call.get("arguments")) for call in calls]
         return Action(tuple(tool for tool, _ in read), tuple(value for _, values in read for value in values))
-    text = _words_of(message.get("content"))
+    content = message.get("content") or ""
+    text = content if isinstance(content, str) else "\n".join(str(block.get("text", "")) for block in content)
     if commands := _SHELL.findall(text):
         return Action(tuple(map(_program, commands)), tuple(word for one in commands for word in _words(one)))
     return Action((SAYS,), tuple(re.findall(r"\w+", text.lower())))
@@ -320,9 +312,3 @@ def _words(command: str) -> list[str]:
         return shlex.split(command)
     except ValueError:  # an open quotation mark: a script, or an answer that was cut
         return command.split()
-
-
-def _words_of(content: object) -> str:
-    if isinstance(content, list | tuple):
-        return "\n".join(str(block.get("text", "")) for block in content if isinstance(block, Mapping))
-    return content if isinstance(content, str) else ""

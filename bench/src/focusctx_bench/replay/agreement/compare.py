@@ -6,10 +6,10 @@ A run's points count together: its figure is their mean, and every figure here i
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from focusctx.replay.lines import Interval, bootstrap, method_name, order_of
 from focusctx.replay.methods import FOCUS
@@ -22,13 +22,7 @@ from .answers import AGAIN, FULL, RECORDED, Action, Agreement, Answer, action_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Measure: TypeAlias = Callable[[Agreement], float]
-
-MEASURES: Mapping[str, Measure] = {
-    "exact": lambda found: found.exact,
-    "tool": lambda found: found.tool,
-    "arguments": lambda found: found.arguments,
-}
+MEASURES = Agreement._fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,33 +69,31 @@ def compare(answers: Iterable[Answer]) -> list[Agreed]:
     plain = {method: found for (method, _, _), found in actions.items() if method in (FULL, RECORDED)}
     if not common or plain.keys() != {FULL, RECORDED}:
         return []
-    found = [
-        _agreed([some[place] for place in sorted(common)], actions[line], plain)
-        for line, some in lines.items()
-        if line[0] != RECORDED
-    ]
+    found = []
+    for (method, draft, settings), some in lines.items():
+        if method == RECORDED:
+            continue
+        own, shown = actions[method, draft, settings], [some[place] for place in sorted(common)]
+        agreed = Agreed(
+            method=method,
+            draft=draft,
+            points=len(shown),
+            span_share=fmean(one.span_left / one.span_tokens for one in shown if one.span_tokens),
+            history_share=fmean(one.sent_tokens / one.history_tokens for one in shown),
+            with_full=_by_run(own, plain[FULL]),
+            with_recorded=_by_run(own, plain[RECORDED]),
+        )
+        found.append(agreed)
     return sorted(found, key=lambda one: (order_of(one.method), one.draft))
 
 
-def _agreed(
-    answers: Sequence[Answer], actions: Mapping[Place, Action], plain: Mapping[str, Mapping[Place, Action]]
-) -> Agreed:
-    return Agreed(
-        method=answers[0].method,
-        draft=answers[0].draft,
-        points=len(answers),
-        span_share=fmean(one.span_left / one.span_tokens for one in answers if one.span_tokens),
-        history_share=fmean(one.sent_tokens / one.history_tokens for one in answers),
-        with_full=_by_run({place: agreement(action, plain[FULL][place]) for place, action in actions.items()}),
-        with_recorded=_by_run({place: agreement(action, plain[RECORDED][place]) for place, action in actions.items()}),
-    )
-
-
-def _by_run(found: Mapping[Place, Agreement]) -> dict[str, dict[str, float]]:
+def _by_run(ours: Mapping[Place, Action], theirs: Mapping[Place, Action]) -> dict[str, dict[str, float]]:
+    """Return, for each measure, each run's mean agreement."""
     runs: defaultdict[str, list[Agreement]] = defaultdict(list)
-    for (file, run, _), one in sorted(found.items(), key=lambda item: item[0]):
-        runs[f"{file} {run}"].append(one)
-    return {name: {run: fmean(map(measure, some)) for run, some in runs.items()} for name, measure in MEASURES.items()}
+    for file, run, messages in sorted(ours):
+        place = file, run, messages
+        runs[f"{file} {run}"].append(agreement(ours[place], theirs[place]))
+    return {name: {run: fmean(getattr(one, name) for one in some) for run, some in runs.items()} for name in MEASURES}
 
 
 _MEASURED = (
@@ -119,14 +111,9 @@ def agreement_table(answers: Sequence[Answer]) -> Table | None:
         return None
     rows = []
     for one in found:
-        cells: list[Cell] = [cell_of(one.full(name), 1, 100) for name in MEASURES]
-        cells += [
-            Number(100 * one.span_share, 1),
-            Number(100 * one.history_share, 1),
-            f"{one.points:,}",
-            f"{one.runs:,}",
-        ]
-        rows.append(_row(one, found, cells))
+        shares = [Number(100 * one.span_share, 1), Number(100 * one.history_share, 1)]
+        agreed = [cell_of(one.full(name), 1, 100) for name in MEASURES]
+        rows.append(_row(one, found, [*agreed, *shares, f"{one.points:,}", f"{one.runs:,}"]))
     columns = [*_columns(), Column("Spans %", "less"), Column("History %", "less")]
     note = (
         f"The model's next turn under each method's view, against its turn with the full history. {_MEASURED} Asked "

@@ -44,12 +44,9 @@ _CALL = re.compile(r'(?:<tool_call>\s*)?\{\s*"name"\s*:\s*"([^"]+)"\s*,\s*"argum
 """The beginning of a call. The tags may be missing: to some tokenizers they are marks, not text."""
 
 
-_KINDS = ("transformers", "llama-cpp")
-
-
 def runs_here(name: str) -> bool:
     """Return True if a draft of that name is a model in this process."""
-    return name.partition(":")[0] in _KINDS
+    return name.partition(":")[0] in ("transformers", "llama-cpp")
 
 
 class LocalModel:
@@ -138,17 +135,19 @@ def _text(message: Message) -> str:
         content = "\n".join(str(block.get("text", "")) for block in content)
     if message["role"] == "tool":
         return f"<tool_response>\n{content or ''}\n</tool_response>"
-    calls = [_written(call["function"]) for call in message.get("tool_calls") or ()]
-    return "\n".join([*calls, *([content] if content else [])])
+    said = []
+    for call in message.get("tool_calls") or ():
+        written = {"name": call["function"]["name"], "arguments": _arguments(call["function"])}
+        said.append(f"<tool_call>\n{json.dumps(written, ensure_ascii=False)}\n</tool_call>")
+    return "\n".join([*said, *([content] if content else [])])
 
 
-def _written(function: Mapping[str, Any]) -> str:
+def _arguments(function: Mapping[str, Any]) -> Any:
+    """Return a call's arguments: the text as it is, where the model wrote something else than JSON."""
     try:
-        arguments = json.loads(function["arguments"] or "{}")
+        return json.loads(function.get("arguments") or "{}")
     except ValueError:
-        arguments = function["arguments"]
-    call = json.dumps({"name": function["name"], "arguments": arguments}, ensure_ascii=False)
-    return f"<tool_call>\n{call}\n</tool_call>"
+        return function["arguments"]
 
 
 def tools_seen(runs: Iterable[Sequence[Message]]) -> list[Tool]:
@@ -157,38 +156,21 @@ def tools_seen(runs: Iterable[Sequence[Message]]) -> list[Tool]:
     for messages in runs:
         for message in messages:
             for call in message.get("tool_calls") or ():
-                calls.setdefault(call["function"]["name"], []).append(_arguments(call["function"]))
+                given = _arguments(call["function"])  # what is no object, the environment will have refused
+                calls.setdefault(call["function"]["name"], []).append(given if isinstance(given, dict) else {})
     return [_definition(name, calls[name]) for name in sorted(calls)]
 
 
 def tools_by_file(runs: Sequence[Run]) -> dict[str, list[Tool]]:
-    files = dict.fromkeys(run.file for run in runs)
-    return {file: tools_seen(run.messages for run in runs if run.file == file) for file in files}
-
-
-def _arguments(function: Mapping[str, Any]) -> Mapping[str, Any]:
-    try:
-        given = json.loads(function.get("arguments") or "{}")
-    except ValueError:  # the model wrote something else; the environment will have said so
-        return {}
-    return given if isinstance(given, dict) else {}
+    return {file: tools_seen(run.messages for run in runs if run.file == file) for file in {run.file for run in runs}}
 
 
 def _definition(name: str, calls: Sequence[Mapping[str, Any]]) -> Tool:
     names = sorted({argument for call in calls for argument in call})
     properties = {argument: _schema([call[argument] for call in calls if argument in call]) for argument in names}
-    return {
-        "type": "function",
-        "function": {
-            "name": name,
-            "description": "",
-            "parameters": {
-                "type": "object",
-                "properties": properties,
-                "required": [argument for argument in names if all(argument in call for call in calls)],
-            },
-        },
-    }
+    required = [argument for argument in names if all(argument in call for call in calls)]
+    parameters = {"type": "object", "properties": properties, "required": required}
+    return {"type": "function", "function": {"name": name, "description": "", "parameters": parameters}}
 
 
 def _schema(values: Sequence[Any]) -> dict[str, Any]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from focusctx import __version__
 from focusctx.errors import BenchError
@@ -15,8 +14,8 @@ from focusctx.replay.lines import Interval, Line, R, by_file, lines_of
 from focusctx.replay.record import ReplayFolder, RunRecord, run_records
 from focusctx.replay.runs import half_of
 
-from ...report.document import Document, Section, slug
-from ...report.drawing import EVENTS_NOTE, Figure, Theme, bars, count_events, events_per_step, label_events
+from ...report.document import Document, Section, Table, slug
+from ...report.drawing import Figure, Runs, Theme, bars, events_figure
 from ..agreement.answers import Answer, answer_file
 from ..agreement.compare import agreement_against, agreement_figure, agreement_table, recorded_table
 from ..judge import PointRecord, point_records
@@ -38,9 +37,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-T = TypeVar("T")
-
-
 def document(folder: Path) -> Document:
     walks = list(run_records(folder).latest().values())
     points = list(point_records(folder).latest().values())
@@ -49,7 +45,9 @@ def document(folder: Path) -> Document:
         raise BenchError(f"{folder} contains no records of a replay: make some with `focusctx replay run`")
     runs = {(record.file, record.run) for record in walks} | {(record.file, record.run) for record in points}
     made = f"Made by focusctx {__version__}.{_halves([run for _, run in runs])}"
-    return Document("focusctx replay", [made], sections, _commands(folder))
+    commands = ReplayFolder(folder).read_about().get("commands", [])
+    told = [f"focusctx {shlex.join(command['arguments'])}" for command in commands]
+    return Document("focusctx replay", [made], sections, told)
 
 
 def _halves(runs: Sequence[str]) -> str:
@@ -71,18 +69,14 @@ def _walks(records: Sequence[RunRecord]) -> list[Section]:
         tables = [against_by_file(found), walks_table(together), sizes_table(together), paper_table(found)]
         pictures = [trade_off(together), differences(found, "steps")]
         facts = f"{_counted(together)} In what is over all files, every run counts once."
-        sections.append(Section("walks", "Walks, all files", facts, _there(tables), _there(pictures)))
+        sections.append(_section("walks", "Walks, all files", facts, tables, pictures))
     for file, lines in found.items():
         tables = [against_table(lines, "steps"), walks_table(lines), sizes_table(lines), others_table(file, lines)]
         if len(found) == 1:
             tables.append(paper_table(found))
-        pictures = [trade_off(lines), events_by_step(lines)]
         facts = " ".join([_counted(lines), _budgets(lines), *verdicts(lines)])
-        sections.append(
-            Section(
-                slug(f"walks {file.removesuffix('.jsonl')}"), f"Walks, {file}", facts, _there(tables), _there(pictures)
-            )
-        )
+        pictures = [trade_off(lines), events_by_step(lines)]
+        sections.append(_section(f"walks {file}", f"Walks, {file}", facts, tables, pictures))
     return sections
 
 
@@ -92,17 +86,13 @@ def _points(records: Sequence[PointRecord]) -> list[Section]:
         return []
     together = lines_of(records, budgets=False)
     tables = [against_table(together, "points"), points_table(together), prototype_table(together)]
-    pictures = [trade_off(together), differences(found, "points")]
     facts = " ".join([_counted(together), *verdicts(together)])
-    sections = [Section("points", "Points, all files", facts, _there(tables), _there(pictures))]
+    pictures = [trade_off(together), differences(found, "points")]
+    sections = [_section("points", "Points, all files", facts, tables, pictures)]
     for file, lines in found.items() if len(found) > 1 else ():
         facts = " ".join([_counted(lines), _budgets(lines), *verdicts(lines)])
-        own = _there([against_table(lines, "points"), points_table(lines)])
-        sections.append(
-            Section(
-                slug(f"points {file.removesuffix('.jsonl')}"), f"Points, {file}", facts, own, _there([trade_off(lines)])
-            )
-        )
+        own = [against_table(lines, "points"), points_table(lines)]
+        sections.append(_section(f"points {file}", f"Points, {file}", facts, own, [trade_off(lines)]))
     return sections
 
 
@@ -112,31 +102,24 @@ def _answers(answers: Iterable[Answer]) -> list[Section]:
         models[answer.model].append(answer)
     sections = []
     for model, some in models.items():
-        files: dict[str, list[Answer]] = {"all files": some}
+        files = {"all files": some}
         names = sorted({answer.file for answer in some})
-        for name in names if len(names) > 1 else ():
-            files[name] = [answer for answer in some if answer.file == name]
+        if len(names) > 1:
+            files |= {name: [answer for answer in some if answer.file == name] for name in names}
         for name, own in files.items():
-            tables = _there([agreement_table(own), agreement_against(own), recorded_table(own)])
-            if tables:
-                title = f"Next actions of {model}, {name}"
-                facts = f"Points of {', '.join(sorted({answer.file for answer in own}))}."
-                sections.append(
-                    Section(
-                        slug(f"agreement {model} {name.removesuffix('.jsonl')}"),
-                        title,
-                        facts,
-                        tables,
-                        _there([agreement_figure(own)]),
-                    )
-                )
-    return sections
+            title, facts = f"Next actions of {model}, {name}", f"Points of {', '.join(names)}."
+            if name != "all files":
+                facts = f"Points of {name}."
+            tables = [agreement_table(own), agreement_against(own), recorded_table(own)]
+            sections.append(_section(f"agreement {model} {name}", title, facts, tables, [agreement_figure(own)]))
+    return [section for section in sections if section.tables]
 
 
-def _commands(folder: Path) -> list[str]:
-    """Return the commands that made the records."""
-    commands = ReplayFolder(folder).read_about().get("commands", [])
-    return [f"focusctx {shlex.join(command['arguments'])}" for command in commands]
+def _section(
+    key: str, title: str, facts: str, tables: Iterable[Table | None], figures: Iterable[Figure | None]
+) -> Section:
+    """Return a section of the tables and figures that there is something for."""
+    return Section(slug(key.removesuffix(".jsonl")), title, facts, [*filter(None, tables)], [*filter(None, figures)])
 
 
 def _counted(lines: Sequence[Line[R]]) -> str:
@@ -152,12 +135,7 @@ def _budgets(lines: Sequence[Line[R]]) -> str:
     return f"δ = {', '.join(f'{budget:,}' for budget in budgets)}."
 
 
-def _there(parts: Iterable[T | None]) -> list[T]:
-    return [part for part in parts if part is not None]
-
-
-@dataclass(frozen=True, slots=True)
-class _Look:
+class _Look(NamedTuple):
     colour: str
     marker: str
     size: float = 7.0
@@ -242,21 +220,18 @@ def _look(line: Line[R], theme: Theme) -> _Look:
     if kind in _KINDS:
         place, marker = _KINDS[kind]
         colour = theme.colours[place]
-        if line.matched not in ("", "focus"):
-            colour = _paler(colour, theme.ground)
+        if line.matched not in ("", "focus"):  # half way to the ground; both are written #rrggbb
+            parts = [(int(colour[at : at + 2], 16), int(theme.ground[at : at + 2], 16)) for at in (1, 3, 5)]
+            colour = "#" + "".join(f"{round(0.5 * one + 0.5 * other):02x}" for one, other in parts)
         return _Look(colour, marker, 6.5, hollow=not line.matched)
     return _Look(theme.soft, "X" if line.method == "oracle" else "P", 7.0)
 
 
-def _paler(colour: str, ground: str) -> str:
-    """Return the colour half way to the ground; both are written #rrggbb."""
-    parts = [(int(colour[at : at + 2], 16), int(ground[at : at + 2], 16)) for at in (1, 3, 5)]
-    return "#" + "".join(f"{round(0.5 * one + 0.5 * other):02x}" for one, other in parts)
-
-
 def differences(found: Mapping[str, Sequence[Line[R]]], over: str) -> Figure | None:
     """Draw FOCUS minus each comparator with the same share of tokens, for every file."""
-    shown = _shown(found)
+    # The shipped FOCUS, where it was replayed.
+    methods = {line.method for lines in found.values() for line in lines}
+    shown = next((name for name in ("focus", "focus-d", "focus-o") if name in methods), "")
     rows = [(file, pair) for file, lines in found.items() for pair in pairs(lines) if pair.focus.method == shown]
     if not rows:
         return None
@@ -303,27 +278,15 @@ def differences(found: Mapping[str, Sequence[Line[R]]], over: str) -> Figure | N
     )
 
 
-def _shown(found: Mapping[str, Sequence[Line[Any]]]) -> str:
-    """Return the FOCUS that the picture is about: the shipped one, where it was replayed."""
-    methods = {line.method for lines in found.values() for line in lines}
-    return next(name for name in ("focus", "focus-d", "focus-o", "") if name in methods or not name)
-
-
 def events_by_step(lines: Sequence[Line[RunRecord]]) -> Figure | None:
     """Draw how often a run that got to a step was compressed there."""
     shown = [line for line in lines if line.is_focus and any(record.events for record in line.records.values())]
-    if not shown:
-        return None
 
-    def draw(axes: Axes, theme: Theme) -> None:
+    def drawn(theme: Theme) -> Iterator[tuple[Runs, Mapping[str, Any]]]:
         for line in shown:
             look = _look(line, theme)
-            reached = count_events([(step.step, step.event) for step in one.steps] for one in line.records.values())
-            axes.plot(
-                *events_per_step(reached, len(line.records)),
-                color=look.colour, marker=look.marker, markersize=0.6 * look.size, linewidth=1.5, label=line.name,
-            )  # fmt: skip
-        label_events(axes)
-        axes.legend(fontsize=9)
+            runs = ([(step.step, step.event) for step in record.steps] for record in line.records.values())
+            own = {"color": look.colour, "marker": look.marker, "markersize": 0.6 * look.size}
+            yield runs, {**own, "label": line.name}
 
-    return Figure("events", "Compression events by step", EVENTS_NOTE, draw, height=3.4)
+    return events_figure("events", "Compression events by step", drawn) if shown else None

@@ -240,9 +240,12 @@ def pairs(lines: Sequence[Line[R]]) -> list[Pair[R]]:
 
 
 def _within_reach(focus: Line[R], other: Line[R], name: str) -> Iterator[Pair[R]]:
+    def size(record: ReplayRecord) -> int:
+        return len(record.due) if isinstance(record, RunRecord) else 1
+
     both = {place: (focus.records[place], other.records[place]) for place in focus.records if place in other.records}
     near = {place: found for place, (ours, theirs) in both.items() if (found := _near(ours, theirs)) is not None}
-    share = sum(_size(ours) for ours, _ in near.values()) / max(sum(_size(ours) for ours, _ in both.values()), 1)
+    share = sum(size(ours) for ours, _ in near.values()) / max(sum(size(ours) for ours, _ in both.values()), 1)
     if 0 < share < 1:
         ours, theirs = ({place: found[side] for place, found in near.items()} for side in (0, 1))
         yield Pair(replace(focus, records=ours), replace(other, records=theirs), name, share)
@@ -252,18 +255,14 @@ def _near(focus: Any, other: Any) -> tuple[Any, Any] | None:
     """Return both with only those steps due at which the second is within reach; None for a point where it is not."""
     if isinstance(focus, PointRecord):
         return (focus, other) if other.span_left <= _REACH * focus.span_left else None
-    steps = zip(focus.steps, other.steps, strict=True)
-    near = [theirs.span_left <= _REACH * ours.span_left for ours, theirs in steps]
-    return _only(focus, near), _only(other, near)
-
-
-def _only(record: RunRecord, near: Sequence[bool]) -> RunRecord:
-    steps = zip(record.steps, near, strict=True)
-    return replace(record, steps=tuple(replace(step, due=step.due and counts) for step, counts in steps))
-
-
-def _size(record: ReplayRecord) -> int:
-    return len(record.due) if isinstance(record, RunRecord) else 1
+    both = []
+    for record in (focus, other):
+        pairs = zip(record.steps, focus.steps, other.steps, strict=True)
+        steps = (
+            replace(step, due=step.due and theirs.span_left <= _REACH * ours.span_left) for step, ours, theirs in pairs
+        )
+        both.append(replace(record, steps=tuple(steps)))
+    return both[0], both[1]
 
 
 def verdicts(lines: Sequence[Line[R]]) -> list[str]:

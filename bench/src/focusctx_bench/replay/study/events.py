@@ -34,11 +34,11 @@ class Event:
         return {fact: frozenset(index for index, text in texts.items() if fact in text) for fact in self.point.needed}
 
 
-def choose(points: Iterable[Point], count: int, least_spans: int = LEAST_SPANS) -> list[Point]:
+def choose(points: Iterable[Point], count: int) -> list[Point]:
     """Choose the first fitting point of each run, files in turn, until there are enough."""
     by_file: dict[str, dict[str, Point]] = {}
     for point in points:
-        if len(point.history.spans) >= least_spans:
+        if len(point.history.spans) >= LEAST_SPANS:
             by_file.setdefault(point.file, {}).setdefault(point.run, point)
     in_turn = zip_longest(*(runs.values() for runs in by_file.values()))
     return [point for turn in in_turn for point in turn if point is not None][:count]
@@ -48,13 +48,12 @@ def gather(
     points: Iterable[Point],
     recorded: Mapping[Place, PointSketches],
     scored: Mapping[Place, Likelihoods],
-    least_spans: int = LEAST_SPANS,
 ) -> list[Event]:
     """Return the points that have recorded sketches; those with too few spans or no plan are left out."""
     found = []
     for point in points:
         place = point.place
-        if place not in recorded or len(point.history.spans) < least_spans:
+        if place not in recorded or len(point.history.spans) < LEAST_SPANS:
             continue
         spans = [span.index for span in point.history.spans]
         votes = read_votes(place, spans, point.at_stake, recorded[place].as_replies())
@@ -142,11 +141,6 @@ class UtilitySpread:
         for value in self.values:
             counts[0 if value <= 0 else 11 if value >= 1 else 1 + min(int(10 * value), 9)] += 1
         return [count / len(self.values) for count in counts]
-
-    @property
-    def extremes(self) -> float:
-        """The share of spans that no sketch or every sketch cites."""
-        return sum(value in (0.0, 1.0) for value in self.values) / len(self.values)
 
     def near(self, threshold: float) -> float:
         """Return the share of spans with a utility close to the threshold."""

@@ -24,10 +24,12 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from statistics import fmean
+from typing import NamedTuple, TypeAlias
 
 from scipy import stats
 
@@ -61,8 +63,7 @@ class Findings:
     drops: Drops
 
 
-@dataclass(frozen=True, slots=True)
-class Drops:
+class Drops(NamedTuple):
     """The sets that FOCUS-D drops: what the draft says of them, and what the agent did."""
 
     cited: float
@@ -108,12 +109,11 @@ def _scores(event: Event, kept: int, holders: Mapping[str, frozenset[int]]) -> S
         "citations": votes.utility,
         "citations and rescues": votes.score(defensive=True),
     }
+    measures = {"action divergence": action_divergence, "plan divergence": plan_divergence, "hindsight": hindsight}
     if event.scored is not None:
-        found |= {
-            "action divergence": _at_stake(action_divergence(event.scored), votes.spans),
-            "plan divergence": _at_stake(plan_divergence(event.scored), votes.spans),
-            "hindsight": _at_stake(hindsight(event.scored), votes.spans),
-        }
+        for name, measure in measures.items():
+            scores = measure(event.scored)
+            found[name] = {index: scores[index] for index in votes.spans if index in scores}
     chances = dict.fromkeys(votes.spans, 0.0)
     for fact in read_flow(history).facts:
         for index in {span for span, _ in fact.holders} & chances.keys():
@@ -123,21 +123,15 @@ def _scores(event: Event, kept: int, holders: Mapping[str, frozenset[int]]) -> S
     return Scores({name: scores for name, scores in found.items() if scores}, kept, used & set(votes.spans))
 
 
-def _at_stake(scores: Mapping[int, float], spans: Sequence[int]) -> dict[int, float]:
-    return {index: scores[index] for index in spans if index in scores}
-
-
 def _drops(events: Sequence[Event], holders: Sequence[Mapping[str, frozenset[int]]], threshold: float) -> Drops:
     """Let three sketches choose, and the others judge; with few sketches, all of them do both."""
     fresh = min(len(event.votes.cited) for event in events) > 2 * _PAPER_ROLLOUTS
-    cited = []
-    needed = []
+    found = []
     for event, given in zip(events, holders, strict=True):
         choosing, judging = event.votes.split(_PAPER_ROLLOUTS) if fresh else (event.votes, event.votes)
         dropped = set(event.votes.spans) - choosing.keep(threshold, defensive=True)
-        cited.append(judging.set_utility(dropped))
-        needed.append(is_needed(dropped, given))
-    return Drops(sum(cited) / len(cited), sum(needed) / len(needed), fresh)
+        found.append((judging.set_utility(dropped), is_needed(dropped, given)))
+    return Drops(fmean(cited for cited, _ in found), fmean(needed for _, needed in found), fresh)
 
 
 SIZES = (1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 300, 500, 1000)
@@ -169,10 +163,10 @@ class Curve:
     def enough(self) -> bool:
         return self.sizes[-1] >= ENOUGH
 
-    def settles(self, level: float = SETTLED) -> int | None:
-        """Return the smallest N from which on the mean overlap is at least `level`."""
+    def settles(self) -> int | None:
+        """Return the smallest N from which on the mean overlap is at least `SETTLED`."""
         means = [fmean(column) for column in zip(*self.jaccard, strict=True)]
-        below = [place for place, mean in enumerate(means) if mean < level]
+        below = [place for place, mean in enumerate(means) if mean < SETTLED]
         first = below[-1] + 1 if below else 0
         return self.sizes[first] if first < len(self.sizes) else None
 
@@ -190,9 +184,7 @@ class Curve:
         return log_log_slope(self.sizes, [fmean(column) for column in zip(*rows, strict=True)])
 
 
-def converge(
-    events: Sequence[Votes], threshold: float, *, defensive: bool, draws: int = DRAWS, seed: int = SEED
-) -> Curve:
+def converge(events: Sequence[Votes], threshold: float, *, defensive: bool, draws: int = DRAWS) -> Curve:
     """Return the curve of the citation share: FOCUS-O's decision, or FOCUS-D's where rescues count too.
 
     Where some events have enough plans, the others are left out.
@@ -200,37 +192,47 @@ def converge(
     counted = [votes for votes in events if len(votes.cited) >= ENOUGH] or events
     most = min(len(votes.cited) for votes in counted)
     sizes = tuple(size for size in SIZES if size <= most)
-    rows = [
-        _citation_draws(votes, threshold, sizes, defensive=defensive, draws=draws, chance=random.Random(seed))
-        for votes in counted
-    ]
-    name = "plans and rescues" if defensive else "plans"
-    return Curve(name, sizes, tuple(row[0] for row in rows), tuple(row[1] for row in rows))
+    rows = []
+    for votes in counted:
+        draw = partial(_draw_plans, votes, threshold, sizes, defensive, random.Random(SEED))
+        rows.append(_mean_draw(draw, draws, votes.keep(threshold, defensive=defensive)))
+    return _curve("plans and rescues" if defensive else "plans", sizes, rows)
 
 
-def _citation_draws(
-    votes: Votes, threshold: float, sizes: tuple[int, ...], *, defensive: bool, draws: int, chance: random.Random
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return, for each size, the mean overlap with the decision of all sketches, and the mean worst error."""
-    truth = votes.score(defensive=defensive)
-    decision = votes.keep(threshold, defensive=defensive)
-    agreed = [0.0] * len(sizes)
-    wrong = [0.0] * len(sizes)
-    ballots = list(zip(votes.cited, votes.rescued, strict=True))
-    for _ in range(draws):
-        cited: Counter[int] = Counter()
-        rescued: Counter[int] = Counter()
-        drawn = 0
-        # One long draw, looked at whenever it reaches the next N.
-        for place, size in enumerate(sizes):
-            for plan, rescue in chance.choices(ballots, k=size - drawn):
-                cited.update(plan)
-                rescued.update(rescue)
-            drawn = size
-            shares = {index: max(cited[index], rescued[index] if defensive else 0) / size for index in votes.spans}
-            agreed[place] += jaccard({index for index, share in shares.items() if share >= threshold}, decision)
-            wrong[place] += max(abs(share - truth[index]) for index, share in shares.items())
-    return tuple(total / draws for total in agreed), tuple(total / draws for total in wrong)
+Draw: TypeAlias = Iterator[tuple[Collection[int], float]]
+"""For each size, the spans kept and the worst error."""
+
+
+def _draw_plans(votes: Votes, threshold: float, sizes: tuple[int, ...], defensive: bool, chance: random.Random) -> Draw:
+    """Draw as many plans as the largest size, and look at them whenever there are enough for the next."""
+    ballots, truth = list(zip(votes.cited, votes.rescued, strict=True)), votes.score(defensive=defensive)
+    cited: Counter[int] = Counter()
+    rescued: Counter[int] = Counter()
+    drawn = 0
+    for size in sizes:
+        for plan, rescue in chance.choices(ballots, k=size - drawn):
+            cited.update(plan)
+            rescued.update(rescue)
+        drawn = size
+        shares = {index: max(cited[index], rescued[index] if defensive else 0) / size for index in votes.spans}
+        kept = {index for index, share in shares.items() if share >= threshold}
+        yield kept, max(abs(share - truth[index]) for index, share in shares.items())
+
+
+Row: TypeAlias = tuple[tuple[float, ...], tuple[float, ...]]
+"""For each size: the mean overlap with the converged decision, and the mean worst error."""
+
+
+def _mean_draw(draw: Callable[[], Draw], draws: int, decision: Collection[int]) -> Row:
+    """Return the means over draws."""
+    found = [[(jaccard(kept, decision), wrong) for kept, wrong in draw()] for _ in range(draws)]
+    at_sizes = list(zip(*found, strict=True))
+    agreed, wrong = (tuple(fmean(one[part] for one in some) for some in at_sizes) for part in (0, 1))
+    return agreed, wrong
+
+
+def _curve(name: str, sizes: tuple[int, ...], rows: Sequence[Row]) -> Curve:
+    return Curve(name, sizes, tuple(agreed for agreed, _ in rows), tuple(wrong for _, wrong in rows))
 
 
 DIVERGENCE_SIZES = (1, 3, 10, 30, 100, 300, 1000, 3000)
@@ -258,9 +260,7 @@ def kl(p: Sequence[float], q: Sequence[float]) -> float:
     return max(0.0, sum(a * math.log(a / b) for a, b in zip(p, q, strict=True) if a > 0))
 
 
-def sampled_curve(
-    events: Sequence[Likelihoods], kept: Sequence[int], *, draws: int = DIVERGENCE_DRAWS, seed: int = SEED
-) -> Curve:
+def sampled_curve(events: Sequence[Likelihoods], kept: Sequence[int], *, draws: int = DIVERGENCE_DRAWS) -> Curve:
     """Return how fast the sampled divergence settles: N actions drawn with all spans, and N for each span left out.
 
     A divergence has no natural threshold, so its decision is the `kept[e]` spans of highest utility, as many as the
@@ -268,52 +268,29 @@ def sampled_curve(
     """
     truths = [action_divergence(scored) for scored in events]
     scale = fmean(max(truth.values(), default=0.0) for truth in truths) or 1.0
-    rows = [
-        _divergence_draws(scored, truth, count, draws, random.Random(seed))
-        for scored, truth, count in zip(events, truths, kept, strict=True)
-    ]
-    errors = tuple(tuple(error / scale for error in wrong) for _, wrong in rows)
-    return Curve("sampled divergence", DIVERGENCE_SIZES, tuple(agreed for agreed, _ in rows), errors)
+    rows = []
+    for scored, truth, count in zip(events, truths, kept, strict=True):
+        draw = partial(_draw_actions, scored, truth, count, scale, random.Random(SEED))
+        rows.append(_mean_draw(draw, draws, top(truth, count)))
+    return _curve("sampled divergence", DIVERGENCE_SIZES, rows)
 
 
-def _divergence_draws(
-    scored: Likelihoods, truth: dict[int, float], kept: int, draws: int, chance: random.Random
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    decision = top(truth, kept)
-    full = _Drawn(_distribution(scored), chance)
-    parts = {index: _Drawn(_distribution(scored, without=index), chance) for index in scored.without}
-    agreed = [0.0] * len(DIVERGENCE_SIZES)
-    wrong = [0.0] * len(DIVERGENCE_SIZES)
-    for _ in range(draws):
-        full.begin()
-        for part in parts.values():
-            part.begin()
-        for place, size in enumerate(DIVERGENCE_SIZES):
-            p = full.up_to(size)
-            found = {index: kl(p, part.up_to(size)) for index, part in parts.items()}
-            agreed[place] += jaccard(top(found, kept), decision)
-            wrong[place] += max((abs(found[index] - truth[index]) for index in truth), default=0.0)
-    return tuple(total / draws for total in agreed), tuple(total / draws for total in wrong)
+def _draw_actions(
+    scored: Likelihoods, truth: Mapping[int, float], kept: int, scale: float, chance: random.Random
+) -> Draw:
+    every = [_distribution(scored), *(_distribution(scored, without=index) for index in scored.without)]
+    for p, *others in zip(*(_growing(chances, chance) for chances in every), strict=True):
+        found = {index: kl(p, part) for index, part in zip(scored.without, others, strict=True)}
+        yield top(found, kept), max((abs(found[index] - truth[index]) for index in truth), default=0.0) / scale
 
 
-class _Drawn:
-    """A growing sample from one distribution."""
-
-    def __init__(self, chances: Sequence[float], chance: random.Random) -> None:
-        self._places = range(len(chances))
-        self._chances = chances
-        self._chance = chance
-        self._counts: Counter[int] = Counter()
-
-    def begin(self) -> None:
-        self._counts.clear()
-
-    def up_to(self, size: int) -> list[float]:
-        """Return the smoothed shares once the sample has that size."""
-        more = size - self._counts.total()
-        self._counts.update(self._chance.choices(self._places, weights=self._chances, k=more))
-        total = size + SMOOTHING * len(self._chances)
-        return [(self._counts[place] + SMOOTHING) / total for place in self._places]
+def _growing(chances: Sequence[float], chance: random.Random) -> Iterator[list[float]]:
+    """Yield the smoothed shares in a growing sample from one distribution, at each size."""
+    counts: Counter[int] = Counter()
+    for size in DIVERGENCE_SIZES:
+        counts.update(chance.choices(range(len(chances)), weights=chances, k=size - counts.total()))
+        total = size + SMOOTHING * len(chances)
+        yield [(counts[place] + SMOOTHING) / total for place in range(len(chances))]
 
 
 def _distribution(scored: Likelihoods, *, without: int | None = None) -> list[float]:
@@ -419,15 +396,13 @@ def _decisions(left: Mapping[int, float], right: Mapping[int, float], kept: int)
 
 
 def _use(name: str, events: Sequence[Scores]) -> Use:
-    areas = []
-    shares = []
+    found = []
     for event in events:
         scores = event.by_estimator[name]
         area = auc(list(scores.values()), [index in event.used for index in scores])
         if area is not None:
-            areas.append(area)
-            shares.append(len(top(scores, event.kept) & event.used) / len(event.used & scores.keys()))
-    return Use(name, len(areas), _mean(areas), _mean(shares))
+            found.append((area, len(top(scores, event.kept) & event.used) / len(event.used & scores.keys())))
+    return Use(name, len(found), _mean([area for area, _ in found]), _mean([share for _, share in found]))
 
 
 def _mean(numbers: Sequence[float]) -> Interval | None:
@@ -442,8 +417,7 @@ _RANDOM_SETS = 10
 """Random sets of each event."""
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
+class Observed(NamedTuple):
     """One set of spans at one event."""
 
     event: int
@@ -495,32 +469,27 @@ def coverage(name: str, observed: Sequence[Observed]) -> Coverage:
 def single_spans(events: Sequence[Votes], holders: Sequence[Mapping[str, frozenset[int]]]) -> list[Observed]:
     """Observe every span alone. `holders[e]` names, for each fact that later actions use, the spans that gave it."""
     return [
-        _observe(number, votes, {index}, holders[number])
+        Observed(number, votes.set_utility({index}), is_needed({index}, holders[number]))
         for number, votes in enumerate(events)
         for index in votes.spans
     ]
 
 
-def sets_of_spans(
-    events: Sequence[Votes], holders: Sequence[Mapping[str, frozenset[int]]], seed: int = SEED
-) -> list[Observed]:
+def sets_of_spans(events: Sequence[Votes], holders: Sequence[Mapping[str, frozenset[int]]]) -> list[Observed]:
     """Observe the oldest j spans for every j, and random sets of every size."""
-    chance = random.Random(seed)
+    chance = random.Random(SEED)
     found = []
     for number, votes in enumerate(events):
         oldest = [votes.spans[:count] for count in range(2, len(votes.spans) + 1)]
         drawn = [chance.sample(votes.spans, chance.randint(1, len(votes.spans))) for _ in range(_RANDOM_SETS)]
-        found += [_observe(number, votes, set(spans), holders[number]) for spans in (*oldest, *drawn)]
+        for spans in (*oldest, *drawn):
+            found.append(Observed(number, votes.set_utility(spans), is_needed(spans, holders[number])))
     return found
 
 
 def is_needed(spans: Collection[int], holders: Mapping[str, frozenset[int]]) -> bool:
     """Return True if some fact is given by these spans and by no other."""
     return any(given.issubset(spans) for given in holders.values())
-
-
-def _observe(number: int, votes: Votes, spans: set[int], holders: Mapping[str, frozenset[int]]) -> Observed:
-    return Observed(number, votes.set_utility(spans), is_needed(spans, holders))
 
 
 def jaccard(left: Collection[int], right: Collection[int]) -> float:

@@ -11,13 +11,14 @@ from focusctx.replay.lines import Interval
 from ...report.document import Cell, Column, Document, Number, Row, Section, Table, cell_of, listed
 from ...report.drawing import MARKERS, Figure, Theme, bars
 from .events import BINS
-from .findings import ENOUGH, SETTLED, Curve, EstimatorPair, Findings
+from .findings import ENOUGH, SETTLED, Curve, Findings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _BRACKETS = "In brackets: 95 % confidence, by bootstrap over events."
 _PAPER = "Paper: its appendix, 30 OfficeBench events with gpt-4.1."
+_DIVERGENCES = {"action divergence", "plan divergence", "hindsight"}
 _SHOWN = (1, 3, 10, 30, 100, 300, 1000)
 _PAPER_JACCARD = {1: 0.92}
 _PAPER_ERROR = {1: 0.25, 10: 0.089, 300: 0.025}
@@ -47,8 +48,14 @@ def facts(findings: Findings) -> str:
 
 
 def tables(findings: Findings) -> list[Table]:
-    made = [_summary(findings), _jaccard(findings.curves), _error_table(findings.curves), _spread_table(findings)]
-    return [*made, _uses(findings), _agreements(findings), _coverage_table(findings)]
+    note = "Jaccard; 1 is the same set. Spans that no method may drop are left out."
+    title, paper = "Overlap of the keep-set with the converged one", _PAPER_JACCARD
+    overlaps = _by_size(findings.curves, Curve.jaccards, paper, key="jaccard", title=title, note=note)
+    note = "The largest |û(N) − u*| over an event's spans; of the divergence, as a share of the mean largest u*."
+    title, paper = "Worst-span error", _PAPER_ERROR
+    errors = _by_size(findings.curves, Curve.errors, paper, key="error", title=title, note=note)
+    others = [_spread_table(findings), _uses(findings), _agreements(findings), _coverage_table(findings)]
+    return [_summary(findings), overlaps, errors, *others]
 
 
 def _summary(findings: Findings) -> Table:
@@ -79,59 +86,42 @@ def _settles(curve: Curve) -> Cell:
     return f"over {curve.sizes[-1]:,}" + (f" (paper {paper:,})" if paper else "")
 
 
-def _jaccard(curves: Sequence[Curve]) -> Table:
-    note = "Jaccard; 1 is the same set. Spans that no method may drop are left out."
-    columns, rows = _by_size(curves, [curve.jaccards() for curve in curves], _PAPER_JACCARD)
-    title = "Overlap of the keep-set with the converged one"
-    return Table("jaccard", title, f"{note} {_BRACKETS} {_PAPER}", columns, rows, stub="Estimator")
-
-
-def _error_table(curves: Sequence[Curve]) -> Table:
-    note = "The largest |û(N) − u*| over an event's spans; of the divergence, as a share of the mean largest u*."
-    columns, rows = _by_size(curves, [curve.errors() for curve in curves], _PAPER_ERROR)
-    return Table("error", "Worst-span error", f"{note} {_BRACKETS} {_PAPER}", columns, rows, stub="Estimator")
-
-
 def _by_size(
-    curves: Sequence[Curve], found: Sequence[Sequence[Interval]], paper: dict[int, float]
-) -> tuple[list[Column], list[Row]]:
+    curves: Sequence[Curve],
+    of: Callable[[Curve], list[Interval]],
+    paper: dict[int, float],
+    *,
+    key: str,
+    title: str,
+    note: str,
+) -> Table:
     sizes = [size for size in _SHOWN if any(size in curve.sizes for curve in curves)]
     rows = []
-    for curve, intervals in zip(curves, found, strict=True):
-        at = dict(zip(curve.sizes, intervals, strict=True))
+    for curve in curves:
+        at = dict(zip(curve.sizes, of(curve), strict=True))
         known = paper if curve.name == "plans" else {}
-        cells = [cell_of(at.get(size), 3, paper=known.get(size)) for size in sizes]
-        rows.append(Row(curve.name, cells))
-    return [Column(f"N = {size:,}") for size in sizes], rows
+        rows.append(Row(curve.name, [cell_of(at.get(size), 3, paper=known.get(size)) for size in sizes]))
+    columns = [Column(f"N = {size:,}") for size in sizes]
+    return Table(key, title, f"{note} {_BRACKETS} {_PAPER}", columns, rows, stub="Estimator")
 
 
 def _spread_table(findings: Findings) -> Table:
-    rows = [
-        Row(
-            spread.name,
-            [
-                Number(100 * sum(value == 0 for value in spread.values) / len(spread.values), 0),
-                Number(100 * sum(value == 1 for value in spread.values) / len(spread.values), 0),
-                Number(100 * spread.extremes, 0, paper=92 if spread.name == "N = 3" else None),
-                Number(100 * spread.near(findings.threshold), 0),
-            ],
-        )
-        for spread in findings.spreads
-    ]
+    rows = []
+    for spread in findings.spreads:
+        none, *_, every = spread.shares()
+        either = Number(100 * (none + every), 0, paper=92 if spread.name == "N = 3" else None)
+        near = Number(100 * spread.near(findings.threshold), 0)
+        rows.append(Row(spread.name, [Number(100 * none, 0), Number(100 * every, 0), either, near]))
     columns = [Column("no sketch %"), Column("every sketch %"), Column("either %"), Column("within 1/6 of τ %")]
     note = "Of the spans that may be dropped, the share with such a utility. Paper: AppWorld, gpt-4.1, N = 3."
     return Table("spread", "How utilities are spread", note, columns, rows, stub="Utilities from")
 
 
 def _uses(findings: Findings) -> Table:
-    rows = [
-        Row(
-            use.estimator,
-            [cell_of(use.auc), cell_of(use.recall), f"{use.events}"],
-            baseline=use.estimator == "hindsight",
-        )
-        for use in findings.uses
-    ]
+    rows = []
+    for use in findings.uses:
+        cells = [cell_of(use.auc), cell_of(use.recall), f"{use.events}"]
+        rows.append(Row(use.estimator, cells, baseline=use.estimator == "hindsight"))
     columns = [Column("AUC", "more"), Column("recall", "more"), Column("events")]
     note = (
         "Against the spans that gave a fact which later actions of the recorded run use. AUC: how likely such a span "
@@ -145,21 +135,18 @@ def _uses(findings: Findings) -> Table:
 def _agreements(findings: Findings) -> Table:
     rows = []
     for one in findings.agreements:
-        if not _worth_telling(one):
+        # Citations against all others, and the divergences among themselves.
+        if one.left != "citations" and not {one.left, one.right} <= _DIVERGENCES:
             continue
         theirs = {one.left, one.right} == {"citations", "action divergence"}
-        rows.append(
-            Row(
-                f"{one.left}, {one.right}",
-                [
-                    cell_of(one.overlap, paper=0.85 if theirs else None),
-                    Number(one.chance),
-                    cell_of(one.decisions, paper=0.39 if theirs else None),
-                    cell_of(one.utilities),
-                    f"{one.events}",
-                ],
-            )
-        )
+        cells = [
+            cell_of(one.overlap, paper=0.85 if theirs else None),
+            Number(one.chance),
+            cell_of(one.decisions, paper=0.39 if theirs else None),
+            cell_of(one.utilities),
+            f"{one.events}",
+        ]
+        rows.append(Row(f"{one.left}, {one.right}", cells))
     columns = [
         Column("overlap"), Column("by chance"), Column("Spearman, decisions"), Column("Spearman, utilities"),
         Column("events"),
@@ -170,11 +157,6 @@ def _agreements(findings: Findings) -> Table:
         "(AppWorld: .90 and .48)."
     )
     return Table("agreement", "Agreement of the estimators", note, columns, rows, stub="Estimators")
-
-
-def _worth_telling(one: EstimatorPair) -> bool:
-    """Citations against all others, and the divergences among themselves."""
-    return one.left == "citations" or {one.left, one.right} <= {"action divergence", "plan divergence", "hindsight"}
 
 
 def _coverage_table(findings: Findings) -> Table:

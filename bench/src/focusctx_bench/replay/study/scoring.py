@@ -21,16 +21,16 @@ from pathlib import Path
 from typing import Any
 
 from focusctx.config import FocusConfig
-from focusctx.errors import BenchError, ConfigError
+from focusctx.errors import BenchError
 from focusctx.jobs.engines import InProcess, Meter, Work
 from focusctx.jobs.records import RecordFile
 from focusctx.jobs.runner import Runner, Tally, Watch
 from focusctx.pipeline.draft import harmless, render
 from focusctx.prices import Price
 from focusctx.replay.methods import short_name
-from focusctx.types import DraftModel, History, Prompt, Reply, Usage
+from focusctx.types import DraftModel, History, Prompt, Reply
 
-from ..likelihood import ScoringDraft, without_span
+from ..likelihood import TransformersScorer, without_span
 from ..points import Place, Point
 
 
@@ -125,21 +125,14 @@ class Amounts:
 
 
 def score_points(
-    model: ScoringDraft, points: Sequence[Point], file: RecordFile[Likelihoods], amounts: Amounts, watch: Watch
+    model: TransformersScorer, points: Sequence[Point], file: RecordFile[Likelihoods], amounts: Amounts, watch: Watch
 ) -> Tally:
     """Score the points that the file does not have yet. One that cannot be scored does not stop the others."""
     return _run(partial(_score, model, amounts), points, file, at_once=_AT_ONCE, part="likelihoods", watch=watch)
 
 
-async def _score(model: ScoringDraft, amounts: Amounts, point: Point, _: Meter) -> list[Likelihoods]:
-    window = FocusConfig().draft_window
-    prompt = plan_prompt(point.history, window)
-    replies = await asyncio.gather(
-        _replies(model, prompt, amounts.plans),
-        _replies(model, vocabulary_prompt(point.history, window, amounts.actions), amounts.lists),
-    )
-    plans, lists = ([reply.text for reply in some] for some in replies)
-    actions = vocabulary(lists, plans, amounts.actions)
+async def _score(model: TransformersScorer, amounts: Amounts, point: Point, _: Meter) -> list[Likelihoods]:
+    plans, actions = (await _elicit(model, amounts, point.history))[:2]
     later = point.evidence.history.spans[point.history.newest :]
     texts = [
         *((Kind.ACTION, action) for action in actions),
@@ -148,6 +141,7 @@ async def _score(model: ScoringDraft, amounts: Amounts, point: Point, _: Meter) 
     ]
     # The last span first: what a prompt shares with the one before it is not read again.
     spans = sorted(point.at_stake, reverse=True)
+    prompt = plan_prompt(point.history, FocusConfig().draft_window)
     prompts = [prompt, *(without_span(prompt, f"s_{index}") for index in spans)]
     full, *without = await model.score(prompts, [text for _, text in texts])
     scored = Likelihoods(
@@ -182,8 +176,6 @@ def sample_points(
     watch: Watch,
 ) -> Tally:
     """Sample at the points that the file does not have yet. One that fails does not stop the others."""
-    if amounts.samples < 1:
-        raise ConfigError(f"samples must be 1 or more, got {amounts.samples}")
     return _run(partial(_sample, model, amounts, price), points, file, at_once=1, part="samples", watch=watch)
 
 
@@ -207,11 +199,8 @@ def _run(
 async def _sample(
     model: DraftModel, amounts: Amounts, price: Price | None, point: Point, meter: Meter
 ) -> list[Likelihoods]:
-    window = FocusConfig().draft_window
-    plans = await _replies(model, plan_prompt(point.history, window), amounts.plans)
-    lists = await _replies(model, vocabulary_prompt(point.history, window, amounts.actions), amounts.lists)
-    actions = vocabulary([one.text for one in lists], [one.text for one in plans], amounts.actions)
-    prompt = choice_prompt(point.history, window, actions)
+    _, actions, listed = await _elicit(model, amounts, point.history)
+    prompt = choice_prompt(point.history, FocusConfig().draft_window, actions)
     spans = point.at_stake
     prompts = [prompt, *(without_span(prompt, f"s_{index}") for index in spans)]
     room = asyncio.Semaphore(_PROMPTS_AT_ONCE)
@@ -221,8 +210,10 @@ async def _sample(
             return await _replies(model, one, amounts.samples)
 
     answers = await asyncio.gather(*map(ask, prompts))
-    for reply in (*plans, *lists, *(reply for some in answers for reply in some)):
-        meter.add(_cost(reply.usage, price), model.name)
+    for reply in (*listed, *(reply for some in answers for reply in some)):
+        if reply.usage.requests:  # else it is one of several answers to the same request
+            cost = price.cost(reply.usage.input_tokens, reply.usage.output_tokens) if price else None
+            meter.add(cost, model.name)
     full, *without = [_logs([reply.text for reply in some], len(actions)) for some in answers]
     return [
         Likelihoods(
@@ -263,10 +254,15 @@ async def _replies(model: DraftModel, prompt: Prompt, n: int) -> list[Reply]:
     return [reply async for reply in model.sample(prompt, n)]
 
 
-def _cost(usage: Usage, price: Price | None) -> float | None:
-    if not usage.requests:  # one of several answers to the same request
-        return 0.0
-    return None if price is None else price.cost(usage.input_tokens, usage.output_tokens)
+async def _elicit(model: DraftModel, amounts: Amounts, history: History) -> tuple[list[str], list[str], list[Reply]]:
+    """Return a few plans, the vocabulary of next actions, and all replies that they are from."""
+    window = FocusConfig().draft_window
+    plans, lists = await asyncio.gather(
+        _replies(model, plan_prompt(history, window), amounts.plans),
+        _replies(model, vocabulary_prompt(history, window, amounts.actions), amounts.lists),
+    )
+    written = [reply.text for reply in plans]
+    return written, vocabulary([reply.text for reply in lists], written, amounts.actions), [*plans, *lists]
 
 
 _SHOWN = """\
@@ -285,9 +281,9 @@ _LONGEST = 400
 """Characters of an action that are scored: a file written in place says little after its beginning."""
 
 
-def plan_prompt(history: History, window: int, *, temperature: float = 1.0, max_tokens: int = 160) -> Prompt:
+def plan_prompt(history: History, window: int) -> Prompt:
     """Return the prompt that texts are scored against; sampled at temperature 1, it gives the model's own futures."""
-    return _actions_prompt(_PLAN, history, window, temperature, max_tokens)
+    return _actions_prompt(_PLAN, history, window, 1.0, 160)
 
 
 def vocabulary_prompt(history: History, window: int, count: int) -> Prompt:
