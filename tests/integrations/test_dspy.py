@@ -1,10 +1,12 @@
 """DSPy: the ReAct agent, called and called async. Its history is one field of one message, so the conformance suite,
 which looks at messages, cannot be run; what it asks for is asked of the trajectory here."""
 
+import ast
 import asyncio
 import json
 import os
 import re
+import threading
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -106,6 +108,20 @@ def test_what_fails_leaves_the_run_as_it_was(mode: str, plain: tuple[Any, list[R
     assert [request.body for request in requests] == [request.body for request in others]
 
 
+@pytest.fixture
+def one_parser_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DSPy parses its signatures in every call, and Python 3.11 mixes up two threads that parse at the same time: it
+    raises SystemError, "AST constructor recursion depth mismatch" (python/cpython#106905)."""
+    lock, parse = threading.Lock(), ast.parse
+
+    def parse_alone(*given: Any, **named: Any) -> ast.AST:
+        with lock:
+            return parse(*given, **named)
+
+    monkeypatch.setattr(ast, "parse", parse_alone)
+
+
+@pytest.mark.usefixtures("one_parser_at_a_time")
 def test_four_threads_with_loops_of_their_own_and_the_same_words(mode: str, plain: tuple[Any, list[Received]]) -> None:
     """Each with a language model of its own, and one integration's sessions."""
     plug = Plug(compressing())
