@@ -18,7 +18,7 @@ def tables() -> ModuleType:
 
 
 def test_the_page_is_what_the_records_give(tables):
-    page = tables.page(tables.records("questions.jsonl.gz"), tables.records("actions.jsonl.gz"))
+    page = tables.page(*(tables.records(name) for name in (tables.QUESTIONS, tables.HELD_OUT, tables.ACTIONS)))
     assert _without_intervals(page) == _without_intervals(PAGE.read_text(encoding="utf-8"))
 
 

@@ -2,6 +2,7 @@
 
     python benchmarks/small_model/tables.py --out docs/results/small-model.md
     python benchmarks/small_model/tables.py --collect .small-model     # first add what gpu.py wrote to the records
+    python benchmarks/small_model/tables.py --collect .small-model/held-out --held-out
 
 The records are in docs/results/live/small-model. All differences are paired. Intervals are 95 % percentile intervals of
 a bootstrap (scipy): over groups of questions, and over tasks for actions, since events of one task are not independent.
@@ -27,6 +28,7 @@ from scipy import stats
 from focusctx_bench.benchmarks.qa8 import exact_match, f1, read_answers
 
 RECORDS = Path(__file__).parents[2] / "docs" / "results" / "live" / "small-model"
+QUESTIONS, HELD_OUT, ACTIONS = "questions.jsonl.gz", "held-out.jsonl.gz", "actions.jsonl.gz"
 FULL, FOCUS, NOTHING, CLEARING = "full", "focus", "nothing", "clear-tool-uses"
 ARMS = {
     FULL: "full history",
@@ -42,6 +44,7 @@ ARMS = {
 }
 """`focus-o` is not shown: the offline draft rescues next to nothing, so its views are those of `focus-d`. Neither is
 `focus-again`: the views of `focus-before`, read a second time in other batches."""
+QUESTION_ARMS = {**ARMS, "focus-5f31c47": "focusctx of 16 November (5f31c47)"}
 TEXTUAL = "swebench_gemini-3-pro"
 """Its agent writes commands as text. Clearing knows results of tool calls only, and left all of its events alone."""
 STEPS = (1, 5, 10)
@@ -49,13 +52,20 @@ ALL = tuple(range(1, 11))
 Event = Mapping[str, Any]
 
 
-def collect(folder: Path) -> None:
+def collect(folder: Path, *, held_out: bool = False) -> None:
     """Score what gpu.py wrote into a folder and record it, without texts that are not needed.
 
     Arms that it did not run keep their records. Events that views.py no longer makes are dropped.
     """
+    if (folder / "questions.out.json.gz").exists():
+        collect_questions(folder, HELD_OUT if held_out else QUESTIONS)
+    if (folder / "actions.out.json.gz").exists():
+        collect_actions(folder)
+
+
+def collect_questions(folder: Path, file: str) -> None:
     right = _read(folder / "answers.json.gz")
-    groups = {group["task"]: group for group in records("questions.jsonl.gz")}
+    groups = {group["task"]: group for group in records(file)}
     for group in _read(folder / "questions.out.json.gz"):
         own = groups.setdefault(group["task"], {"task": group["task"], "arms": {}})
         if group["summary"]:
@@ -70,10 +80,13 @@ def collect(folder: Path) -> None:
                 "em": [exact_match(answer, one) for answer, one in zip(answers, wanted, strict=True)],
                 "cut": arm["cut"],
             }
-    _write(RECORDS / "questions.jsonl.gz", groups.values())
+    _write(RECORDS / file, groups.values())
+
+
+def collect_actions(folder: Path) -> None:
     packed = _read(folder / "actions.json.gz")
     views = {_place(event): event["arms"] for event in packed["events"]}
-    events = {_place(event): event for event in records("actions.jsonl.gz") if _place(event) in views}
+    events = {_place(event): event for event in records(ACTIONS) if _place(event) in views}
     for event in _read(folder / "actions.out.json.gz"):
         summary, arms = event.pop("summary"), event.pop("arms")
         own = events.setdefault(_place(event), {**event, "arms": {}})
@@ -84,7 +97,7 @@ def collect(folder: Path) -> None:
             own["arms"][name] = {**arms[name], "scores": scores}
             texts = views[_place(event)][name]["texts"]
             own["arms"][name]["calls"] = shows_call(texts, packed["texts"], own["arms"][FULL]["scores"])
-    _write(RECORDS / "actions.jsonl.gz", events.values())
+    _write(RECORDS / ACTIONS, events.values())
 
 
 def _place(event: Event) -> tuple[str, str, int]:
@@ -118,7 +131,9 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 def question_rows(groups: Sequence[Any]) -> Iterable[Sequence[str]]:
     full = fmean(group["arms"][FULL]["read"] for group in groups)
-    for name, title in ARMS.items():
+    for name, title in QUESTION_ARMS.items():
+        if name not in groups[0]["arms"]:
+            continue
         scores = [fmean(group["arms"][name]["f1"]) for group in groups]
         ours = [fmean(group["arms"][FOCUS]["f1"]) - score for group, score in zip(groups, scores, strict=True)]
         halves = [
@@ -224,15 +239,16 @@ def ahead_rows(
             yield file, "1 to 10" if len(steps) > 1 else str(steps[0]), str(counted), *cells
 
 
-def page(groups: Sequence[Any], events: Sequence[Event]) -> str:
+def page(groups: Sequence[Any], held_out: Sequence[Any], events: Sequence[Event]) -> str:
     files = files_of(events)
     talks = {file: own for file, own in files.items() if file.startswith("tau2")}
     heads = ("file", "step", "events", *(title for name, title in ARMS.items() if name not in (FULL, FOCUS)))
     names = [f"{file} ({len(own)} events)" for file, own in files.items()]
     text = (Path(__file__).parent / "page.md").read_text(encoding="utf-8")
-    question_heads = ("240 groups of 8 questions, δ = 2,048", "F1", "focusctx minus this", "exact match")
+    question_heads = ("F1", "focusctx minus this", "exact match", "F1 of questions 1–4, 5–8", "tokens read")
     tables = {
-        "questions": table((*question_heads, "F1 of questions 1–4, 5–8", "tokens read"), question_rows(groups)),
+        "questions": table(("240 groups of 8 questions, δ = 2,048", *question_heads), question_rows(groups)),
+        "held_out": table((f"{len(held_out)} other groups, δ = 2,048", *question_heads), question_rows(held_out)),
         "all": table(("nats per token lost, steps 1 to 10", *names), loss_rows(files, ALL)),
         "first": table(("nats per token lost, step 1", *files), loss_rows(files, (1,))),
         "shares": table(("share of the full history", *files), share_rows(files)),
@@ -242,6 +258,8 @@ def page(groups: Sequence[Any], events: Sequence[Event]) -> str:
     counts = {
         "cut_answers": sum(group["arms"]["summary"]["cut"] for group in groups),
         "cut_summaries": sum(group["summary_cut"] for group in groups),
+        "groups_held_out": len(held_out),
+        "cut_summaries_held_out": sum(group["summary_cut"] for group in held_out),
         "cut_event_summaries": sum(event["summary_cut"] for event in events),
         "events": len(events),
     }
@@ -249,6 +267,8 @@ def page(groups: Sequence[Any], events: Sequence[Event]) -> str:
 
 
 def records(name: str) -> list[Any]:
+    if not (RECORDS / name).exists():
+        return []
     with gzip.open(RECORDS / name, "rt", encoding="utf-8") as file:
         return [json.loads(line) for line in file]
 
@@ -268,11 +288,12 @@ def _write(path: Path, lines: Iterable[Any]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Tables of what a small model answered and scored.")
     parser.add_argument("--collect", type=Path, metavar="FOLDER", help="first add what gpu.py wrote to the records")
+    parser.add_argument("--held-out", action="store_true", help="they are the groups behind the first 240")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the page there too")
     arguments = parser.parse_args()
     if arguments.collect:
-        collect(arguments.collect)
-    text = page(records("questions.jsonl.gz"), records("actions.jsonl.gz"))
+        collect(arguments.collect, held_out=arguments.held_out)
+    text = page(records(QUESTIONS), records(HELD_OUT), records(ACTIONS))
     print(text)
     if arguments.out:
         arguments.out.write_text(text, encoding="utf-8")

@@ -1,6 +1,7 @@
 """Make the texts that a small model reads in the study of docs/results/small-model.md. Needs no model and no GPU.
 
     python benchmarks/small_model/views.py --out .small-model
+    python benchmarks/small_model/views.py --out .small-model/held-out --held-out --tasks questions    # other questions
 
 writes `questions.json.gz` (8-objective QA: the last request of every group under every method) and `actions.json.gz`
 (recorded runs: what each method shows at an event, and the ten steps that followed). `gpu.py` reads both.
@@ -49,6 +50,8 @@ METHODS: dict[str, tuple[str, Mapping[str, Any]]] = {
 """Method and settings of each arm that is made by name."""
 ARMS = ("full", "nothing", "summary", *METHODS)
 GROUPS, QA_BUDGET, SEED = 240, 2048, 42
+HELD_OUT = 91
+"""Groups of the questions that are left: no setting was chosen with them in view."""
 BUDGETS = {
     "swebench_deepseek": ("trajectories", (4096, 8192)),
     "swebench_gemini-3-pro": ("trajectories", (4096, 8192)),
@@ -117,8 +120,11 @@ class Texts:
 # Questions
 
 
-async def group_views(number: int, questions: Any, names: Sequence[str]) -> dict[str, Any]:
-    """Walk through a group with one search per question, under every method; return the last requests."""
+async def group_views(number: int, questions: Any, names: Sequence[str]) -> dict[str, Any] | None:
+    """Walk through a group with one search per question, under every method; return the last requests.
+
+    None for a group whose passages are so short that nothing has to be compressed.
+    """
     task = questions.tasks()[number]
     environment = await questions.start(task)
     asked = [line.split(": ", 1)[1] for line in environment.task.splitlines()[1:]]
@@ -150,6 +156,8 @@ async def group_views(number: int, questions: Any, names: Sequence[str]) -> dict
         if name == "nothing":
             view = view[:2]
         if name == "summary":
+            if not writer.prompts:
+                return None
             prompt = summary_prompt(writer, view, full)
         arms[name] = {"turns": ask_for_answers(conversation(view, []), environment.task), "tokens": tokens_of(view)}
     assert len(arms["full"]["turns"]) > 2
@@ -171,7 +179,7 @@ def ask_for_answers(turns: Sequence[Turn], task: str) -> list[Turn]:
     return [*turns[:-1], (role, f"{text}\n\n{ASK_AGAIN}\n{questions}")]
 
 
-def group_worker(number: int, names: Sequence[str]) -> dict[str, Any]:
+def group_worker(number: int, names: Sequence[str]) -> dict[str, Any] | None:
     logging.disable(logging.WARNING)
     return asyncio.run(group_views(number, _questions(), names))
 
@@ -179,7 +187,7 @@ def group_worker(number: int, names: Sequence[str]) -> dict[str, Any]:
 @cache
 def _questions() -> Any:
     data = SHARED / "qa" / "nq-open-oracle.jsonl.gz"
-    return benchmark(Options(data=data, split="all", seed=SEED, more={"groups": str(GROUPS)}))
+    return benchmark(Options(data=data, split="all", seed=SEED, more={"groups": str(GROUPS + HELD_OUT)}))
 
 
 def answers_of() -> dict[str, list[list[str]]]:
@@ -188,9 +196,11 @@ def answers_of() -> dict[str, list[list[str]]]:
     return {task.id: [list(one.answers) for one in questions.groups[task.data["group"]]] for task in questions.tasks()}
 
 
-def write_questions(out: Path, pool: ProcessPoolExecutor, groups: int, names: Sequence[str]) -> None:
+def write_questions(out: Path, pool: ProcessPoolExecutor, groups: range, names: Sequence[str]) -> None:
     texts = Texts()
-    found = list(pool.map(partial(group_worker, names=names), range(groups), chunksize=4))
+    views = pool.map(partial(group_worker, names=names), groups, chunksize=4)
+    found = [group for group in views if group is not None]
+    print(f"{len(found)} of {len(groups)} groups have something to compress", file=sys.stderr)
     for group in found:
         for arm in group["arms"].values():
             arm["texts"] = texts.numbers([*chat(arm.pop("turns")), "<|im_start|>assistant\n"])
@@ -323,7 +333,9 @@ def _write(path: Path, value: Any) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Make the texts that a small model reads.")
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER")
-    parser.add_argument("--groups", type=int, default=GROUPS)
+    parser.add_argument("--groups", type=int, help="only the first N groups", metavar="N")
+    parser.add_argument("--held-out", action="store_true", help="the groups behind the first 240")
+    parser.add_argument("--tasks", nargs="+", choices=("questions", "actions"), default=("questions", "actions"))
     parser.add_argument("--runs", type=int, metavar="N", help="only the first N runs of each file")
     parser.add_argument("--arms", nargs="+", choices=ARMS, default=ARMS, help="only these, beside full and focus")
     parser.add_argument("--processes", type=int, help="one for each core by default")
@@ -334,8 +346,11 @@ def main() -> int:
     arguments.out.mkdir(parents=True, exist_ok=True)
     names = [name for name in ARMS if name in ("full", "focus", *arguments.arms)]
     with ProcessPoolExecutor(arguments.processes) as pool:
-        write_questions(arguments.out, pool, arguments.groups, names)
-        write_actions(arguments.out, pool, arguments.runs, names)
+        if "questions" in arguments.tasks:
+            groups = range(GROUPS, GROUPS + HELD_OUT) if arguments.held_out else range(GROUPS)
+            write_questions(arguments.out, pool, groups[: arguments.groups], names)
+        if "actions" in arguments.tasks:
+            write_actions(arguments.out, pool, arguments.runs, names)
     return 0
 
 
