@@ -22,10 +22,10 @@ from ..pipeline.split import Reader, check_list, plain_message
 from ..types import Message
 from ..wire import recognise, wire_named
 from ..wire.part import is_by_user
+from .fork import ForkSafe
 from .proposal import Change, Draws, EarlyDraw, LeftOut, Place, Proposal, Snapshot, view_of
 from .recall import answer, excerpt, find, named_units, query_of, span_number, unavailable
 from .store import Archived, Chain, Store, StoredEvent, Totals, digest
-from .stores.fork import ForkSafe
 
 if TYPE_CHECKING:
     from .events import Ledger, SessionEvent

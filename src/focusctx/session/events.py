@@ -35,7 +35,7 @@ from ..prices import Price
 from ..types import History, Result
 from .recall import ranges
 from .store import PerStore, Store, Totals
-from .stores.fork import ForkSafe
+from .fork import ForkSafe
 
 if TYPE_CHECKING:
     from .conversation import Conversation

@@ -36,7 +36,7 @@ from ..types import History, Message, PinRule, Result
 from ..wire import wire_named
 from .recall import note, pinned_recalls
 from .store import Archived, Originals, PerStore, Spelled, pack_all
-from .stores.fork import ForkSafe
+from .fork import ForkSafe
 
 if TYPE_CHECKING:
     from .conversation import Conversation
