@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from .checks import check_types
-from .config import FocusConfig, SessionOptions, Settings
+from .config import FocusConfig, FocusSettings, SessionOptions
 from .drafts.registry import draft_from, price_of_draft
 from .errors import WRONG_USE, MessageError, described
 from .pipeline.draft import Breaker, Drafted, build_prompt, passages_of, read_sketch, sample
@@ -43,7 +43,7 @@ class Focus:
         *,
         config: FocusConfig | None = None,
         api_key: str | None = None,
-        **settings: Unpack[Settings],
+        **settings: Unpack[FocusSettings],
     ) -> None:
         """`api_key` is the key of the provider that `draft` names; by default it is read from the environment."""
         self.config = (config or FocusConfig()).with_changes(**settings)

@@ -18,7 +18,7 @@ from focusctx_bench.replay.agreement.answers import (
     FULL,
     RECORDED,
     Answer,
-    View,
+    MethodView,
     answer_file,
     ask_all,
     requests,
@@ -36,8 +36,8 @@ POINTS = [point for run in RUNS for point in points_of(Evidence(run), 300)]
 METHODS = {FULL, AGAIN, "fifo", "focus", "fifo@focus", "retrieval@focus", "masking@focus"}
 
 
-def views() -> list[View]:
-    async def every() -> list[View]:
+def views() -> list[MethodView]:
+    async def every() -> list[MethodView]:
         methods = Methods(SETTINGS)
         return [view for point in POINTS for view in await views_at(methods, (), point, Meter())]
 

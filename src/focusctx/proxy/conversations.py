@@ -21,7 +21,7 @@ from itertools import islice
 from typing import TypeAlias
 
 from ..pipeline.split import check_list, tokens_of
-from ..session.conversation import Call, Conversation, View
+from ..session.conversation import Conversation, LastCall, View
 from ..session.events import BYTES_PER_TOKEN, Growth, SessionEvent
 from ..session.recall import answer
 from ..session.session import Session
@@ -112,7 +112,7 @@ class LiveConversation:
         """Tokens added since then."""
         self._uncounted: list[bytes] = []
         """Messages since then that were not counted."""
-        self._unseen: Call | None = None
+        self._unseen: LastCall | None = None
         """The last request, if the session has not been asked about any."""
         self._last_event: SessionEvent | None = None
         self._net: float | None = 0.0
@@ -137,7 +137,7 @@ class LiveConversation:
         if grown is None or (self.was_looked_at and not self._session_agrees(len(messages))):
             return False
         if not self.was_looked_at:
-            self._unseen = Call(len(messages), self.session._clock())
+            self._unseen = LastCall(len(messages), self.session._clock())
         self.messages = messages
         self._growth, self._uncounted = grown
         if self.sent is not None:

@@ -13,7 +13,7 @@ from ..baselines.focus import compressed_by
 from ..baselines.method import Compressed, Method
 from ..baselines.registry import MethodSettings, method_from, method_names, unknown_method
 from ..compressor import Focus
-from ..config import FocusConfig, SessionOptions, Settings
+from ..config import FocusConfig, FocusSettings, SessionOptions
 from ..errors import ConfigError
 from ..jobs.records import Key
 from ..types import DraftModel, Message
@@ -66,7 +66,7 @@ class ReplaySettings:
     def config_of(self, method: str, budget: int) -> FocusConfig:
         """Return the settings of a FOCUS. A draft that failed is asked again at the next event: replays ignore
         wall-clock pauses."""
-        own: Settings = {"budget": budget, "rollouts": self.rollouts, "threshold": self.threshold}
+        own: FocusSettings = {"budget": budget, "rollouts": self.rollouts, "threshold": self.threshold}
         own |= {"deadline": self.deadline, "breaker_pause": 0.0}
         if method == SHIPPED:
             return FocusConfig().with_changes(**{**own, **dict(self.changes)})

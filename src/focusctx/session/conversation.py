@@ -62,7 +62,7 @@ class View(list[Message]):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class LastCall:
     """The agent's last call, which the provider's cache still holds for a while."""
 
     messages: int
@@ -126,7 +126,7 @@ class Conversation:
         self.looked_up = 0
         """Number of spans that the store was asked about."""
         self.last_event: StoredEvent | None = None
-        self.last_call: Call | None = None
+        self.last_call: LastCall | None = None
         self.unmoved: int | None = None
         """Tokens at the beginning of the last call's view that have not moved since; None if nothing has."""
         self.early_draw = EarlyDraw()
@@ -430,7 +430,7 @@ class Conversation:
 
     def called(self, time: float, messages: int | None = None) -> None:
         """Record a call with this view, or with one that appends to it, up to `messages` messages in all."""
-        self.last_call = Call(len(self._seen) if messages is None else messages, time)
+        self.last_call = LastCall(len(self._seen) if messages is None else messages, time)
         self.unmoved = None
 
     def pay(self, cost: float | None) -> None:

@@ -4,9 +4,9 @@ Sketches, which take time, are requested ahead, while the agent's own call runs.
 waits until it pays, as far as the budget allows. Originals are in the store before the first view without them is
 returned.
 
-`Session` is the class that users call, `_Step` runs one call of `view`. It is written once for sync and async programs;
-see `runtime.py`. Nothing is locked meanwhile: each call has its conversation to itself, and if two calls decide at
-once, the store keeps the first decision.
+`Session` is the class that users call, `_ViewCall` runs one call of `view`. It is written once for sync and async
+programs; see `runtime.py`. Nothing is locked meanwhile: each call has its conversation to itself, and if two calls
+decide at once, the store keeps the first decision.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ..prices import price_of
 from ..runtime import LoopRuntime, Runtime, ThreadRuntime, W
 from ..types import Message
 from ..wire import wire_named
-from .conversation import Call, Conversation, Conversations, View
+from .conversation import Conversation, Conversations, LastCall, View
 from .events import FREE, Economics, Growth, Judgement, Ledger, Log, SessionEvent, pending_totals
 from .proposal import Change, Draw, EventEvidence, LeftOut, Proposal, draws_over, propose, up_to_date
 from .recall import answer, query_of, recall_tool, span_number
@@ -128,7 +128,7 @@ class Session:
         runtime = ThreadRuntime()
         try:
             with self._conversations.using(messages, format, id) as conversation:
-                return runtime.drive(_Step(self, conversation, runtime).view())
+                return runtime.drive(_ViewCall(self, conversation, runtime).view())
         except WRONG_USE:
             raise
         except Exception as error:
@@ -215,7 +215,7 @@ class Session:
         *,
         format: str | None = None,
         id: str | None = None,
-        after: Call | None = None,
+        after: LastCall | None = None,
         continues: Conversation | None = None,
         name: str | None = None,
         peek: bool = False,
@@ -231,11 +231,11 @@ class Session:
         with ExitStack() as stack:
             found = self._conversations.using(messages, format, id, continues=continues, name=name)
             conversation = await _entered(stack, found, on_thread)
-            step = _Step(self, conversation, runtime)
+            call = _ViewCall(self, conversation, runtime)
             if peek:
-                return await runtime.drive(step.peek())
+                return await runtime.drive(call.peek())
             conversation.last_call = conversation.last_call or after
-            return await runtime.drive(step.view())
+            return await runtime.drive(call.view())
 
     def _is_quiet(self, more: Growth, conversation: Conversation | None) -> bool:
         """True if nothing can be due, now or soon, for a history that grew by `more` since it was read."""
@@ -313,7 +313,7 @@ class Session:
         return View(messages, conversation)
 
 
-class _Step(Generic[W]):
+class _ViewCall(Generic[W]):
     """One call of `view`: catch up with the store, judge whether an event is due, apply sketches, and look ahead."""
 
     def __init__(self, session: Session, conversation: Conversation, runtime: Runtime[W]) -> None:
