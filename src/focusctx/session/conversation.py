@@ -193,7 +193,7 @@ class Conversation:
         passages = named_units(str(span)).get(number, frozenset())
         if passages and not passages <= self._passages_of(key) - self.decided.shown.get(number, frozenset()):
             return False
-        # A name that ends with a dot says that some passage of the span is back.
+        # A name that ends with a dot marks a span of which some passage is back.
         for name in (*(f"{key}.{passage}" for passage in passages), f"{key}.") if passages else (key,):
             self._store.restore(self.tenant, self.root, self._restore_key(name))
         return True
@@ -209,7 +209,7 @@ class Conversation:
         return [spans[key] for key in keys if key in spans]
 
     def _found(self, query: str, archived: Sequence[Archived]) -> list[Archived]:
-        """Return the spans that a query asks for; those of which it names passages with these only."""
+        """Return the spans that a query asks for; if it names passages of a span, only with these."""
         asked, found = named_units(query), find(query, archived)
         for place, span in enumerate(found):
             if passages := asked.get(span.index):

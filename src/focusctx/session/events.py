@@ -69,8 +69,8 @@ _LATEST = 1.25
 _LATEST_FOR_RESULTS = 1.5
 """Multiple up to which it may wait for the answer to large results."""
 _LARGE = 0.4
-"""Share of the target from which new results are large. They stay whole until the agent has answered them and leave
-little room for the rest, so an event is better made one call later."""
+"""Share of the target from which new results are large. They stay whole until the agent has answered them, and leave
+little room for the rest: an event one call later does better."""
 _LEAST_SAVED = 0.1
 """Share of the view that an event must save: below it the prompt's prefix is worth more."""
 _NEAR_THE_WINDOW = 0.9
@@ -296,7 +296,7 @@ class Economics:
     def _latest_for_results(self, conversation: Conversation) -> int:
         """Return the size up to which an event waits for the answer to the newest step's results; 0 if they are small.
 
-        They are large against the target, and half as large again as results mostly are.
+        Results are large if they take a large share of the target and are half as large again as the average step.
         """
         reader = conversation.reader
         if reader.newest_tokens <= max(self._large, 1.5 * reader.tokens / max(reader.newest, 1)):

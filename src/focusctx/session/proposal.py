@@ -228,7 +228,7 @@ class Snapshot:
 
 
 def shortened_sizes(history: History, outlines: Outlines, left_out: LeftOut) -> dict[int, int]:
-    """Return the tokens of the shortened spans, with the lines behind them that tell of spans that are gone."""
+    """Return the tokens of the shortened spans, with the lines behind them about spans that are gone."""
     whole = {span.index for span in history.spans if span.index not in left_out.spans}
     lines = joint_records(history.spans, whole, left_out.shown, outlines)
     return {
@@ -263,7 +263,7 @@ def _possible(history: History, decided: LeftOut, pin: PinRule | None) -> LeftOu
     left = decided.then(LeftOut(dict.fromkeys(needed, _RECORD))).without(whole)
     if any(span.index in left.shown and has_result(span, wire_named(history.format)) for span in history.spans):
         return left
-    # No step is there that could tell of the deeds of others, so these keep their records.
+    # No remaining step could carry a line about the deeds of others, so these keep their records.
     deeds = [span.index for span in history.spans if span.index in left.gone and history.outlines.deeds(span)]
     return left.then(LeftOut(dict.fromkeys(deeds, _RECORD)))
 
@@ -381,7 +381,7 @@ def _chosen(snapshot: Snapshot, drafted: Drafted, history: History) -> tuple[Sel
     back = {index: change.left_out.shown[index] for index in snapshot.passages_back if index in change.left_out.shown}
     if back:
         selection = replace(selection, kept=selection.kept - back.keys(), shortened={**selection.shortened, **back})
-    if snapshot.history.outlines is not None:  # the lines that tell of steps that are gone may have moved
+    if snapshot.history.outlines is not None:  # the lines about steps that are gone may have moved
         sizes = shortened_sizes(snapshot.history, snapshot.history.outlines, change.left_out)
         selection = replace(selection, sizes={**selection.sizes, **sizes})
     return selection, change
