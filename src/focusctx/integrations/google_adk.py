@@ -157,8 +157,8 @@ class _Calls:
 def _is_retold(content: Content) -> bool:
     first, *rest = content.parts or [Part()]
     texts = [part.text for part in rest if part.text is not None]
-    told = all(_SAID.match(text) or _CALLED.match(text) or _RETURNED.match(text) for text in texts)
-    return (first.text or "").startswith("For context:") and bool(texts) and told
+    retold = all(_SAID.match(text) or _CALLED.match(text) or _RETURNED.match(text) for text in texts)
+    return (first.text or "").startswith("For context:") and bool(texts) and retold
 
 
 def _retold_pieces(place: int, content: Content, calls: _Calls) -> Iterator[ChatPiece]:

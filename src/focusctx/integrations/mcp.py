@@ -107,7 +107,7 @@ class _Archive:
         saved = f"{totals.events} events, {totals.tokens_saved} tokens less sent in all calls, {net}."
         events = [event for event in self._recent(_SHOWN) if event.dropped]
         return "\n".join(
-            [saved, *(f"{event.conversation}: {self._steps(event)} left out {_told(event)}." for event in events)]
+            [saved, *(f"{event.conversation}: {self._steps(event)} left out {_when(event)}." for event in events)]
         )
 
     def _recent(self, most: int) -> list[StoredEvent]:
@@ -121,10 +121,10 @@ class _Archive:
 def _reason(span: Archived, event: StoredEvent | None) -> str:
     cited = f"{span.utility:.0%} of the sketches cite it"
     said = f"s_{span.index}, {span.tokens} tokens: {cited}; {span.reason}."
-    return said if event is None else f"{said} Left out {_told(event)}."
+    return said if event is None else f"{said} Left out {_when(event)}."
 
 
-def _told(event: StoredEvent) -> str:
+def _when(event: StoredEvent) -> str:
     when = datetime.fromtimestamp(event.time, UTC).strftime("%Y-%m-%d %H:%M UTC")
     return f"on {when}, when s_{event.index} was new: {event.tokens_before} → {event.tokens_after} tokens"
 

@@ -40,8 +40,8 @@ _CALLER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 FOREIGN = "requests from web pages are not accepted"
 _NO_ADMIN_TOKEN = (
-    "closed, since there is an access token for callers but none for this: "
-    "set an admin token (FOCUSCTX_ADMIN_TOKEN) and start the proxy again"
+    "closed, because callers need an access token and no admin token is set: "
+    "set one (FOCUSCTX_ADMIN_TOKEN) and start the proxy again"
 )
 _LOGIN = 12 * 3600.0
 """Seconds that a login lasts."""

@@ -26,7 +26,7 @@ ANY_FORMAT = ("none", *FOCUS)
 """Methods that read every format; the others read Chat Completions only."""
 
 _WRITERS = ("prompting", "summary", "acon-ut", "acon-utco")
-_UNTOLD = frozenset(
+_NOT_RECORDED = frozenset(
     {
         *("budget", "tokens", "observations", "pin", "draft_window", "deadline", "breaker_failures", "breaker_pause"),
         *("temperature", "sketch_tokens", "seed", "confidence", "m_max"),
@@ -80,7 +80,7 @@ class ReplaySettings:
             own = {"compressor": self.compressor or self.draft}
         focus = matched or name
         if focus == SHIPPED:
-            left_out = _UNTOLD - dict(self.changes).keys()
+            left_out = _NOT_RECORDED - dict(self.changes).keys()
             own |= {key: value for key, value in asdict(self.config_of(focus, 0)).items() if key not in left_out}
         elif focus in FOCUS:
             own |= {"rollouts": self.rollouts, "threshold": self.threshold}

@@ -163,7 +163,8 @@ class Store(Protocol):
     A store that answers within microseconds may set `quick = True`: async programs then read from it on their event
     loop. Writes, and all calls to other stores, run on a thread; a store with its own thread may offer a method
     `on_a_thread(function)`, which returns an `asyncio.Future`. `lasting = False` means that the data ends with the
-    program, so nothing needs to be written at exit.
+    program, so nothing needs to be written at exit. A store for which many writes in one transaction are cheaper may
+    offer `together()`, a context manager that makes one of what its thread writes.
     """
 
     def version(self, tenant: str, root: str) -> int:
