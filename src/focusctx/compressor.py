@@ -208,7 +208,7 @@ def decide(
     `regrets` are spans that looked something up again because it had been cut: results of the same tools come early.
     `reserve` tokens are left free below the target, for what is still to come.
     """
-    # The draft was told that the newest span stays, so it need not cite it: it stays even if newer ones have come.
+    # The prompt says that the newest span stays, so the draft need not cite it: it stays even if newer ones have come.
     newest_seen = max(drafted.seen, default=0)
     newer = {span.index: NEWER for span in history.spans if span.index >= newest_seen}
     scores = score(drafted.sketches, drafted.seen)

@@ -12,7 +12,7 @@ from focusctx.replay.facts import Evidence
 from focusctx.replay.methods import Methods, ReplaySettings
 from focusctx.types import Message
 from focusctx_bench.models.scripted import FunctionModel, Say
-from focusctx_bench.protocols import Turn
+from focusctx_bench.protocols import ModelAnswer
 from focusctx_bench.replay.agreement.answers import (
     AGAIN,
     FULL,
@@ -63,7 +63,7 @@ class Counted:
         self.requests = 0
         self.refusals = refusals
 
-    async def answer(self, messages: Sequence[Message], tools: Sequence[object]) -> Turn:
+    async def answer(self, messages: Sequence[Message], tools: Sequence[object]) -> ModelAnswer:
         assert [tool["function"]["name"] for tool in tools] == ["read"]  # type: ignore[index]
         self.requests += 1
         if self.requests <= self.refusals:
