@@ -23,7 +23,7 @@ from pathlib import Path
 from focusctx.errors import BenchError
 from focusctx.types import Message
 from focusctx_bench.job import runs_below
-from focusctx_bench.live import Call, calls_of
+from focusctx_bench.live import PastCall, calls_of
 from focusctx_bench.record import Record
 from focusctx_bench.report.document import markdown_table
 
@@ -82,7 +82,7 @@ def case_of(record: Record, arm: str) -> Case:
     )
 
 
-def _is_deed(call: Call, kind: str) -> bool:
+def _is_deed(call: PastCall, kind: str) -> bool:
     """Return True for the call that the rule is about: writing the approval code, or paying the invoice."""
     if not call.succeeded:
         return False

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from focusctx import ConfigError, Focus, FocusConfig
-from focusctx.config import Settings
+from focusctx.config import FocusSettings
 
 
 def test_the_papers_settings() -> None:
@@ -19,7 +19,7 @@ def test_the_papers_settings() -> None:
 
 
 def test_the_keyword_arguments_of_focus_are_the_knobs() -> None:
-    assert Settings.__annotations__.keys() == {knob.name for knob in fields(FocusConfig)}
+    assert FocusSettings.__annotations__.keys() == {knob.name for knob in fields(FocusConfig)}
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from focusctx.invariants import violations
 from focusctx.types import Message, Usage
 from focusctx_bench.agent import Agent
 from focusctx_bench.models.scripted import FunctionModel, Say
-from focusctx_bench.protocols import ContextTooLong, Model, Task, Turn
+from focusctx_bench.protocols import ContextTooLong, Model, ModelAnswer, Task
 from focusctx_bench.record import Record, Step
 from focusctx_bench.sizes import size
 from helpers import task as ledger
@@ -31,7 +31,7 @@ class Listening:
         self.model = model
         self.requests: list[list[Message]] = []
 
-    async def answer(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Turn:
+    async def answer(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> ModelAnswer:
         self.requests.append(list(messages))
         return await self.model.answer(messages, tools)
 
@@ -162,10 +162,10 @@ def _once(*calls: Mapping[str, Any]) -> Any:
     class Once:
         name = "once"
 
-        async def answer(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Turn:
+        async def answer(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> ModelAnswer:
             if messages[-1]["role"] == "tool":
-                return Turn({"role": "assistant", "content": "Done."})
-            return Turn({"role": "assistant", "content": None, "tool_calls": list(calls)})
+                return ModelAnswer({"role": "assistant", "content": "Done."})
+            return ModelAnswer({"role": "assistant", "content": None, "tool_calls": list(calls)})
 
     return Once()
 

@@ -16,9 +16,9 @@ from focusctx.errors import BenchError
 from focusctx_bench.job import BenchFolder, Job
 from focusctx_bench.live import (
     Arm,
-    Call,
     LiveRun,
     Pairing,
+    PastCall,
     asked_again,
     bootstrapped,
     calls_of,
@@ -236,7 +236,7 @@ def turn(number: int, name: str, arguments: dict[str, Any], result: str | None =
     ],
 )  # fmt: skip
 def test_a_tool_reads_if_its_name_says_so(name: str, is_read: bool) -> None:
-    assert Call(0, name, "{}", None).is_read == is_read
+    assert PastCall(0, name, "{}", None).is_read == is_read
 
 
 def test_a_call_is_repeated_if_it_had_succeeded_with_equal_arguments() -> None:

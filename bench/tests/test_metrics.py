@@ -15,7 +15,7 @@ from focusctx.replay.lines import bootstrap, percentile
 from focusctx_bench.metrics import TaskMetrics, by_difficulty, difference, of_task, spread, summarise
 from focusctx_bench.record import Record
 from focusctx_bench.report.drawing import count_events
-from focusctx_bench.results.collect import Line
+from focusctx_bench.results.collect import StudyLine
 from helpers.thorough import examples
 
 
@@ -137,7 +137,7 @@ def test_classes_keep_their_order() -> None:
 @given(st.lists(records(), max_size=6))
 @settings(max_examples=examples(40), deadline=None)
 def test_events_by_step(many: list[Record]) -> None:
-    line = Line("focus", {})
+    line = StudyLine("focus", {})
     for record in many:
         line.add(record)
     found = count_events(line.event_steps)

@@ -13,7 +13,7 @@ from focusctx_bench.baselines.registry import ALL
 from focusctx_bench.job import Job
 from focusctx_bench.protocols import Options
 from focusctx_bench.report.document import render
-from focusctx_bench.results.collect import Line, Study, collect, paper_figures, plain_name, transcribed_tables
+from focusctx_bench.results.collect import Study, StudyLine, collect, paper_figures, plain_name, transcribed_tables
 from focusctx_bench.results.document import document
 
 PAPER = Path(__file__).parents[3] / "shared" / "paper" / "focus.tex"
@@ -31,7 +31,7 @@ def figures(
     study = Study(benchmark, model, {"split": settings.pop("split", ""), "options": options, "seed": seed})
     classes = settings.pop("classes", CLASSES.get(benchmark, {"": COUNTS.get(benchmark, 4)}))
     prefix = settings.pop("prefix", "qa8-test-")
-    line = Line(method, settings)
+    line = StudyLine(method, settings)
     names = [name for name, tasks in classes.items() for _ in range(tasks)]
     for number, name in enumerate(names):
         line.add(replace(a_record(f"{prefix}{number:03d}"), difficulty=name))

@@ -25,7 +25,7 @@ from focusctx_bench.benchmarks import benchmark_from
 from focusctx_bench.benchmarks.tau2 import BLOB, DOMAINS, Checkout, Tau2, git_id, rebuild
 from focusctx_bench.job import BenchFolder
 from focusctx_bench.models.scripted import FunctionModel, Say
-from focusctx_bench.protocols import Options, Task, Turn
+from focusctx_bench.protocols import ModelAnswer, Options, Task
 from focusctx_bench.record import Record
 
 TAU_BENCH = os.environ.get("FOCUSCTX_TAU_BENCH", "")
@@ -268,7 +268,7 @@ async def test_what_the_agent_sees(bench: Tau2) -> None:
 class Broke:
     name = "broke"
 
-    async def answer(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Turn:
+    async def answer(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> ModelAnswer:
         raise ModelError("no credit")
 
 

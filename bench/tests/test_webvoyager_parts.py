@@ -8,7 +8,7 @@ import pytest
 
 from focusctx.errors import BenchError, ConfigError
 from focusctx_bench.benchmarks import benchmark_from
-from focusctx_bench.benchmarks.browser import VIEW, Line, Reading, plain
+from focusctx_bench.benchmarks.browser import VIEW, PageLine, Reading, plain
 from focusctx_bench.benchmarks.webvoyager import judge, verdict_of
 from focusctx_bench.models.scripted import FunctionModel, Say
 from focusctx_bench.protocols import Options
@@ -94,7 +94,7 @@ async def test_a_judge_without_a_verdict_is_asked_once_more(second: str, success
 @pytest.mark.parametrize("size", [1, 79, VIEW - 1, VIEW, VIEW * 2])
 def test_scrolling_shows_every_line_in_order(size: int) -> None:
     document: Any = None
-    lines = [Line(f"{number} {'x' * size}", document, number) for number in range(230)]
+    lines = [PageLine(f"{number} {'x' * size}", document, number) for number in range(230)]
     reading = Reading("", "", lines, [], 0, False)
     first, shown, starts = 0, list[str](), list[int]()
     while first < len(lines):

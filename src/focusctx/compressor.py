@@ -9,18 +9,18 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from .checks import check_types
-from .config import FocusConfig, SessionOptions, Settings
+from .config import FocusConfig, FocusSettings, SessionOptions
 from .drafts.registry import draft_from, price_of_draft
 from .errors import WRONG_USE, MessageError, described
-from .pipeline.decide import Drafted, decide, passages_of, report
-from .pipeline.draft import Breaker, build_prompt, read_sketch, sample
-from .pipeline.keep import Selection, survey
-from .pipeline.must_stay import over_budget, pinned_spans
+from .pipeline.draft import Breaker, Drafted, build_prompt, passages_of, read_sketch, sample
+from .pipeline.evidence import report
+from .pipeline.keep import Selection, score, select, select_parts, survey
+from .pipeline.must_stay import NEWER, over_budget, pinned_spans, results_like
 from .pipeline.rebuild import objection, rebuild, refusal
 from .pipeline.split import RecentHistories, measure
 from .runtime import run
@@ -43,7 +43,7 @@ class Focus:
         *,
         config: FocusConfig | None = None,
         api_key: str | None = None,
-        **settings: Unpack[Settings],
+        **settings: Unpack[FocusSettings],
     ) -> None:
         """`api_key` is the key of the provider that `draft` names; by default it is read from the environment."""
         self.config = (config or FocusConfig()).with_changes(**settings)
@@ -194,6 +194,30 @@ class Focus:
         return event.untouched(failure=why, drafted=drafted, prompt=self.config.prompt)
 
 
+def decide(
+    history: History,
+    drafted: Drafted,
+    pinned: Mapping[int, str],
+    config: FocusConfig,
+    *,
+    regrets: Collection[int] = (),
+    reserve: int = 0,
+) -> Selection:
+    """Select what stays of a history that may have grown since the sketches were sampled: new spans stay.
+
+    `regrets` are spans that looked something up again because it had been cut: results of the same tools come early.
+    `reserve` tokens are left free below the target, for what is still to come.
+    """
+    # The prompt says that the newest span stays, so the draft need not cite it: it stays even if newer ones have come.
+    newest_seen = max(drafted.seen, default=0)
+    newer = {span.index: NEWER for span in history.spans if span.index >= newest_seen}
+    scores = score(drafted.sketches, drafted.seen)
+    if drafted.survey is None:
+        return select(history, scores, {**newer, **pinned}, config)
+    alike = results_like(history, drafted.survey.outlines, regrets)
+    return select_parts(history, scores, pinned, drafted.survey, config, newer=newer, alike=alike, reserve=reserve)
+
+
 def _unchanged(messages: Sequence[Message] | History, error: Exception) -> Result:
     """Fail open after an unexpected error."""
     why = described(error)
@@ -236,7 +260,7 @@ class _Event:
             drafted,
             selection,
             config=config,
-            started=self.started,
+            latency=time.perf_counter() - self.started,
             warnings=self.warnings,
         )
 

@@ -13,7 +13,7 @@ from .types import Message, PinRule
 ObservationRule = Literal["auto", "never", "always"] | Callable[[Message, Message], bool]
 
 
-class Settings(TypedDict, total=False):
+class FocusSettings(TypedDict, total=False):
     """The settings as keyword arguments of `Focus`; documented in `FocusConfig`."""
 
     budget: int

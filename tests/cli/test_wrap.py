@@ -65,7 +65,7 @@ def test_an_agent_runs_and_the_savings_are_said(provider: Provider, tmp_path: Pa
     first, saved, worth, dashboard = done.stderr.splitlines()
     address = re.search(r"http://127\.0\.0\.1:\d+", first)
     assert address is not None
-    sizes = r"([\d,]+) of ([\d,]+) tokens of history went up \(([\d,]+) saved, \d+%\)"
+    sizes = r"([\d,]+) of ([\d,]+) tokens of history sent \(([\d,]+) saved, \d+%\)"
     found = re.fullmatch(rf"focusctx: 31 requests, (\d+) events?: {sizes}", saved)
     assert found is not None, saved
     events, sent, received, fewer = (int(each.replace(",", "")) for each in found.groups())
@@ -99,7 +99,7 @@ def test_a_dry_run_saves_nothing(provider: Provider, tmp_path: Path) -> None:
     agent = script(tmp_path, AGENT)
     options = ["--upstream", f"one={provider.url}", "--budget", "60", "--dry-run"]
     done = wrap(tmp_path, *options, *agent, stdin=conversation())
-    assert "would have gone up" in done.stderr
+    assert "would have been sent" in done.stderr
     assert len(provider.received[-1].messages) == len(run(30))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from focusctx import Focus
 from focusctx.errors import StoreError
 from focusctx.session.session import Session
-from focusctx.session.stores.memory import MemoryStore
+from focusctx.session.store import MemoryStore
 from focusctx.types import Prompt, Reply, Usage
 from helpers.histories import Messages, call
 

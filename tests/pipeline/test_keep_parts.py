@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from focusctx import FocusConfig, History
-from focusctx.pipeline.decide import Drafted, decide, passages_of, report
+from focusctx.compressor import decide
+from focusctx.pipeline.draft import Drafted, passages_of
+from focusctx.pipeline.evidence import report
 from focusctx.pipeline.keep import Selection, score, select_parts, survey, target_tokens
 from focusctx.pipeline.must_stay import NEWEST
 from focusctx.pipeline.split import read_history
@@ -220,13 +222,13 @@ def test_the_certificate_is_about_the_passages_that_were_left_out() -> None:
     plans = [plan((2, 1), 4), plan((2, 1), (2, 2)), plan((2, 1), 4)]
     reading = drafted(found, config, *plans)
     selection = decide(found, reading, {6: NEWEST}, config)
-    result = report([], found, reading, selection, config=config, started=0.0)
+    result = report([], found, reading, selection, config=config, latency=0.0)
     assert result.shortened == {2: (1,)}
     assert result.certificate is not None
     assert result.certificate.set_utility == pytest.approx(1 / 3), "one sketch of three cites s_2.2, which is gone"
     lax = replace(config, threshold=0.3)
     selection = decide(found, reading, {6: NEWEST}, lax)
-    result = report([], found, reading, selection, config=lax, started=0.0)
+    result = report([], found, reading, selection, config=lax, latency=0.0)
     assert result.certificate is not None
     assert result.certificate.set_utility == 0
 

@@ -43,30 +43,29 @@ def test_conversations_may_take_turns_branch_and_be_cut_back(data: st.DataObject
         assert recent.read(prefix, None).history() == read_history(prefix, CONFIG, len)
 
 
-def test_only_new_messages_are_counted() -> None:
+def counting_histories() -> tuple[RecentHistories, list[str]]:
+    """Return a reader, and the list that gets each text that it counts."""
     counted: list[str] = []
 
     def count(text: str) -> int:
         counted.append(text)
         return len(text)
 
+    return RecentHistories(CONFIG, count), counted
+
+
+def test_only_new_messages_are_counted() -> None:
     messages = run(5)
-    recent = RecentHistories(CONFIG, count)
+    recent, counted = counting_histories()
     recent.read(messages[:-2], None)
     counted.clear()
     recent.read(messages, None)
     assert counted == ["thought 5", "look({})", "result 5"]
 
 
-def test_of_two_conversations_with_one_beginning_the_longer_is_gone_on_with() -> None:
-    counted: list[str] = []
-
-    def count(text: str) -> int:
-        counted.append(text)
-        return len(text)
-
+def test_of_two_conversations_that_begin_alike_the_longer_one_is_continued() -> None:
     messages = run(5)
-    recent = RecentHistories(CONFIG, count)
+    recent, counted = counting_histories()
     recent.read(messages[:-2], None)
     recent.read(messages[:4], None)
     counted.clear()

@@ -20,7 +20,7 @@ from focusctx.proxy.serve import serving
 from focusctx.proxy.settings import Settings
 from focusctx.proxy.upstream import Upstream
 from focusctx.session.recall import TOOL
-from focusctx.session.stores.memory import MemoryStore
+from focusctx.session.store import MemoryStore
 from helpers.histories import Messages, call
 from helpers.provider import Call, Provider, Received, Say
 from helpers.session_parts import WHOLE_STEPS, Draft, calls_in, cites, crosses, growing, sized

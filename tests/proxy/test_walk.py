@@ -16,3 +16,4 @@ def test_the_files_of_the_proxy_that_a_request_passes_are_those_in_contributing(
     section = text.partition("## The walk of a proxy request")[2].partition("\n## ")[0]
     assert passed == set(re.findall(r"`proxy/(\w+\.py)`", section))
     assert f"{len(passed)} of them belong to the proxy" in section
+    assert f"passes {len(printed.splitlines()) - 1} files" in section

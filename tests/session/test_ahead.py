@@ -10,7 +10,7 @@ import pytest
 
 from focusctx import runtime
 from focusctx.session import conversation as conversation_module
-from focusctx.session.stores.memory import MemoryStore
+from focusctx.session.store import MemoryStore
 from focusctx.types import Usage
 from helpers.session_parts import NOTHING, Draft, cites, everything, growing, moved, session_of, sized, wait_until
 

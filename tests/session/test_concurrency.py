@@ -14,7 +14,7 @@ from focusctx import Focus
 from focusctx.session import proposal
 from focusctx.session import session as session_module
 from focusctx.session.session import Session
-from focusctx.session.stores.memory import MemoryStore
+from focusctx.session.store import MemoryStore
 from focusctx.session.stores.sqlite import SQLiteStore
 from helpers.session_parts import Draft, calls_in, cites, crosses, growing, moved, session_of, sized, wait_until
 

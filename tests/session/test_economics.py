@@ -8,7 +8,7 @@ from focusctx import Focus
 from focusctx.errors import ConfigError
 from focusctx.prices import Price, price_of
 from focusctx.session.events import Economics, calls_to_come, weigh
-from focusctx.session.stores.memory import MemoryStore
+from focusctx.session.store import MemoryStore
 from focusctx.types import Prompt, Usage
 from helpers import histories
 from helpers.session_parts import NOTHING, Draft, cites, everything, growing, moved, sent, session_of, sized

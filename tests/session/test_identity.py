@@ -14,9 +14,8 @@ import pytest
 from focusctx import ConfigError, Conversation, Focus
 from focusctx.pipeline.split import Reader
 from focusctx.session import conversation as conversation_module
-from focusctx.session.store import Totals
+from focusctx.session.store import MemoryStore, Totals
 from focusctx.session.stores import shared_store
-from focusctx.session.stores.memory import MemoryStore
 from focusctx.session.stores.sqlite import SQLiteStore
 from helpers.histories import call
 from helpers.session_parts import Draft, calls_in, cites, crosses, growing, moved, session_of, sized

@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from focusctx.prices import price_of
-from focusctx.session.store import Totals
+from focusctx.session.store import MemoryStore, Totals
 from focusctx.session.stores import store_from
-from focusctx.session.stores.memory import MemoryStore
 from focusctx.types import Usage
 from helpers.session_parts import (
     BreakableStore,

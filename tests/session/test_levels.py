@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from focusctx.drafts import ScriptedDraft
 from focusctx.session.proposal import LeftOut
 from focusctx.session.session import Session
-from focusctx.session.store import Spelled
-from focusctx.session.stores.memory import MemoryStore
+from focusctx.session.store import MemoryStore, Spelled
 from focusctx.types import Prompt
 from helpers.histories import Messages, call
 from helpers.session_parts import Draft, cites, moved, session_of, wait_until

@@ -16,7 +16,7 @@ from focusctx.invariants import violations
 from focusctx.pipeline.split import read_history
 from focusctx.session.proposal import LeftOut
 from focusctx.session.recall import TOOL
-from focusctx.session.stores.memory import MemoryStore
+from focusctx.session.store import MemoryStore
 from helpers.oracles import blocks, in_order, same, words
 from helpers.session_parts import Draft, cites, moved, session_of
 from strategies import HISTORIES, SAID, Json, format_of

@@ -1,6 +1,7 @@
 """A proposal is computed when its sketches arrive, and still holds when it is applied later."""
 
 import copy
+import pickle
 from typing import Any
 
 import pytest
@@ -58,6 +59,26 @@ def test_the_call_that_acts_on_it_works_nothing_out_again(made: list[int]) -> No
         index: "kept" if index == 2 else "pinned" if index > 8 else "dropped" for index in range(1, OVER + 1)
     }
     assert [found.index for found in session.recall("s_7")] == [7]
+
+
+def test_the_result_of_an_event_is_made_when_somebody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[object] = []
+    report = proposals.report
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        made.append(arguments)
+        return report(*arguments, **options)
+
+    monkeypatch.setattr(proposals, "report", counted)
+    session = waiting()
+    session.view(HISTORY)
+    (event,) = moved(session)
+    assert not made
+    copied = pickle.loads(pickle.dumps(event))
+    assert len(made) == 1
+    assert copied.result == event.result
+    assert copied.result.certificate.rollouts == len(event.result.sketches)
+    assert len(made) == 1
 
 
 @pytest.mark.parametrize("levels", [False, True])

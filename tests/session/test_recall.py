@@ -15,7 +15,7 @@ from focusctx.errors import ConfigError, StoreError
 from focusctx.invariants import violations
 from focusctx.pipeline.split import read_history
 from focusctx.session.recall import TOOL, find, note, pinned_recalls, query_of, ranges, recall_tool
-from focusctx.session.stores.memory import MemoryStore
+from focusctx.session.store import MemoryStore
 from helpers.histories import Messages, call
 from helpers.sdk_types import closed, sdk_errors
 from helpers.session_parts import BreakableStore, Draft, cites, growing, moved, session_of, sized

@@ -2,8 +2,8 @@
 
 import pytest
 
+from focusctx.session.store import MemoryStore
 from focusctx.session.stores import store_from
-from focusctx.session.stores.memory import MemoryStore
 from helpers.session_parts import Draft, cites, growing, moved, session_of, sized
 
 HISTORY = sized(*[100] * 16)

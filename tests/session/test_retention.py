@@ -6,10 +6,9 @@ from dataclasses import replace
 import pytest
 
 from focusctx.errors import ConfigError
-from focusctx.session.store import Totals, scope
+from focusctx.session.retention import DAY, IN_USE, Limits, seconds_of, spelled_size
+from focusctx.session.store import MemoryStore, Totals, scope
 from focusctx.session.stores import store_from
-from focusctx.session.stores.memory import MemoryStore
-from focusctx.session.stores.retention import DAY, IN_USE, Limits, seconds_of, spelled_size
 from focusctx.session.stores.sqlite import SQLiteStore
 from helpers.session_parts import Draft, cites, growing, session_of, sized
 from helpers.stored import event, span

@@ -10,7 +10,7 @@ from focusctx.errors import DraftUnavailable
 from focusctx.pipeline.split import Reader
 from focusctx.session import conversation, proposal, session
 from focusctx.session.events import Economics, Ledger
-from focusctx.session.stores.memory import MemoryStore
+from focusctx.session.store import MemoryStore
 from helpers.session_parts import (
     NOTHING,
     STEPS,
@@ -180,7 +180,6 @@ FAULTS = [
     (session, "pinned_spans"),
     (proposal, "decide"),
     (proposal, "rebuild"),
-    (proposal, "report"),
     (conversation.Conversation, "learn"),
     (conversation.Conversation, "apply"),
     (conversation.Conversation, "view"),

@@ -3,7 +3,7 @@
 import copy
 import json
 
-from focusctx.session.stores.memory import MemoryStore
+from focusctx.session.store import MemoryStore
 from helpers.histories import run
 from helpers.session_parts import (
     STEPS,

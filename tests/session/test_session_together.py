@@ -6,9 +6,8 @@ import threading
 import pytest
 
 from focusctx import Focus
-from focusctx.session.store import Totals
+from focusctx.session.store import MemoryStore, Totals
 from focusctx.session.stores import store_from
-from focusctx.session.stores.memory import MemoryStore
 from helpers.session_parts import (
     NOTHING,
     STEPS,

@@ -8,8 +8,7 @@ import pickle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from focusctx.session.store import Spelled, Totals
-from focusctx.session.stores.memory import MemoryStore
+from focusctx.session.store import MemoryStore, Spelled, Totals
 from helpers.stored import event, span
 from helpers.thorough import examples
 

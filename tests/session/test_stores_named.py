@@ -5,8 +5,8 @@ import builtins
 import pytest
 
 from focusctx.errors import ConfigError, MissingExtraError
+from focusctx.session.store import MemoryStore
 from focusctx.session.stores import store_from
-from focusctx.session.stores.memory import MemoryStore
 from focusctx.session.stores.redis import RedisStore
 from focusctx.session.stores.sqlite import SQLiteStore
 

@@ -11,8 +11,7 @@ import pytest
 
 from focusctx.session import events as module
 from focusctx.session.events import PendingTotals, pending_totals
-from focusctx.session.store import Totals
-from focusctx.session.stores.memory import MemoryStore
+from focusctx.session.store import MemoryStore, Totals
 from helpers.session_parts import BreakableStore, Draft, cites, session_of, sized
 
 

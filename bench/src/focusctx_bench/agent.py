@@ -16,7 +16,7 @@ from focusctx.baselines.method import Factory
 from focusctx.errors import ModelError
 from focusctx.types import Message
 
-from .protocols import Benchmark, ContextTooLong, Environment, Model, Task, ToolCall, Turn
+from .protocols import Benchmark, ContextTooLong, Environment, Model, ModelAnswer, Task, ToolCall
 from .record import Ended, Record, Recorder, Step
 
 TEMPERATURE = 0.0
@@ -86,7 +86,7 @@ def _opening(environment: Environment) -> list[Message]:
     return [*opening, {"role": "user", "content": environment.task}]
 
 
-async def _answers(environment: Environment, turn: Turn) -> list[Message]:
+async def _answers(environment: Environment, turn: ModelAnswer) -> list[Message]:
     """Return the messages that answer a turn: a result for every call, or the user's words; none at the end."""
     calls = turn.message.get("tool_calls")
     if not calls:

@@ -372,7 +372,7 @@ def _was_cut(record: Record, step: Step, results: Sequence[Message]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class PastCall:
     """A tool call with its result."""
 
     turn: int
@@ -398,19 +398,19 @@ class Call:
         return self.result is not None and not _FAILED.match(str(self.result.get("content") or ""))
 
 
-def calls_of(messages: Sequence[Message]) -> list[Call]:
+def calls_of(messages: Sequence[Message]) -> list[PastCall]:
     """Return the calls of a history, in order."""
     results = {message["tool_call_id"]: message for message in messages if message["role"] == "tool"}
     return [
-        Call(turn, call["function"]["name"], _canonical(call["function"]["arguments"]), results.get(call["id"]))
+        PastCall(turn, call["function"]["name"], _canonical(call["function"]["arguments"]), results.get(call["id"]))
         for turn, message in enumerate(messages)
         for call in message.get("tool_calls") or ()
     ]
 
 
-def repeated(calls: Sequence[Call]) -> list[tuple[Call, list[Call]]]:
+def repeated(calls: Sequence[PastCall]) -> list[tuple[PastCall, list[PastCall]]]:
     """Return each call that had succeeded before with equal arguments, and the calls that had."""
-    done: dict[tuple[str, str], list[Call]] = {}
+    done: dict[tuple[str, str], list[PastCall]] = {}
     found = []
     for call in calls:
         if before := done.get(call.key):

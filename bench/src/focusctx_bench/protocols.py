@@ -32,7 +32,7 @@ def tool_definition(
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class ModelAnswer:
     """One answer of the model: an assistant message, as it will be in the history."""
 
     message: Message
@@ -57,7 +57,7 @@ class Model(Protocol):
 
     name: str
 
-    async def answer(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Turn:
+    async def answer(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> ModelAnswer:
         """Return one turn. `tools` are Chat Completions tool definitions. Retries by itself, then raises ModelError."""
 
 

@@ -18,7 +18,7 @@ from focusctx.errors import BenchError
 from focusctx.jobs.records import Key
 from focusctx.types import Message, Usage
 
-from .protocols import Score, Turn
+from .protocols import ModelAnswer, Score
 from .sizes import size
 
 VERSION = 2
@@ -156,7 +156,7 @@ class Recorder:
         self._history.extend(opening)
         return self._history
 
-    def step(self, compressed: Compressed, turn: Turn, *, waited: float, answered: float) -> None:
+    def step(self, compressed: Compressed, turn: ModelAnswer, *, waited: float, answered: float) -> None:
         """Record a step, before its answer enters the history."""
         before, after = size(self._history), size(compressed.messages)
         event = None

@@ -25,7 +25,7 @@ from focusctx.types import Message, Usage
 from .job import SCRIPTED, BenchFolder, Job, Variant
 from .metrics import of_task
 from .models.served import model_from
-from .protocols import Model, Task, Turn
+from .protocols import Model, ModelAnswer, Task
 
 Charge: TypeAlias = Callable[[float | None, str], None]
 """Counts a cost in USD, None if it is not known, and whose it is."""
@@ -68,7 +68,7 @@ class ChargedModel:
         self._model = model
         self._whose = whose
 
-    async def answer(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Turn:
+    async def answer(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> ModelAnswer:
         turn = await self._model.answer(messages, tools)
         if (charge := _charge.get()) is not None:
             charge(turn.usage.cost if turn.billed is None else turn.billed, self._whose)

@@ -22,7 +22,7 @@ from focusctx_bench.agent import Agent
 from focusctx_bench.benchmarks.office import Office, scripted
 from focusctx_bench.benchmarks.office.clerk import decide
 from focusctx_bench.benchmarks.office.dependencies import dependencies
-from focusctx_bench.protocols import Turn
+from focusctx_bench.protocols import ModelAnswer
 from helpers.thorough import examples
 from office.runs import Dropping, full_run, run, without
 
@@ -50,7 +50,7 @@ def test_it_keeps_nothing_from_turn_to_turn() -> None:
     class Forgetful:
         name = "forgetful"
 
-        async def answer(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Turn:
+        async def answer(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> ModelAnswer:
             return await scripted().answer(messages, tools)
 
     office = Office(42, 9)

@@ -12,13 +12,13 @@ from focusctx.replay.facts import Evidence
 from focusctx.replay.methods import Methods, ReplaySettings
 from focusctx.types import Message
 from focusctx_bench.models.scripted import FunctionModel, Say
-from focusctx_bench.protocols import Turn
+from focusctx_bench.protocols import ModelAnswer
 from focusctx_bench.replay.agreement.answers import (
     AGAIN,
     FULL,
     RECORDED,
     Answer,
-    View,
+    MethodView,
     answer_file,
     ask_all,
     requests,
@@ -36,8 +36,8 @@ POINTS = [point for run in RUNS for point in points_of(Evidence(run), 300)]
 METHODS = {FULL, AGAIN, "fifo", "focus", "fifo@focus", "retrieval@focus", "masking@focus"}
 
 
-def views() -> list[View]:
-    async def every() -> list[View]:
+def views() -> list[MethodView]:
+    async def every() -> list[MethodView]:
         methods = Methods(SETTINGS)
         return [view for point in POINTS for view in await views_at(methods, (), point, Meter())]
 
@@ -63,7 +63,7 @@ class Counted:
         self.requests = 0
         self.refusals = refusals
 
-    async def answer(self, messages: Sequence[Message], tools: Sequence[object]) -> Turn:
+    async def answer(self, messages: Sequence[Message], tools: Sequence[object]) -> ModelAnswer:
         assert [tool["function"]["name"] for tool in tools] == ["read"]  # type: ignore[index]
         self.requests += 1
         if self.requests <= self.refusals:

@@ -1,7 +1,7 @@
 """FOCUS as a method, and controls that choose turns in another way at the tokens that FOCUS sends.
 
-`focus` is what `Focus` and a session do by default. `focus-d` and `focus-o` are the paper's: over budget is reason
-enough, nothing is asked ahead of time, and dropped turns are gone.
+`focus` is what `Focus` and a session do by default. `focus-d` and `focus-o` follow the paper: every history over budget
+leads to an event, no sketches are requested ahead of time, and dropped turns are gone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .drafts import Writer
 from .method import Choice, Compressed, Method, Turnwise, droppable
 
 Rank: TypeAlias = Callable[[History, Sequence[Span]], Awaitable[tuple[Sequence[Span], Usage]]]
-"""Sorts older turns, the one to keep first at the front, and returns the usage of ranking them."""
+"""Ranks older turns, the one to keep first at the front; also returns the usage of ranking them."""
 
 _FAILURES = frozenset({"draft", "illegal", "store", "error"})
 
@@ -108,7 +108,7 @@ async def compressed_by(session: Session, messages: Sequence[Message], format: s
         happened=happened,
         usage=sum((event.result.usage for event in events if event.result), Usage()),
         failure=failed[0].why if failed else None,
-        # Sketches that came and are no plans are the draft's fault, and so the method's.
+        # Sketches that are not plans are the draft's fault, and so the method's.
         unanswered=any(event.result and len(event.result.sketches) < rollouts for event in failed),
     )
 

@@ -218,7 +218,7 @@ class Retrieval(Turnwise):
 
 
 def _unit(vector: Sequence[float]) -> _Vector:
-    """Scale the vector to length 1, so that a product is a cosine. A zero vector (no words) is like nothing."""
+    """Scale the vector to length 1, so that a product is a cosine. A zero vector (no words) is similar to nothing."""
     length = math.sqrt(math.fsum(float(value) ** 2 for value in vector))
     if not 0 < length < math.inf:
         return {}

@@ -34,7 +34,7 @@ Check what `focusctx serve` and `focusctx wrap` need. Give it the same options:
 It says which extras and agents are installed, which keys are set (by name,
 never their value), whether the port is free, whether the store, the draft and
 each upstream answer, and what a first event would cost. The draft is asked for
-a few words, which costs what they cost; --draft offline asks nobody.
+a few words, at its usual price; --draft offline asks nobody.
 
 The exit code is 1 if something needs to be put right.
 """

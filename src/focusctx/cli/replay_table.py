@@ -71,7 +71,7 @@ def print_advice(
 
 
 def _runs(line: Line[Any]) -> str:
-    """Count the runs that recall rests on, and all of them where there are more."""
+    """Count the runs that recall is computed from, and all runs if there are more."""
     asked = sum(record.recall is not None for record in line.records.values())
     return str(asked) if asked == line.runs else f"{asked} of {line.runs}"
 
@@ -114,7 +114,7 @@ def print_lines(console: Console, title: str, records: Sequence[ReplayRecord], c
 
 
 def print_words_lost(console: Console, records: Sequence[ReplayRecord]) -> None:
-    """Print how many words of the user some view lacked: there must be none."""
+    """Print how many texts of the user or of system prompts some view lacked; it must be 0."""
     lost = sum(record.words_lost for record in records)
     console.print(f"words of the user or of system prompts lost: {lost}", style="bold red" if lost else "")
 

@@ -66,7 +66,7 @@ def add_to(commands: Any) -> None:
 def add_options(parser: argparse.ArgumentParser, *, upstream: str, listen: str) -> None:
     """Add the proxy's options, which `serve`, `wrap` and `doctor` share. None marks those that were not given.
 
-    `upstream` and `listen` say in the help what holds without these two.
+    `upstream` and `listen` are the help's words for the defaults of these two.
     """
     add = parser.add_argument
     add(

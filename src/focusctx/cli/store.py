@@ -61,7 +61,7 @@ def _list(arguments: argparse.Namespace) -> int:
     found = store.conversations(arguments.tenant)
     if arguments.json:
         return _answer(file=str(store.path), file_size=store.file_size, conversations=[asdict(each) for each in found])
-    from ..session.stores.retention import spelled_size
+    from ..session.retention import spelled_size
 
     if found:
         _say(f"{'last used':16}  {'tenant':32}  {'conversation':16}  {'events':>6}  {'size':>9}")
@@ -92,7 +92,7 @@ def _export(arguments: argparse.Namespace) -> int:
 
 
 def _purge(arguments: argparse.Namespace) -> int:
-    from ..session.stores.retention import seconds_of
+    from ..session.retention import seconds_of
 
     store = _open(arguments.store)
     before = None
@@ -110,7 +110,7 @@ def _purge(arguments: argparse.Namespace) -> int:
 
 
 def _vacuum(arguments: argparse.Namespace) -> int:
-    from ..session.stores.retention import spelled_size
+    from ..session.retention import spelled_size
 
     store = _open(arguments.store)
     before = store.file_size
@@ -148,7 +148,7 @@ def _confirm(question: str) -> None:
 
 
 def _sum(found: Sequence[StoredConversation]) -> str:
-    from ..session.stores.retention import spelled_size
+    from ..session.retention import spelled_size
 
     events = sum(each.events for each in found)
     size = spelled_size(sum(each.size for each in found))

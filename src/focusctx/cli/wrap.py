@@ -205,9 +205,9 @@ def _saved(proxy: Proxy) -> str:
         return f"{requests}, nothing saved: {_reason(proxy)}"
     share = sums.saved / sums.received
     events = f"{sums.events:,} event{'' if sums.events == 1 else 's'}"
-    went = "would have gone up" if proxy.settings.dry_run else "went up"
+    sent = "would have been sent" if proxy.settings.dry_run else "sent"
     return (
-        f"{requests}, {events}: {sums.sent:,} of {sums.received:,} tokens of history {went} "
+        f"{requests}, {events}: {sums.sent:,} of {sums.received:,} tokens of history {sent} "
         f"({sums.saved:,} {'fewer' if proxy.settings.dry_run else 'saved'}, {share:.0%})"
     )
 
@@ -220,7 +220,7 @@ def _reason(proxy: Proxy) -> str:
 
 
 def _money(proxy: Proxy) -> Iterator[str]:
-    """Say what it was worth. A model or a draft without a known price makes that unknown."""
+    """Say how much money was saved, if the prices of the models and the draft are known."""
     sums = proxy.metrics.sums
     if not sums.saved and not sums.events:
         return

@@ -1,6 +1,6 @@
 """CrewAI: `Agent(role=…, llm=focused(LLM(…), focus), tools=…)`, in crews and flows.
 
-CrewAI's LLM hooks edit the agent's own messages. An LLM is handed them for one call.
+CrewAI's LLM hooks edit the agent's own messages, so the LLM itself is wrapped: it gets the messages for one call.
 """
 
 from __future__ import annotations

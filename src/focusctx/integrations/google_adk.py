@@ -1,6 +1,6 @@
 """Google's ADK: `App(name=…, root_agent=agent, plugins=[FocusPlugin(focus)])`.
 
-ADK makes the contents of a request afresh from the session's events, so a plugin may replace them. After
+ADK makes the contents of each request anew from the session's events, so a plugin may replace them. After
 `transfer_to_agent` it shows the other agents' turns and results as user contents, written as text: "retold" below.
 """
 
@@ -120,7 +120,7 @@ def _turn(parts: Sequence[Part], calls: _Calls) -> Message:
 
 def _result(response: FunctionResponse, calls: _Calls) -> Message:
     said = response.response or {}
-    said = said.get("result", said)  # a function that returns no object is answered so
+    said = said.get("result", said)  # so ADK wraps the answer of a function that returns no object
     content = said if isinstance(said, str) else json.dumps(said, default=str)
     return {"role": "tool", "tool_call_id": calls.answered(response), "content": content}
 
@@ -157,8 +157,8 @@ class _Calls:
 def _is_retold(content: Content) -> bool:
     first, *rest = content.parts or [Part()]
     texts = [part.text for part in rest if part.text is not None]
-    told = all(_SAID.match(text) or _CALLED.match(text) or _RETURNED.match(text) for text in texts)
-    return (first.text or "").startswith("For context:") and bool(texts) and told
+    retold = all(_SAID.match(text) or _CALLED.match(text) or _RETURNED.match(text) for text in texts)
+    return (first.text or "").startswith("For context:") and bool(texts) and retold
 
 
 def _retold_pieces(place: int, content: Content, calls: _Calls) -> Iterator[ChatPiece]:

@@ -1,6 +1,6 @@
 """Haystack: `Agent(chat_generator=FocusChatGenerator(generator, focus), tools=…)`, or in any pipeline.
 
-The agent's `before_llm` hooks write to its state; a chat generator around another one does not.
+The agent's `before_llm` hooks write to its state; a chat generator that wraps another one does not.
 """
 
 from __future__ import annotations

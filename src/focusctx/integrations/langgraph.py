@@ -25,7 +25,7 @@ _ELSEWHERE = {"tool_call", "tool_call_chunk", "invalid_tool_call", "reasoning", 
 
 
 class FocusMessages(Runnable[Any, list[Any]]):
-    """Turns messages, or a state that has them, into the messages to send. Can be called, and be part of a chain."""
+    """Turns messages, or a state that has them, into the messages to send. Call it, or make it part of a chain."""
 
     def __init__(self, focus: Source, *, tenant: TenantOf | None = None) -> None:
         self.focusctx = plugged(focus, tenant)

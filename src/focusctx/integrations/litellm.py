@@ -107,6 +107,6 @@ def _tenant(key: Any) -> str:
 
 
 def _is_translation(kwargs: Mapping[str, Any], call_type: Any) -> bool:
-    """Return True if LiteLLM makes this call to carry out one of another kind, whose history was a view already."""
+    """Return True if LiteLLM makes this call for a call of another kind, whose history is a view already."""
     outer = getattr(kwargs.get("litellm_logging_obj"), "call_type", call_type)
     return bool(outer != call_type)

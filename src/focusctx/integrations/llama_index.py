@@ -42,7 +42,7 @@ _ELSEWHERE = {"text", "tool_call", "thinking"}
 _BEGIN, _END = "<current_conversation>\n", "</current_conversation>\n\n"
 _OPENING = re.compile(r"\t<(\w+)>\n")
 _TEXT = re.compile(r"\t\t<message>(.*)</message>\n", re.DOTALL)
-_UNTOLD = {"name": "lookup", "arguments": ""}
+_UNNAMED_CALL = {"name": "lookup", "arguments": ""}
 """The name of every call, since the transcript holds none. It must be one that only reads: if each step counted as a
 change, none of them could go, and the request would stay over the budget."""
 
@@ -185,7 +185,7 @@ def _turns(message: ChatMessage, place: int) -> list[ChatPiece]:
             calls = chat["tool_calls"] = []
         elif role == "tool" and calls is not None:  # the calls themselves are not in the transcript
             chat["tool_call_id"] = f"call_{numbers[0]}"
-            calls.append({"id": chat["tool_call_id"], "type": "function", "function": _UNTOLD})
+            calls.append({"id": chat["tool_call_id"], "type": "function", "function": _UNNAMED_CALL})
         else:
             calls = None
             chat["role"] = "assistant" if role == "tool" else role

@@ -1,6 +1,6 @@
 """MCP: `python -m focusctx.integrations.mcp --store sqlite:///focus.db --tenant NAME --conversation ID`.
 
-Two tools over what sessions have stored: one brings a step back that was left out, one says why it was. For agents
+Two tools over the store of sessions: one brings back a step that was left out, one says why it was left out. For agents
 whose tools come from MCP servers, and for people who look at a run from their own client.
 """
 
@@ -21,7 +21,7 @@ with needs("mcp"):
     from mcp.server import MCPServer
 
 _SEARCHED = 200
-"""Events whose steps are looked through, the newest of the tenant."""
+"""Newest events of the tenant whose steps are searched."""
 _SHOWN = 10
 
 _INSTRUCTIONS = """\
@@ -83,10 +83,10 @@ class _Archive:
         self._conversation = conversation
 
     def find(self, query: str, conversation: str) -> _Found | str:
-        """Return the steps that the query names in one conversation, or a question which conversation is meant."""
+        """Return the steps that the query names in one conversation, or ask which conversation is meant."""
         events = {event.key: event for event in self._recent(_SEARCHED)}
         numbered: dict[str, dict[int, Archived]] = {}
-        for span in reversed(self._store.archived(self._tenant, list(events))):  # the newest of a number stands
+        for span in reversed(self._store.archived(self._tenant, list(events))):  # of equal numbers the newest counts
             numbered.setdefault(events[span.event].conversation, {})[span.index] = span
         known = {name: [spans[index] for index in sorted(spans)] for name, spans in numbered.items()}
         if conversation:
@@ -107,7 +107,7 @@ class _Archive:
         saved = f"{totals.events} events, {totals.tokens_saved} tokens less sent in all calls, {net}."
         events = [event for event in self._recent(_SHOWN) if event.dropped]
         return "\n".join(
-            [saved, *(f"{event.conversation}: {self._steps(event)} left out {_told(event)}." for event in events)]
+            [saved, *(f"{event.conversation}: {self._steps(event)} left out {_when(event)}." for event in events)]
         )
 
     def _recent(self, most: int) -> list[StoredEvent]:
@@ -121,20 +121,20 @@ class _Archive:
 def _reason(span: Archived, event: StoredEvent | None) -> str:
     cited = f"{span.utility:.0%} of the sketches cite it"
     said = f"s_{span.index}, {span.tokens} tokens: {cited}; {span.reason}."
-    return said if event is None else f"{said} Left out {_told(event)}."
+    return said if event is None else f"{said} Left out {_when(event)}."
 
 
-def _told(event: StoredEvent) -> str:
+def _when(event: StoredEvent) -> str:
     when = datetime.fromtimestamp(event.time, UTC).strftime("%Y-%m-%d %H:%M UTC")
     return f"on {when}, when s_{event.index} was new: {event.tokens_before} → {event.tokens_after} tokens"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m focusctx.integrations.mcp", description=_INSTRUCTIONS)
-    parser.add_argument("--store", required=True, help="where the agent's sessions store, e.g. sqlite:///focus.db")
-    parser.add_argument("--tenant", default="default", help="whose steps: the `tenant` of the agent's sessions")
+    parser.add_argument("--store", required=True, help="the store of the agent's sessions, e.g. sqlite:///focus.db")
+    parser.add_argument("--tenant", default="default", help="the `tenant` of the agent's sessions")
     parser.add_argument(
-        "--conversation", help="the `id` that the agent gives its session; all of the tenant without it"
+        "--conversation", help="the `id` that the agent gives its session (default: all conversations of the tenant)"
     )
     given = parser.parse_args(arguments)
     server(given.store, given.tenant, given.conversation).run()

@@ -31,9 +31,9 @@ from ..errors import ConfigError, MessageError, MissingExtraError
 from ..once import Once
 from ..session.conversation import Conversation
 from ..session.events import SessionEvent
+from ..session.fork import ForkSafe
 from ..session.session import Session
 from ..session.store import Totals, canonical
-from ..session.stores.fork import ForkSafe
 from ..types import Message
 from ..wire.chat_completions import AS_WRITTEN
 

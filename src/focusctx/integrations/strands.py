@@ -73,7 +73,7 @@ def _pieces(place: int, message: Native) -> list[ChatPiece]:
             last = [number]
             results.append(last)
         elif "cachePoint" in block:
-            last.append(number)  # a mark belongs to what stands before it
+            last.append(number)  # a cache mark belongs to the block before it
         else:
             last = words
             words.append(number)

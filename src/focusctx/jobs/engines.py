@@ -47,7 +47,7 @@ class Meter:
         """None once a model without a known price was asked."""
 
     def add(self, cost: float | None, whose: str) -> None:
-        """Count a cost. One that is not known is refused where there is a limit to keep."""
+        """Count a cost. If there is a spending limit, an unknown cost is refused."""
         if cost is None:
             self.cost = None
             self._spending.unpriced = True
@@ -63,7 +63,7 @@ class Meter:
 
 
 Work: TypeAlias = Callable[[I, Meter], Coroutine[Any, Any, Sequence[R]]]
-"""Turns an item into records. For other processes: a function of a module, or a `partial` of one."""
+"""Turns an item into records. To run in another process, it must be a module's function or a `partial` of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Engine(Protocol):
     """Items to have under way at once."""
 
     async def attempt(self, work: Work[I, R], item: I, meter: Meter) -> Outcome[R]:
-        """Do one item. Never raises for what the work raises."""
+        """Do one item. Errors of the work are part of the outcome, and are never raised."""
 
     def close(self) -> None:
         """Free what the engine holds, and end what is still under way."""

@@ -123,7 +123,7 @@ class JobFolder:
         self.about_path = path / about
 
     def read_about(self) -> dict[str, Any]:
-        """Return what the folder is about; {} where nothing was begun."""
+        """Return the description of the folder's job; {} if none was begun."""
         if not self.about_path.exists():
             return {}
         try:

@@ -103,7 +103,7 @@ class Runner(Generic[I, R]):
             self._engine.close()
 
     async def run(self, items: Iterable[I]) -> Tally:
-        """Do all items. Raises what a user has to fix. When cancelled, what is under way is given up."""
+        """Do all items. Raises errors that a user has to fix. If it is cancelled, items under way are given up."""
         todo = []
         for item in items:
             done = self._is_done(item)
@@ -123,7 +123,7 @@ class Runner(Generic[I, R]):
         return self.tally
 
     async def _take(self, waiting: Iterator[I]) -> None:
-        """Do items, one after the other, that several of these take from the same iterator."""
+        """Do items one after the other; several of these tasks take them from the same iterator."""
         for item in waiting:
             if self._must_stop():
                 return

@@ -11,14 +11,16 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ..config import FocusConfig
 from ..errors import DraftError
-from ..types import DraftModel, History, Prompt, Reply, Rescue, Sketch, Span, Step, Unit
+from ..types import DraftModel, History, Prompt, Reply, Rescue, Sketch, Span, Step, Unit, Usage
+from .keep import Survey
 from .outline import Outline, Passage
 
 _PLANNER = """\
@@ -92,6 +94,44 @@ _BRACKETS = re.compile(r"[\[({<](?P<inside>.*?)[\])}>]")
 _NOTHING = re.compile(
     r"^[\s\[\](){}<>]*(?:none|nothing|no(?:\s+\w+)?|n/?a|null|empty|∅|-|–|—)?[\s\[\](){}<>.]*$", re.IGNORECASE
 )
+
+
+Numbers: TypeAlias = Mapping[int, Sequence[int]]
+"""The numbers of the passages of each span."""
+
+
+Lines: TypeAlias = dict[tuple[int, str], None]
+LinesBySpan: TypeAlias = defaultdict[int, Lines]
+"""For each span, the lines about it and the sketches that wrote them, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drafted:
+    """The draft's sketches, and what was read beside them."""
+
+    sketches: tuple[Sketch, ...]
+    problem: str | None
+    """Why there are fewer sketches than wanted, or None."""
+    seen: Numbers
+    """The spans and passages the draft was shown; it can only judge those."""
+    survey: Survey | None
+    usage: Usage
+    failure: str | None
+    """Why the sketches do not support a decision, or None."""
+
+    @property
+    def plans(self) -> list[Sketch]:
+        """The sketches that vote."""
+        return [sketch for sketch in self.sketches if sketch.problem is None]
+
+
+def passages_of(history: History) -> Numbers:
+    """Return the numbers of every span's passages; none where spans stay or go whole."""
+    outlines = history.outlines
+    return {
+        span.index: [passage.number for passage in outlines.of(span).passages] if outlines else []
+        for span in history.spans
+    }
 
 
 def build_prompt(history: History, config: FocusConfig) -> Prompt:
@@ -367,3 +407,37 @@ class _Ids:
             self._parts.update(((first, number), None) for number in range(part, stop + 1))
         else:
             self.unknown.append(written)
+
+
+def reasons(sketches: Sequence[Sketch], spans: Collection[int]) -> dict[int, tuple[str, ...]]:
+    """Return, for each span that a sketch names, the steps that need it and the risks of dropping it."""
+    steps, rescues = lines_about(sketches, spans)
+    return {index: words_in(steps.get(index), rescues.get(index)) for index in {*steps, *rescues}}
+
+
+def lines_about(sketches: Sequence[Sketch], spans: Collection[int]) -> tuple[LinesBySpan, LinesBySpan]:
+    """Return the lines in which plans cite these spans, and the lines in which they rescue them."""
+    asked = frozenset(spans)
+    steps: LinesBySpan = defaultdict(dict)
+    rescues: LinesBySpan = defaultdict(dict)
+    for number, sketch in enumerate(sketches, 1):
+        if sketch.problem is None:
+            _note(steps, number, ((asked & {*step.cites, *_spans(step.parts)}, step.text) for step in sketch.steps))
+            wanted = ((asked & {*one.spans, *_spans(one.parts)}, one.reason) for one in sketch.rescues)
+            _note(rescues, number, wanted)
+    return steps, rescues
+
+
+def _note(lines_by_span: LinesBySpan, number: int, lines: Iterable[tuple[Iterable[int], str]]) -> None:
+    for spans, text in lines:
+        for index in spans:
+            lines_by_span[index][number, text] = None
+
+
+def words_in(*several: Lines | None) -> tuple[str, ...]:
+    """Return the different texts among these lines."""
+    return tuple(dict.fromkeys(text for lines in several if lines for _, text in lines if text))
+
+
+def _spans(parts: Iterable[Unit]) -> Iterator[int]:
+    return (index for index, _ in parts)

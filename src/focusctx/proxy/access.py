@@ -31,7 +31,7 @@ COOKIE = "focusctx_login"
 CREDENTIALS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 """Headers that tell a provider who is calling."""
 _QUERY_CREDENTIALS = frozenset({"key", "$key", "access_token", "oauth_token"})
-"""Fields of a query in which Google's APIs take a credential, too."""
+"""Query fields in which Google's APIs also accept a credential."""
 _RUNS = (SESSION, "x-claude-code-session-id")
 """Headers that name the run of a request: ours first, then those of agents."""
 SHORTEST_TOKEN = 16
@@ -40,8 +40,8 @@ _CALLER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 FOREIGN = "requests from web pages are not accepted"
 _NO_ADMIN_TOKEN = (
-    "closed, since there is an access token for callers but none for this: "
-    "set an admin token (FOCUSCTX_ADMIN_TOKEN) and start the proxy again"
+    "closed, because callers need an access token and no admin token is set: "
+    "set one (FOCUSCTX_ADMIN_TOKEN) and start the proxy again"
 )
 _LOGIN = 12 * 3600.0
 """Seconds that a login lasts."""
@@ -137,7 +137,7 @@ class Access:
         return names[0]
 
     async def admit_admin(self, request: web.BaseRequest) -> None:
-        """Raise `Refused` if this request may not have the dashboard, its API or the metrics."""
+        """Raise `Refused` if this request may not see the dashboard, its API or the metrics."""
         refuse_foreign(request)
         if self._admin_token is not None:
             if not self._logins.has(request.cookies.get(COOKIE, "")):
@@ -282,7 +282,7 @@ def _refuse_elsewhere(request: web.BaseRequest) -> None:
 
 
 def _is_shown(token: str, shown: Sequence[str]) -> bool:
-    """Compare in constant time, so that the time it takes tells nothing about the token."""
+    """Compare in constant time, so that the time it takes reveals nothing about the token."""
     return any(hmac.compare_digest(_bytes(each), _bytes(token)) for each in shown)
 
 

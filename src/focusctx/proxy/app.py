@@ -278,7 +278,7 @@ def _tracing(settings: Settings) -> Tracing:
 
 def note_event(live: LiveConversation, event: SessionEvent, settings: Settings) -> None:
     """Log an event in one line. Text of the agent and its tools is left out unless `log_text` is set."""
-    if event.result is not None and event.result.failure is not None:
+    if event.evidence is not None and event.evidence.failure is not None:
         return  # the failure was logged where it happened
     changed = f"{event.tokens_before:,} → {event.tokens_after:,} tokens, "
     what = f"{changed}{event.why}" if event.happened else f"left: {event.why}"

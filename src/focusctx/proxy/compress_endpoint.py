@@ -22,7 +22,7 @@ import msgspec
 from aiohttp import web
 
 from ..compressor import Focus, untouched
-from ..config import Settings as CompressSettings
+from ..config import FocusSettings
 from ..errors import ConfigError, FocusError, MessageError
 from ..pipeline.outline import shown_passages
 from ..pipeline.split import check_list
@@ -179,7 +179,7 @@ class CompressEndpoint:
         return _result_of(view, asked.messages, started)
 
     def _focus_for(self, asked: Asked, usual: Focus) -> Focus:
-        changes: CompressSettings = {}
+        changes: FocusSettings = {}
         if asked.budget is not None:
             changes["budget"] = asked.budget
         if asked.target is not msgspec.UNSET:

@@ -89,7 +89,7 @@ def route_of(method: str, path: str) -> Route | None:
 
 @dataclass(frozen=True, slots=True)
 class CompressedRequest:
-    """A request as it goes up."""
+    """A request as it is sent to the provider."""
 
     body: bytes | None = None
     """None to send the original."""
@@ -219,7 +219,7 @@ class Compression:
         return CompressedRequest(request.with_fields({"previous_response_id": encode(self._aliases[shown])}))
 
     async def _for_count(self, key: Key, root: str, request: Request, messages: list[bytes]) -> CompressedRequest:
-        """Return the request to count the tokens that would go up, if its conversation is known."""
+        """Return the request to count the tokens that would be sent, if its conversation is known."""
         live = self._conversations.find(key, root, messages)
         if live is None or not live.was_looked_at or self._dry_run:
             return UNCHANGED
@@ -232,7 +232,7 @@ def _report_headers(
 ) -> dict[str, str]:
     """Describe one request: its tokens, the event that was made for it, and the steps that its history lacks.
 
-    In a dry run everything went up, so the tokens that would have gone up have a name of their own.
+    In a dry run everything was sent, so the tokens that would have been sent have a name of their own.
     """
     made = next((event.cause for event in reversed(events) if event.happened), "none")
     left_out = live.conversation.left_out if live.conversation else None

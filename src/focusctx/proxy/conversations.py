@@ -4,7 +4,7 @@ A request belongs to the conversation of the same caller, run and model whose la
 begin alike are one conversation as long as their messages are equal, and two from where they differ.
 
 Only `LiveConversation` calls the session. If a request adds so little that no decision can be due, the session is not
-asked: what went up for the last request goes up again, followed by the new messages. Most such requests are neither
+asked: what was sent for the last request is sent again, followed by the new messages. Most such requests are neither
 decoded nor counted.
 """
 
@@ -21,7 +21,7 @@ from itertools import islice
 from typing import TypeAlias
 
 from ..pipeline.split import check_list, tokens_of
-from ..session.conversation import Call, Conversation, View
+from ..session.conversation import Conversation, LastCall, View
 from ..session.events import BYTES_PER_TOKEN, Growth, SessionEvent
 from ..session.recall import answer
 from ..session.session import Session
@@ -32,7 +32,7 @@ from .request import LARGE, Decoded, Request, continues, decode_messages, memory
 _MOST = 1000
 """Conversations held in memory. A dropped one continues from the store when its next request comes."""
 _MOST_BYTES = 256 * 1024 * 1024
-"""Memory that their last requests may take, as `Request.size` estimates it."""
+"""Bytes of memory that their last requests may take, as `Request.size` estimates them."""
 _STEPS = 500
 """Requests of one conversation whose sizes are kept for the dashboard."""
 _HEAD = 128
@@ -68,7 +68,7 @@ class AgentStep:
     full: int
     """Tokens of the history it sent."""
     sent: int
-    """Tokens that went up instead (in a dry run: would have gone up)."""
+    """Tokens that were sent instead (in a dry run: would have been sent)."""
     added: float
     """Seconds that compression added to it."""
     exact: bool = True
@@ -76,7 +76,7 @@ class AgentStep:
 
 
 class LiveConversation:
-    """One conversation: its last request, what went up for it, and its statistics."""
+    """One conversation: its last request, what was sent for it, and its statistics."""
 
     def __init__(self, id: str, key: Key, root: str, session: Session, generation: int = 0) -> None:
         self.id = id
@@ -90,13 +90,13 @@ class LiveConversation:
         self.request: Request | None = None
         """The last request, to read the next one by."""
         self.size = 0
-        """Bytes of memory that it takes, as far as it is accounted for."""
+        """Bytes of memory that its last request takes, as `Request.size` estimates them."""
         self.in_use = False
         """True while the session works on a request: another request then gets an object of its own."""
         self.was_looked_at = False
         """True if the session has been asked about any request."""
         self.sent: list[bytes] | None = None
-        """Messages that went up for the last request; None if all of them did."""
+        """Messages that were sent for the last request; None if all of them were."""
         self.started = time.time()
         self.steps: deque[AgentStep] = deque(maxlen=_STEPS)
         self.restored: dict[int, float] = {}
@@ -105,14 +105,14 @@ class LiveConversation:
         """Messages of the last request that went through."""
         self._decoded = Decoded([], [])
         self._can_append = True
-        """False from the start of a look until its end: what went up last is not known."""
+        """False from the start of a look until one has succeeded: what was sent last is not known."""
         self._counted = 0, 0
-        """Tokens at the last look: of all messages, and of those that went up."""
+        """Tokens at the last look: of all messages, and of those that were sent."""
         self._growth = Growth()
         """Tokens added since then."""
         self._uncounted: list[bytes] = []
         """Messages since then that were not counted."""
-        self._unseen: Call | None = None
+        self._unseen: LastCall | None = None
         """The last request, if the session has not been asked about any."""
         self._last_event: SessionEvent | None = None
         self._net: float | None = 0.0
@@ -121,7 +121,7 @@ class LiveConversation:
 
     @property
     def tokens(self) -> tuple[int, int]:
-        """Tokens of the last request, and of what went up; estimated for messages that were not counted."""
+        """Tokens of the last request, and of what was sent; estimated for messages that were not counted."""
         full, sent = self._counted
         more = self._growth.tokens + usual_tokens(self._uncounted)
         return full + more, sent + more
@@ -137,7 +137,7 @@ class LiveConversation:
         if grown is None or (self.was_looked_at and not self._session_agrees(len(messages))):
             return False
         if not self.was_looked_at:
-            self._unseen = Call(len(messages), self.session._clock())
+            self._unseen = LastCall(len(messages), self.session._clock())
         self.messages = messages
         self._growth, self._uncounted = grown
         if self.sent is not None:
@@ -192,7 +192,7 @@ class LiveConversation:
             self._counted = view.conversation.size
 
     async def peek(self, messages: list[bytes], on_thread: OnThread) -> list[bytes] | None:
-        """Return the messages that would go up, without any decision; None for all of them."""
+        """Return the messages that would be sent, without any decision; None for all of them."""
         with self._using():
             decoded, view = await self._view(messages, on_thread, peek=True)
             return decoded.raw_view(view)

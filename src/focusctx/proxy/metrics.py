@@ -45,7 +45,7 @@ class Sums:
     received: int = 0
     """Tokens of histories as they came."""
     sent: int = 0
-    """Tokens that went up instead (in a dry run: would have gone up)."""
+    """Tokens that were sent instead (in a dry run: would have been sent)."""
     saved: int = 0
     net: float = 0.0
     """USD saved less all costs; NaN if a draft without a known price was asked."""
@@ -150,12 +150,12 @@ class Metrics:
     def _savings(self) -> Iterator[Metric]:
         """Yield the savings. In a dry run they have other names, since nothing was really saved."""
         if self._dry_run:
-            what = "Input tokens that would not have had to go up"
+            what = "Input tokens that would not have been sent"
             yield CounterMetricFamily("focusctx_would_save_tokens", what, self.sums.saved)
             what = "USD that would have been saved since the start, less what it would have cost; NaN if unknown"
             yield GaugeMetricFamily("focusctx_would_save_net_usd", what, self.sums.net)
             return
-        yield CounterMetricFamily("focusctx_tokens_saved", "Input tokens that did not have to go up", self.sums.saved)
+        yield CounterMetricFamily("focusctx_tokens_saved", "Input tokens that were not sent", self.sums.saved)
         what = "USD saved since the start, less what it cost; NaN where the draft has no known price"
         yield GaugeMetricFamily("focusctx_net_saved_usd", what, self.sums.net)
 

@@ -2,7 +2,7 @@
 
 A body is parsed only as far as needed. An agent's next request usually begins with the bytes of its last one, up to
 the end of the last message. A parser would be in the same state there, so only the rest is parsed: new messages, the
-end of the list, and the fields after it. Messages that are kept go up with the agent's own bytes.
+end of the list, and the fields after it. Messages that are kept are sent in the agent's own bytes.
 
 A body that exceeds the limits on messages and values is forwarded unread, like a stream. A few kilobytes can unpack
 to millions of messages, and each takes a hundred times its bytes once it is parsed. So values are counted first, by

@@ -123,8 +123,8 @@ class Settings:
         if self.only_if_it_pays:
             return "only if it pays: over the budget, a history is compressed only where that saves money"
         return (
-            "the budget is kept: over it, a history waits at most until a quarter more for a cheaper moment, "
-            "and until half more for the answer to large results"
+            "the budget is kept: a history waits for a cheaper moment until it is a quarter over the budget, "
+            "and for the answer to large results until it is half over it"
         )
 
     @property

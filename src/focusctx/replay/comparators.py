@@ -1,9 +1,9 @@
 """Comparators that get, at every step, as many span tokens as another method left there.
 
-Spans are lumps, so the line mostly falls within one. That span is kept as often as the part of it that fits says, by
-a draw that its own words decide: over many steps a comparator has as many tokens as the other method, not more, not
-less. Masking keeps every thought and action, so it has a least size; where that is above the line, it has its least
-size, and the step is noted in `floored`.
+Spans cannot be split, and the limit mostly falls within one. That span is kept with a probability that is the share of
+it that fits, by a draw that depends on its words alone: over many steps a comparator gets as many tokens as the other
+method. Masking keeps every thought and action, so it cannot go below a certain size; steps at which that exceeds the
+limit are listed in `floored`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from ..wire import blanked, wire_named
 from .runs import part_tokens
 
 Quotas: TypeAlias = Mapping[int, int]
-"""For the newest span of a step, how many tokens of spans it may have; a step that is not there keeps all."""
+"""Tokens of spans allowed at each step, by its newest span; a step without an entry keeps all."""
 
 Order: TypeAlias = Callable[[History], Awaitable[tuple[Sequence[int], Usage]]]
-"""The spans of a history, the one to keep first, and what it took to know."""
+"""The spans of a history in the order in which they are kept, and the usage of ordering them."""
 
 COMPARATORS = ("fifo", "retrieval", "masking")
 
@@ -39,7 +39,7 @@ class Comparator(Turnwise):
         self._order = order
         self._masks = masks
         self.floored: set[int] = set()
-        """The newest spans of the steps at which even the least was more than the room."""
+        """The newest spans of the steps at which even the smallest choice exceeded the quota."""
 
     async def choose(self, history: History) -> Choice | None:
         quota = self._quotas.get(history.newest)
@@ -89,7 +89,7 @@ def _draw(text: str) -> float:
 
 
 def _closed(history: History, kept: Collection[int]) -> set[int]:
-    """Return the spans with those that providers require with them."""
+    """Return the spans, and those that providers require with them."""
     return {*kept, *leaders_of(history, kept)}
 
 

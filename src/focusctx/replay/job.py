@@ -1,7 +1,7 @@
 """A replay as a job: recorded runs under methods, then the comparators that get as many tokens as FOCUS left.
 
-Whether a record is of a whole run or of one point in it is for the caller to say (`walk.py`; points are in
-focusctx-bench). Comparators need no model, so they are spread over the cores, whatever draft sketched.
+The caller decides whether a record covers a whole run (`walk.py`) or one point of it (in focusctx-bench). Comparators
+need no model, so they are spread over the cores, whatever draft sketched.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .runs import Run
 SIDE_BY_SIDE = 64
 """Runs that wait for a model at once: a local model answers many prompts in one batch."""
 _PROBE_RETRIES = 3
-"""Fewer than in a job: seconds, not minutes, until a server counts as down."""
+"""Fewer retries than in a job: a server counts as down after seconds, not minutes."""
 
 _SMALL_TALK: list[Message] = [
     {"role": "user", "content": "Greet Ann, then greet Bob."},
@@ -117,7 +117,7 @@ class Replay(Generic[R]):
         self._watch = watch
 
     def done(self) -> defaultdict[tuple[str, str], set[Key]]:
-        """Return the keys of the records that are not to be made again, by run."""
+        """Return the keys of the records that need not be made again, by run."""
         found: defaultdict[tuple[str, str], set[Key]] = defaultdict(set)
         for record in self._records.latest().values():
             if not record.unanswered:
@@ -193,7 +193,7 @@ def matches_in(settings: ReplaySettings, records: Sequence[R]) -> tuple[Match[R]
 
 
 def matched_fields(settings: ReplaySettings, focus: ReplayRecord, name: str) -> dict[str, Any]:
-    """Return the fields that a comparator's record has from the record of FOCUS, and its own method."""
+    """Return the fields that a comparator's record takes from the record of FOCUS, and its own method."""
     own = {"embedder": settings.embedder} if name == "retrieval" else {}
     return {
         "method": f"{name}@{focus.method}",
@@ -209,7 +209,7 @@ def _matched_key(settings: ReplaySettings, focus: ReplayRecord, name: str) -> Ke
 
 
 async def probe_drafts(drafts: Iterable[str]) -> None:
-    """Ask each draft for one small sketch. Raises a `DraftError` with what the server, or the network, said.
+    """Ask each draft for one small sketch. Raises a `DraftError` with the error of the server or the network.
 
     Models in this process are not asked: they are loaded when they are needed, and only once.
     """

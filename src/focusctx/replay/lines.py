@@ -80,7 +80,7 @@ class Line(Generic[R]):
         return sum(getattr(record, measure) for record in self.records.values())
 
     def mean(self, measure: str) -> Interval | None:
-        """Return the average and how far to trust it."""
+        """Return the mean with its confidence interval."""
         return bootstrap_groups(_by_run({place: getattr(record, measure) for place, record in self.records.items()}))
 
     def minus(self, other: Line[R], measure: str) -> Interval | None:
@@ -91,7 +91,7 @@ class Line(Generic[R]):
         return bootstrap_groups(_by_run({place: _minus(ours[place], theirs[place]) for place in both}))
 
     def is_matched_to(self, focus: Line[R]) -> bool:
-        """True if this comparator got the tokens that just this FOCUS left."""
+        """True if this comparator got the tokens that this very line of FOCUS left."""
         own = {key: value for key, value in self.settings.items() if key != "embedder"}
         ours, theirs = (self.draft, self.budget, own), (focus.draft, focus.budget, dict(focus.settings))
         return self.matched == focus.method and ours == theirs
@@ -172,7 +172,7 @@ def order_of(method: str) -> tuple[int, int]:
 
 
 class Interval(NamedTuple):
-    """A mean and where it lies with the given confidence."""
+    """A mean with its confidence interval."""
 
     mean: float
     low: float

@@ -13,7 +13,7 @@ from ..baselines.focus import compressed_by
 from ..baselines.method import Compressed, Method
 from ..baselines.registry import MethodSettings, method_from, method_names, unknown_method
 from ..compressor import Focus
-from ..config import FocusConfig, SessionOptions, Settings
+from ..config import FocusConfig, FocusSettings, SessionOptions
 from ..errors import ConfigError
 from ..jobs.records import Key
 from ..types import DraftModel, Message
@@ -26,7 +26,7 @@ ANY_FORMAT = ("none", *FOCUS)
 """Methods that read every format; the others read Chat Completions only."""
 
 _WRITERS = ("prompting", "summary", "acon-ut", "acon-utco")
-_UNTOLD = frozenset(
+_NOT_RECORDED = frozenset(
     {
         *("budget", "tokens", "observations", "pin", "draft_window", "deadline", "breaker_failures", "breaker_pause"),
         *("temperature", "sketch_tokens", "seed", "confidence", "m_max"),
@@ -41,7 +41,7 @@ class ReplaySettings:
 
     methods: tuple[str, ...]
     draft: str | None = "offline"
-    """None where only recorded sketches are played."""
+    """None if only recorded sketches are played back."""
     rollouts: int = 3
     threshold: float = 0.3
     changes: tuple[tuple[str, Any], ...] = ()
@@ -66,7 +66,7 @@ class ReplaySettings:
     def config_of(self, method: str, budget: int) -> FocusConfig:
         """Return the settings of a FOCUS. A draft that failed is asked again at the next event: replays ignore
         wall-clock pauses."""
-        own: Settings = {"budget": budget, "rollouts": self.rollouts, "threshold": self.threshold}
+        own: FocusSettings = {"budget": budget, "rollouts": self.rollouts, "threshold": self.threshold}
         own |= {"deadline": self.deadline, "breaker_pause": 0.0}
         if method == SHIPPED:
             return FocusConfig().with_changes(**{**own, **dict(self.changes)})
@@ -80,14 +80,14 @@ class ReplaySettings:
             own = {"compressor": self.compressor or self.draft}
         focus = matched or name
         if focus == SHIPPED:
-            left_out = _UNTOLD - dict(self.changes).keys()
+            left_out = _NOT_RECORDED - dict(self.changes).keys()
             own |= {key: value for key, value in asdict(self.config_of(focus, 0)).items() if key not in left_out}
         elif focus in FOCUS:
             own |= {"rollouts": self.rollouts, "threshold": self.threshold}
         return own
 
     def key_of(self, method: str, budget: int) -> Key:
-        """Return the part of a record's key behind its place."""
+        """Return the part of a record's key that follows the place."""
         return method, self.draft_of(method), budget, settings_text(self.settings_of(method))
 
     def model_of(self, method: str) -> str | None:
@@ -98,11 +98,11 @@ class ReplaySettings:
 
     @property
     def computes(self) -> bool:
-        """True if no model is waited for: more cores make the replay faster, more runs at once do not."""
+        """True if the methods wait for no model: more cores then make the replay faster, more runs at once do not."""
         return self.draft in (None, "offline") and self.compressor is None
 
     def can_ask_again(self, method: str) -> bool:
-        """True if a model that gave no answer may give one another time; recorded sketches stay as they are."""
+        """True if a model that gave no answer can be asked again; recorded sketches cannot."""
         return method not in FOCUS or self.model_of(method) is not None
 
     def draft_of(self, method: str) -> str:
@@ -145,10 +145,10 @@ class Methods:
 
 
 class ReplayedFocus:
-    """FOCUS through a session. Money is not weighed: over budget is reason enough.
+    """FOCUS through a session that does not weigh money.
 
-    In the paper's algorithm it always is, and nothing is asked ahead of time; `ahead=False` turns that off for the
-    shipped one too.
+    It makes an event whenever the history is over budget and has grown enough. The paper's algorithm makes one whenever
+    it is over budget, and requests no sketches ahead of time; `ahead=False` turns that off for the shipped one too.
     """
 
     def __init__(self, name: str, draft: DraftModel, config: FocusConfig, format: str, *, ahead: bool = True) -> None:
@@ -175,5 +175,5 @@ def close_method(method: Method) -> None:
 
 
 def short_name(draft: str) -> str:
-    """Return the draft's name; that of a model on this machine without the folder it lies in."""
+    """Return the draft's name, without the folder for a model on this machine."""
     return re.sub(r"(^|:)(transformers|llama-cpp):[^?]*[/\\]", r"\1\2:", draft)

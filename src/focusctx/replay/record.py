@@ -1,7 +1,7 @@
 """The record of one run under one method, and the folder of a replay with the file of them.
 
-Where a model gave no answer, a later record with the same key counts instead. In a line, steps are plain arrays, to
-keep it short.
+If a model gave no answer, a later record with the same key replaces the record. Steps are written as plain arrays, to
+keep the lines short.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ABOUT = "replay.json"
 
 
 class ReplayRecord(Protocol):
-    """A record of a replay, of whatever kind: a run, or one point of a run, under one method."""
+    """A record of a replay: one run, or one point of a run, under one method."""
 
     @property
     def file(self) -> str: ...
@@ -70,9 +70,9 @@ class StepRecord:
     step: int
     """The span that it made, counted from 1."""
     due: bool
-    """The full history was over δ: the same steps for every method."""
+    """True if the full history was over δ, whatever the method."""
     event: bool
-    """Something that had been sent before was sent no more."""
+    """True if something that had been sent before was not sent again."""
     span_tokens: int
     """Tokens of all spans so far, which compression can touch."""
     span_left: int
@@ -82,13 +82,13 @@ class StepRecord:
     sent_tokens: int
     """Tokens of the view, system prompt excluded: `n_i`."""
     needed: int
-    """Facts of the action that only past spans gave."""
+    """Facts in the action that only past spans gave."""
     there: int
     """Needed facts that are in the view."""
     repeated: bool = False
-    """The action is a call that had failed before, word for word, and fails again."""
+    """True if the action repeats, word for word, a call that had failed, and fails again."""
     forgotten: bool = False
-    """Such an action, with that failure no longer in the view."""
+    """True for such an action if the earlier failure is no longer in the view."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +111,7 @@ class RunRecord:
     failure: str | None = None
     """Why the first of them failed."""
     unanswered: int = 0
-    """Failures because a model gave no answer: the run is to be walked again."""
+    """Failures because a model gave no answer; the run will be walked again."""
     words_lost: int
     """Texts of the user or of system prompts that some view lacked; must be 0."""
     floored: int = 0
@@ -194,7 +194,7 @@ def run_records(folder: Path) -> RecordFile[RunRecord]:
 
 
 def share_of(parts: Iterable[tuple[int, int]]) -> float | None:
-    """Return the share over all (some, whole) pairs together; None where there is nothing to have a share of."""
+    """Return the share over all (part, whole) pairs together; None if the wholes are 0."""
     some, whole = map(sum, zip(*[(0, 0), *parts], strict=True))
     return some / whole if whole else None
 
@@ -216,7 +216,7 @@ class ReplayFolder(JobFolder):
         super().__init__(path, ABOUT)
 
     def begin(self, runs: Sequence[Run], command: Sequence[str]) -> None:
-        """Begin, or go on over the same data; data of the same name and another content is refused."""
+        """Begin, or continue over the same data; data of the same name with other content is refused."""
         about = self.read_about()
         data: dict[str, Any] = about.get("data", {})
         for file, digests in _digests(runs).items():

@@ -1,7 +1,7 @@
-"""Walk through recorded runs, step by step, under methods, as the agent would have gone.
+"""Walk through recorded runs step by step, under methods, as if the agent had used them.
 
-Before every recorded turn the method gets the history so far and says what to send. What the recorded action then
-needed is looked for in that view.
+Before every recorded turn the method gets the history so far and says what to send. The facts that the recorded action
+needed are then looked for in that view.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SYSTEM = ("system", "developer")
 
 @dataclass(frozen=True, slots=True)
 class WalkItem:
-    """One run, and the methods under which it is still to be walked."""
+    """One run, and the methods under which it has not been walked yet."""
 
     run: Run
     budget: int
@@ -44,14 +44,14 @@ class WalkItem:
 
 @lru_cache(maxsize=1)
 def _methods(settings: ReplaySettings) -> Methods:
-    """Return the one of this process."""
+    """Return this process's methods; drafts and embedders are loaded once."""
     return Methods(settings)
 
 
 def walk_all(plan: Plan, records: RecordFile[RunRecord], watch: Watch) -> ReplayTally:
-    """Walk through all runs; what the records hold already is not done again.
+    """Walk through all runs that have no record yet.
 
-    Raises a `DraftError` where a model that is to be asked gives no answer to begin with.
+    Raises a `DraftError` if a model that will be needed does not answer a first small question.
     """
     replay = Replay(plan, records, watch)
     done = replay.done()
@@ -201,13 +201,13 @@ class _Read:
 
 
 class Views:
-    """Reads views of one history. Messages of the history are read once; others, made by a method, as they come."""
+    """Reads views of one history. Messages of the history are read once, those that a method made each time."""
 
     def __init__(self, history: History, facts: Collection[str]) -> None:
         self._wire = wire_named(history.format)
         self._facts = facts
         self._held: dict[str, frozenset[str]] = {}
-        self._messages = history.messages  # held, so that their ids stay theirs
+        self._messages = history.messages  # held, so that no other object gets their ids
         self._known = {id(message): self._read(message) for message in history.messages}
 
     def look(self, view: Sequence[Message]) -> Seen:

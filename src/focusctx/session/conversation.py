@@ -22,10 +22,10 @@ from ..pipeline.split import Reader, check_list, plain_message
 from ..types import Message
 from ..wire import recognise, wire_named
 from ..wire.part import is_by_user
+from .fork import ForkSafe
 from .proposal import Change, Draws, EarlyDraw, LeftOut, Place, Proposal, Snapshot, view_of
 from .recall import answer, excerpt, find, named_units, query_of, span_number, unavailable
 from .store import Archived, Chain, Store, StoredEvent, Totals, digest
-from .stores.fork import ForkSafe
 
 if TYPE_CHECKING:
     from .events import Ledger, SessionEvent
@@ -62,7 +62,7 @@ class View(list[Message]):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class LastCall:
     """The agent's last call, which the provider's cache still holds for a while."""
 
     messages: int
@@ -126,7 +126,7 @@ class Conversation:
         self.looked_up = 0
         """Number of spans that the store was asked about."""
         self.last_event: StoredEvent | None = None
-        self.last_call: Call | None = None
+        self.last_call: LastCall | None = None
         self.unmoved: int | None = None
         """Tokens at the beginning of the last call's view that have not moved since; None if nothing has."""
         self.early_draw = EarlyDraw()
@@ -193,7 +193,7 @@ class Conversation:
         passages = named_units(str(span)).get(number, frozenset())
         if passages and not passages <= self._passages_of(key) - self.decided.shown.get(number, frozenset()):
             return False
-        # A name that ends with a dot says that some passage of the span is back.
+        # A name that ends with a dot marks a span of which some passage is back.
         for name in (*(f"{key}.{passage}" for passage in passages), f"{key}.") if passages else (key,):
             self._store.restore(self.tenant, self.root, self._restore_key(name))
         return True
@@ -209,7 +209,7 @@ class Conversation:
         return [spans[key] for key in keys if key in spans]
 
     def _found(self, query: str, archived: Sequence[Archived]) -> list[Archived]:
-        """Return the spans that a query asks for; those of which it names passages with these only."""
+        """Return the spans that a query asks for; if it names passages of a span, only with these."""
         asked, found = named_units(query), find(query, archived)
         for place, span in enumerate(found):
             if passages := asked.get(span.index):
@@ -430,7 +430,7 @@ class Conversation:
 
     def called(self, time: float, messages: int | None = None) -> None:
         """Record a call with this view, or with one that appends to it, up to `messages` messages in all."""
-        self.last_call = Call(len(self._seen) if messages is None else messages, time)
+        self.last_call = LastCall(len(self._seen) if messages is None else messages, time)
         self.unmoved = None
 
     def pay(self, cost: float | None) -> None:

@@ -33,13 +33,13 @@ from ..pipeline.draft import build_prompt
 from ..pipeline.keep import target_tokens
 from ..prices import Price
 from ..types import History, Result
+from .fork import ForkSafe
 from .recall import ranges
 from .store import PerStore, Store, Totals
-from .stores.fork import ForkSafe
 
 if TYPE_CHECKING:
     from .conversation import Conversation
-    from .proposal import Change, Proposal
+    from .proposal import Change, EventEvidence, Proposal
 
 Cause: TypeAlias = Literal[
     "compressed",
@@ -69,8 +69,8 @@ _LATEST = 1.25
 _LATEST_FOR_RESULTS = 1.5
 """Multiple up to which it may wait for the answer to large results."""
 _LARGE = 0.4
-"""Share of the target from which new results are large. They stay whole until the agent has answered them and leave
-little room for the rest, so an event is better made one call later."""
+"""Share of the target from which new results are large. They stay whole until the agent has answered them, and leave
+little room for the rest: an event one call later does better."""
 _LEAST_SAVED = 0.1
 """Share of the view that an event must save: below it the prompt's prefix is worth more."""
 _NEAR_THE_WINDOW = 0.9
@@ -131,15 +131,20 @@ class SessionEvent:
     """Size of the view after; the same if nothing happened."""
     verdict: Verdict | None = None
     """Estimated gain and cost; None if the price of the agent's model is unknown."""
-    result: Result | None = None
-    """The evidence, if sketches were read."""
+    evidence: EventEvidence | None = None
+    """What `result` is made from, if sketches were read."""
     steps: int = 1
     """Number of steps in a row with this reason."""
+
+    @property
+    def result(self) -> Result | None:
+        """The result of the event, with its evidence, if sketches were read. Made on first access."""
+        return self.evidence.result if self.evidence else None
 
     def repeats(self, last: SessionEvent) -> bool:
         """True if again nothing happened for the same reason, and no sketches were read."""
         same = (self.happened, self.cause, self.conversation) == (last.happened, last.cause, last.conversation)
-        return same and not self.happened and self.result is None and last.result is None
+        return same and not self.happened and self.evidence is None and last.evidence is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +296,7 @@ class Economics:
     def _latest_for_results(self, conversation: Conversation) -> int:
         """Return the size up to which an event waits for the answer to the newest step's results; 0 if they are small.
 
-        They are large against the target, and half as large again as results mostly are.
+        Results are large if they take a large share of the target and are half as large again as the average step.
         """
         reader = conversation.reader
         if reader.newest_tokens <= max(self._large, 1.5 * reader.tokens / max(reader.newest, 1)):
@@ -392,7 +397,7 @@ class Log:
         self,
         conversation: Conversation,
         judgement: Judgement,
-        result: Result | None = None,
+        evidence: EventEvidence | None = None,
         *,
         moved_from: int | None = None,
     ) -> None:
@@ -409,7 +414,7 @@ class Log:
             tokens_before=conversation.tokens if moved_from is None else moved_from,
             tokens_after=conversation.tokens,
             verdict=judgement.verdict,
-            result=result,
+            evidence=evidence,
         )
         own = conversation.events
         with self._lock:
@@ -421,8 +426,8 @@ class Log:
             own.append(event)
             self.events.append(event)
         why = event.why
-        if result is not None and result.regrets:
-            why += f"; {ranges(result.regrets)} looked up again what had been cut, so it stays whole"
+        if evidence is not None and evidence.regrets:
+            why += f"; {ranges(evidence.regrets)} looked up again what had been cut, so it stays whole"
         what = f"{event.tokens_before:,} → {event.tokens_after:,} tokens" if event.happened else "left unchanged"
         _log.info("conversation %s, step %d: %s (%s: %s)", event.conversation, event.span, what, event.cause, why)
 
@@ -431,8 +436,8 @@ class Log:
         gone = {id(event) for event in conversation.events}
         with self._lock:
             for place, event in enumerate(self.events):
-                if id(event) in gone and event.result is not None:
-                    self.events[place] = replace(event, result=None)
+                if id(event) in gone and event.evidence is not None:
+                    self.events[place] = replace(event, evidence=None)
 
     def _replace(self, old: SessionEvent, new: SessionEvent) -> None:
         for place in range(len(self.events) - 1, -1, -1):

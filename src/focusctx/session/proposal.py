@@ -23,9 +23,10 @@ from itertools import chain
 from operator import is_
 from typing import TYPE_CHECKING
 
-from ..compressor import Focus
+from ..compressor import Focus, decide
 from ..errors import StoreError
-from ..pipeline.decide import Drafted, decide, reasons, report
+from ..pipeline.draft import Drafted, reasons
+from ..pipeline.evidence import report
 from ..pipeline.keep import Selection, excess_of, survey, target_tokens
 from ..pipeline.must_stay import NEWER, NEWEST, companions_of, pinned_spans, repeated_lookups
 from ..pipeline.outline import Outlines, Parts, has_result, joint_records
@@ -34,9 +35,9 @@ from ..pipeline.split import tokens_of
 from ..runtime import Runtime, Work
 from ..types import History, Message, PinRule, Result
 from ..wire import wire_named
+from .fork import ForkSafe
 from .recall import note, pinned_recalls
 from .store import Archived, Originals, PerStore, Spelled, pack_all
-from .stores.fork import ForkSafe
 
 if TYPE_CHECKING:
     from .conversation import Conversation
@@ -227,7 +228,7 @@ class Snapshot:
 
 
 def shortened_sizes(history: History, outlines: Outlines, left_out: LeftOut) -> dict[int, int]:
-    """Return the tokens of the shortened spans, with the lines behind them that tell of spans that are gone."""
+    """Return the tokens of the shortened spans, with the lines behind them about spans that are gone."""
     whole = {span.index for span in history.spans if span.index not in left_out.spans}
     lines = joint_records(history.spans, whole, left_out.shown, outlines)
     return {
@@ -262,7 +263,7 @@ def _possible(history: History, decided: LeftOut, pin: PinRule | None) -> LeftOu
     left = decided.then(LeftOut(dict.fromkeys(needed, _RECORD))).without(whole)
     if any(span.index in left.shown and has_result(span, wire_named(history.format)) for span in history.spans):
         return left
-    # No step is there that could tell of the deeds of others, so these keep their records.
+    # No remaining step could carry a line about the deeds of others, so these keep their records.
     deeds = [span.index for span in history.spans if span.index in left.gone and history.outlines.deeds(span)]
     return left.then(LeftOut(dict.fromkeys(deeds, _RECORD)))
 
@@ -290,34 +291,52 @@ class Proposal:
     news: LeftOut
     """Spans and passages newly left out, as the event will record them."""
 
-    def result(self, started: float) -> Result:
-        """Return the evidence for the event."""
-        history, config = self.snapshot.remaining(), self.snapshot.focus.config
-        if self.drafted.failure is not None:
+
+class EventEvidence:
+    """The evidence for an event. Its result is made on first access: an agent waits for the view only."""
+
+    def __init__(self, proposal: Proposal, latency: float) -> None:
+        self.failure = proposal.drafted.failure
+        """Why the sketches do not support a decision, or None."""
+        self.regrets = tuple(sorted(proposal.snapshot.regrets()))
+        """Spans that looked something up again whose result had been cut."""
+        lighter = replace(proposal.drafted, survey=None)
+        self._proposal = replace(proposal, drafted=lighter, originals=Originals())
+        self._latency = latency
+
+    @cached_property
+    def result(self) -> Result:
+        snapshot, drafted = self._proposal.snapshot, self._proposal.drafted
+        history, config = snapshot.remaining(), snapshot.focus.config
+        if self.failure is not None:
             return Result(
-                messages=self.snapshot.view,
+                messages=snapshot.view,
                 compressed=False,
                 kept=tuple(span.index for span in history.spans),
-                sketches=self.drafted.sketches,
+                sketches=drafted.sketches,
                 tokens_before=history.tokens,
                 tokens_after=history.tokens,
-                usage=self.drafted.usage,
-                failure=self.drafted.failure,
+                usage=drafted.usage,
+                failure=self.failure,
                 history=history,
                 prompt=config.prompt,
             )
-        tokens = self.change.tokens
-        selection = replace(self.selection, tokens=tokens, excess=excess_of(tokens, config))
+        change = self._proposal.change
+        excess = excess_of(change.tokens, config)
         return report(
-            self.change.view,
+            change.view,
             history,
-            self.drafted,
-            selection,
+            drafted,
+            replace(self._proposal.selection, tokens=change.tokens, excess=excess),
             config=config,
-            started=started,
+            latency=self._latency,
             warnings=(history.doubts,) if history.doubts else (),
-            regrets=tuple(sorted(self.snapshot.regrets())),
+            regrets=self.regrets,
         )
+
+    def __getstate__(self) -> dict[str, object]:
+        """Copy the result alone: what it is made of holds a draft and a token counter, which may not be copyable."""
+        return {"failure": self.failure, "regrets": self.regrets, "result": self.result}
 
 
 async def foresee(snapshot: Snapshot) -> Proposal:
@@ -362,7 +381,7 @@ def _chosen(snapshot: Snapshot, drafted: Drafted, history: History) -> tuple[Sel
     back = {index: change.left_out.shown[index] for index in snapshot.passages_back if index in change.left_out.shown}
     if back:
         selection = replace(selection, kept=selection.kept - back.keys(), shortened={**selection.shortened, **back})
-    if snapshot.history.outlines is not None:  # the lines that tell of steps that are gone may have moved
+    if snapshot.history.outlines is not None:  # the lines about steps that are gone may have moved
         sizes = shortened_sizes(snapshot.history, snapshot.history.outlines, change.left_out)
         selection = replace(selection, sizes={**selection.sizes, **sizes})
     return selection, change

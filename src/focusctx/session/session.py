@@ -4,9 +4,9 @@ Sketches, which take time, are requested ahead, while the agent's own call runs.
 waits until it pays, as far as the budget allows. Originals are in the store before the first view without them is
 returned.
 
-`Session` is the class that users call, `_Step` runs one call of `view`. It is written once for sync and async programs;
-see `runtime.py`. Nothing is locked meanwhile: each call has its conversation to itself, and if two calls decide at
-once, the store keeps the first decision.
+`Session` is the class that users call, `_ViewCall` runs one call of `view`. It is written once for sync and async
+programs; see `runtime.py`. Nothing is locked meanwhile: each call has its conversation to itself, and if two calls
+decide at once, the store keeps the first decision.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from typing import Any, Generic, Self, TypeAlias
 
 from ..compressor import Focus
 from ..errors import WRONG_USE, ConfigError, StoreError, described
-from ..pipeline.decide import Drafted
+from ..pipeline.draft import Drafted
 from ..pipeline.must_stay import pinned_spans
 from ..pipeline.rebuild import objection
 from ..pipeline.split import Reader
 from ..prices import price_of
 from ..runtime import LoopRuntime, Runtime, ThreadRuntime, W
-from ..types import Message, Result
+from ..types import Message
 from ..wire import wire_named
-from .conversation import Call, Conversation, Conversations, View
+from .conversation import Conversation, Conversations, LastCall, View
 from .events import FREE, Economics, Growth, Judgement, Ledger, Log, SessionEvent, pending_totals
-from .proposal import Change, Draw, LeftOut, Proposal, draws_over, propose, up_to_date
+from .proposal import Change, Draw, EventEvidence, LeftOut, Proposal, draws_over, propose, up_to_date
 from .recall import answer, query_of, recall_tool, span_number
 from .store import Archived, Chain, Store, StoredEvent, Totals
 from .stores import shared_store, store_from
@@ -128,7 +128,7 @@ class Session:
         runtime = ThreadRuntime()
         try:
             with self._conversations.using(messages, format, id) as conversation:
-                return runtime.drive(_Step(self, conversation, runtime).view())
+                return runtime.drive(_ViewCall(self, conversation, runtime).view())
         except WRONG_USE:
             raise
         except Exception as error:
@@ -215,7 +215,7 @@ class Session:
         *,
         format: str | None = None,
         id: str | None = None,
-        after: Call | None = None,
+        after: LastCall | None = None,
         continues: Conversation | None = None,
         name: str | None = None,
         peek: bool = False,
@@ -231,11 +231,11 @@ class Session:
         with ExitStack() as stack:
             found = self._conversations.using(messages, format, id, continues=continues, name=name)
             conversation = await _entered(stack, found, on_thread)
-            step = _Step(self, conversation, runtime)
+            call = _ViewCall(self, conversation, runtime)
             if peek:
-                return await runtime.drive(step.peek())
+                return await runtime.drive(call.peek())
             conversation.last_call = conversation.last_call or after
-            return await runtime.drive(step.view())
+            return await runtime.drive(call.view())
 
     def _is_quiet(self, more: Growth, conversation: Conversation | None) -> bool:
         """True if nothing can be due, now or soon, for a history that grew by `more` since it was read."""
@@ -313,7 +313,7 @@ class Session:
         return View(messages, conversation)
 
 
-class _Step(Generic[W]):
+class _ViewCall(Generic[W]):
     """One call of `view`: catch up with the store, judge whether an event is due, apply sketches, and look ahead."""
 
     def __init__(self, session: Session, conversation: Conversation, runtime: Runtime[W]) -> None:
@@ -474,9 +474,9 @@ class _Step(Generic[W]):
         conversation.drew_ahead, conversation.deferred = False, None
         started = time.perf_counter()
         proposal = up_to_date(proposal, conversation.now())
-        result, change = proposal.result(started), proposal.change
-        if result.failure is not None:
-            self._log.add(conversation, Judgement(False, "draft", result.failure), result)
+        evidence, change = EventEvidence(proposal, time.perf_counter() - started), proposal.change
+        if evidence.failure is not None:
+            self._log.add(conversation, Judgement(False, "draft", evidence.failure), evidence)
             return
         judgement = self._economics.judge_proposal(conversation, proposal, cold=self._cold)
         event = self._record(proposal if judgement.due else None)
@@ -488,7 +488,7 @@ class _Step(Generic[W]):
             if judgement.due:
                 why = f"the store could not be written: {error}"
                 conversation.deferred = proposal
-                self._log.add(conversation, replace(judgement, due=False, cause="store", why=why), result)
+                self._log.add(conversation, replace(judgement, due=False, cause="store", why=why), evidence)
                 return
             stored = event  # it only records that these tokens were judged, which this object remembers
         else:
@@ -502,8 +502,8 @@ class _Step(Generic[W]):
             change, judgement = conversation.now().change_to(conversation.decided), _FOLLOWED
         if judgement.cause == "money":
             conversation.deferred = proposal
-        if not (judgement.due and self._change(change, judgement, result)):
-            self._log.add(conversation, judgement, result)
+        if not (judgement.due and self._change(change, judgement, evidence)):
+            self._log.add(conversation, judgement, evidence)
 
     def _record(self, proposal: Proposal | None) -> StoredEvent:
         """Build the record of an event; without a proposal, of sketches that dropped nothing.
@@ -524,17 +524,17 @@ class _Step(Generic[W]):
             conversation=conversation.id or conversation.key,
         )
 
-    def _change(self, change: Change, judgement: Judgement, result: Result | None = None) -> bool:
+    def _change(self, change: Change, judgement: Judgement, evidence: EventEvidence | None = None) -> bool:
         """Switch to the changed view if it differs; a session's first view records no event for others' decisions."""
         conversation = self._conversation
         before, is_first = conversation.tokens, conversation.last_call is None
         if change.left_out == conversation.left_out:
             return False
         conversation.apply(change)
-        if is_first and judgement is _FOLLOWED and result is None:
+        if is_first and judgement is _FOLLOWED and evidence is None:
             conversation.unmoved = None
         elif change.moves:
-            self._log.add(conversation, judgement, result, moved_from=before)
+            self._log.add(conversation, judgement, evidence, moved_from=before)
         return change.moves
 
     def _look_ahead(self) -> None:

@@ -1,4 +1,6 @@
-"""The store interface between a session and memory, SQLite or Redis, where decisions persist; its keys and records.
+"""The store interface of a session, its keys and records, and the store in memory, which shows how to implement it.
+
+The stores in which decisions outlive the process are in `stores/`.
 
 All data is scoped by tenant: no tenant sees another's. A span is identified by its chain key, a conversation by its
 root, the chain key of its first span. A store keeps three things: events, each with the originals of the spans it
@@ -17,21 +19,34 @@ JSON is stored in its original bytes.
 from __future__ import annotations
 
 import json
+import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property, lru_cache
 from hashlib import blake2b
-from typing import Any, Generic, Protocol, TypeVar
+from itertools import islice
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 from ..errors import StoreError
 from ..types import Message, Owner
 from ..wire import Kind, recognise
 from ..wire.part import unmarked
+from .fork import ForkSafe
+from .retention import DAY, IN_USE, Limits
 
 T = TypeVar("T")
 
 _KEY_BYTES = 16
+MEMORY_LIMITS = Limits(max_age=30 * DAY, max_size=512 * 1024**2)
+_EVENT_SIZE = 1000
+"""Approximate bytes of an event besides its originals."""
+_REMEMBERED_VERSIONS = 10_000
+"""Removed conversations whose version is remembered, so that counting does not restart at 1."""
+
+_Name: TypeAlias = tuple[str, str]
+"""A tenant, and the root of a conversation or a chain key."""
 
 
 class Spelled(dict[str, Any]):
@@ -148,7 +163,8 @@ class Store(Protocol):
     A store that answers within microseconds may set `quick = True`: async programs then read from it on their event
     loop. Writes, and all calls to other stores, run on a thread; a store with its own thread may offer a method
     `on_a_thread(function)`, which returns an `asyncio.Future`. `lasting = False` means that the data ends with the
-    program, so nothing needs to be written at exit.
+    program, so nothing needs to be written at exit. A store for which many writes in one transaction are cheaper may
+    offer `together()`, a context manager that makes one of what its thread writes.
     """
 
     def version(self, tenant: str, root: str) -> int:
@@ -183,6 +199,128 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Close files and connections."""
+
+
+@dataclass(slots=True)
+class _StoredConversation:
+    version: int = 0
+    used: float = 0.0
+    size: int = 0
+    events: list[str] = field(default_factory=list)
+    restored: set[str] = field(default_factory=set)
+
+
+class MemoryStore(ForkSafe):
+    """The default store: dictionaries that end with the process. It defines how the other stores behave.
+
+    Everything is kept by tenant and root, or by tenant and chain key.
+    """
+
+    quick = True
+    lasting = False
+
+    def __init__(self, limits: Limits = MEMORY_LIMITS, clock: Callable[[], float] = time.time) -> None:
+        super().__init__()
+        self.limits = limits
+        self._clock = clock
+        self._size = 0
+        self._conversations: OrderedDict[_Name, _StoredConversation] = OrderedDict()
+        """Least recently used first."""
+        self._removed: OrderedDict[_Name, int] = OrderedDict()
+        self._events: dict[_Name, StoredEvent] = {}
+        self._originals: dict[_Name, bytes] = {}
+        self._restored: set[_Name] = set()
+        self._totals: dict[str, Totals] = {}
+
+    def version(self, tenant: str, root: str) -> int:
+        name = tenant, root
+        with self._lock:
+            if (conversation := self._conversations.get(name)) is None:
+                return self._removed.get(name, 0)
+            conversation.used = self._clock()
+            self._conversations.move_to_end(name)
+            return conversation.version
+
+    def events(self, tenant: str, keys: Sequence[str]) -> dict[str, StoredEvent]:
+        with self._lock:
+            return {key: self._events[tenant, key] for key in keys if (tenant, key) in self._events}
+
+    def recent(self, tenant: str, most: int) -> list[StoredEvent]:
+        with self._lock:
+            found = (event for (owner, _), event in reversed(self._events.items()) if owner == tenant)
+            return list(islice(found, most))
+
+    def commit(self, tenant: str, root: str, event: StoredEvent, archived: Sequence[Archived]) -> StoredEvent:
+        originals = pack_all(archived)
+        with self._lock:
+            first = self._events.setdefault((tenant, event.key), event)
+            if first is event:
+                self._originals[tenant, event.key] = originals
+                conversation = self._grow(tenant, root)
+                conversation.events.append(event.key)
+                conversation.size += len(originals) + _EVENT_SIZE
+                self._size += len(originals) + _EVENT_SIZE
+                self._make_room()
+        return first
+
+    def archived(self, tenant: str, events: Sequence[str]) -> list[Archived]:
+        with self._lock:
+            found = [(self._originals[tenant, key], key) for key in events if (tenant, key) in self._originals]
+        return [span for data, key in found for span in unpack_all(data, key)]
+
+    def restore(self, tenant: str, root: str, key: str) -> None:
+        with self._lock:
+            if (tenant, key) not in self._restored:
+                self._restored.add((tenant, key))
+                self._grow(tenant, root).restored.add(key)
+
+    def restored(self, tenant: str, keys: Sequence[str]) -> frozenset[str]:
+        with self._lock:
+            return frozenset(key for key in keys if (tenant, key) in self._restored)
+
+    def add(self, tenant: str, totals: Totals) -> None:
+        with self._lock:
+            self._totals[tenant] = self._totals.get(tenant, Totals()) + totals
+
+    def totals(self, tenant: str) -> Totals:
+        with self._lock:
+            return self._totals.get(tenant, Totals())
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to close."""
+
+    def _grow(self, tenant: str, root: str) -> _StoredConversation:
+        name = tenant, root
+        conversation = self._conversations.get(name)
+        if conversation is None:
+            conversation = self._conversations[name] = _StoredConversation(self._removed.pop(name, 0))
+        conversation.version += 1
+        conversation.used = self._clock()
+        self._conversations.move_to_end(name)
+        return conversation
+
+    def _make_room(self) -> None:
+        """Remove conversations over the age or size limit. Each is removed once, so the cost per event is small."""
+        now, limits = self._clock(), self.limits
+        while self._conversations:
+            name, oldest = next(iter(self._conversations.items()))
+            idle = now - oldest.used
+            is_old = limits.max_age is not None and idle > limits.max_age
+            is_too_much = limits.max_size is not None and self._size > limits.max_size and idle > IN_USE
+            if not is_old and not is_too_much:
+                return
+            self._remove(name, oldest)
+
+    def _remove(self, name: _Name, conversation: _StoredConversation) -> None:
+        tenant, _ = name
+        del self._conversations[name]
+        for key in conversation.events:
+            del self._events[tenant, key], self._originals[tenant, key]
+        self._restored -= {(tenant, key) for key in conversation.restored}
+        self._size -= conversation.size
+        self._removed[name] = conversation.version + 1  # sessions that know the old version must look again
+        if len(self._removed) > _REMEMBERED_VERSIONS:
+            self._removed.popitem(last=False)
 
 
 class PerStore(Generic[T]):

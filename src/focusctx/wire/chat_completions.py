@@ -89,10 +89,10 @@ class ChatCompletions(Wire):
             return None
         content = message.get("content") or ""
         if isinstance(content, str):
-            told: object = f"{content}\n{mark}" if content else mark
+            marked: object = f"{content}\n{mark}" if content else mark
         else:
-            told = [*content, {"type": "text", "text": mark}]
-        return {**message, "content": told, "tool_calls": stays}
+            marked = [*content, {"type": "text", "text": mark}]
+        return {**message, "content": marked, "tool_calls": stays}
 
 
 def _with_arguments(call: Mapping[str, Any], new: Iterator[str | None]) -> Mapping[str, Any]:

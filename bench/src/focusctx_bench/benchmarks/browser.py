@@ -325,7 +325,7 @@ class Tabs:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PageLine:
     text: str
     document: JSHandle
     index: int
@@ -342,8 +342,8 @@ class Reading:
 
     title: str
     url: str
-    lines: Sequence[Line]
-    numbered: Sequence[Line]
+    lines: Sequence[PageLine]
+    numbered: Sequence[PageLine]
     """Lines with a number, in the order of their numbers, from 1."""
     top: int
     """The first line that the real window shows."""
@@ -388,8 +388,8 @@ class Reading:
 
 
 async def read_page(page: Page) -> Reading:
-    lines: list[Line] = []
-    numbered: list[Line] = []
+    lines: list[PageLine] = []
+    numbered: list[PageLine] = []
     top = 0
     cut = False
     for frame in await _shown_frames(page):
@@ -398,12 +398,12 @@ async def read_page(page: Page) -> Reading:
         if frame is page.main_frame:
             top = told["top"]
         elif told["texts"]:
-            lines.append(Line("(A frame within the page:)", document, 0))
+            lines.append(PageLine("(A frame within the page:)", document, 0))
         for index, (kind, text) in enumerate(zip(told["kinds"], told["texts"], strict=True)):
             if kind in ("", "heading"):
-                lines.append(Line(plain(text), document, index))
+                lines.append(PageLine(plain(text), document, index))
                 continue
-            numbered.append(Line(f"[{len(numbered) + 1}] {kind} {plain(text)}", document, index))
+            numbered.append(PageLine(f"[{len(numbered) + 1}] {kind} {plain(text)}", document, index))
             lines.append(numbered[-1])
         cut = cut or told["cut"]
     return Reading(plain(await page.title()), page.url, lines, numbered, top, cut)

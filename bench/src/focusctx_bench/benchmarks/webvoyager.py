@@ -221,23 +221,23 @@ def _task(line: str, where: str) -> Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class Grade:
     success: bool | None
     """None: the judge gave no verdict, asked twice."""
     reasons: str
     usage: Usage
 
 
-async def judge(model: Model, question: str, answer: str, page: str) -> Judgement:
+async def judge(model: Model, question: str, answer: str, page: str) -> Grade:
     asked = f"<task>\n{question}\n</task>\n\n<answer>\n{answer}\n</answer>\n\n<page>\n{page}\n</page>"
     messages: list[Message] = [{"role": "system", "content": _JUDGE}, {"role": "user", "content": asked}]
     first = await model.answer(messages, ())
     verdict = verdict_of(first.text)
     if verdict is not None:
-        return Judgement(verdict, first.text, first.usage)
+        return Grade(verdict, first.text, first.usage)
     messages += [{"role": "assistant", "content": first.text}, {"role": "user", "content": _AGAIN}]
     second = await model.answer(messages, ())
-    return Judgement(verdict_of(second.text), f"{first.text}\n{second.text}", first.usage + second.usage)
+    return Grade(verdict_of(second.text), f"{first.text}\n{second.text}", first.usage + second.usage)
 
 
 def verdict_of(text: str) -> bool | None:

@@ -27,7 +27,7 @@ from focusctx.replay.runs import Run
 
 from ..models.served import model_from
 from ..protocols import Model
-from ..replay.agreement.answers import View, answer_file, ask_all, sample, views_at
+from ..replay.agreement.answers import MethodView, answer_file, ask_all, sample, views_at
 from ..replay.agreement.compare import agreement_table
 from ..replay.agreement.local import LocalModel, runs_here, tools_by_file
 from ..replay.judge import PointRecord, PointSettings, judge_all, point_records
@@ -166,8 +166,8 @@ def agree(arguments: argparse.Namespace) -> int:
     return INCOMPLETE if tally.failures else 0
 
 
-def _views(settings: PointSettings, chosen: list[Point], recorded: list[PointSketches]) -> list[View]:
-    found: list[View] = []
+def _views(settings: PointSettings, chosen: list[Point], recorded: list[PointSketches]) -> list[MethodView]:
+    found: list[MethodView] = []
     work = partial(views_at, Methods(settings), recorded)
     with progress(sys.stderr) as watch:
         runner = Runner(InProcess(_SKETCHED), work, found.extend, part=lambda _: "views", watch=watch)

@@ -13,7 +13,7 @@ from typing import Any
 
 from focusctx.types import Message, Usage
 
-from ..protocols import Turn
+from ..protocols import ModelAnswer
 from ..sizes import size
 
 _NUMBERED = re.compile(r"call_(\d+)$")
@@ -34,9 +34,9 @@ class FunctionModel:
         self.name = name
         self._decide = decide
 
-    async def answer(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Turn:  # noqa: ARG002
+    async def answer(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> ModelAnswer:  # noqa: ARG002
         message = _message(self._decide(messages), _last_number(messages))
-        return Turn(message, Usage(1, size(messages, with_system=True), size([message])))
+        return ModelAnswer(message, Usage(1, size(messages, with_system=True), size([message])))
 
 
 def _message(say: Say, last: int) -> Message:

@@ -23,7 +23,7 @@ from focusctx.types import Message, Usage
 from focusctx.wire.chat_completions import SYSTEM_ROLES
 
 from ..agent import SEED, TEMPERATURE
-from ..protocols import ContextTooLong, Model, Turn
+from ..protocols import ContextTooLong, Model, ModelAnswer
 
 _DRAFTS_ONLY = ("offline", "transformers", "llama-cpp")
 TIMEOUT = 300.0
@@ -93,26 +93,28 @@ class ServedModel:
         return ModelError(str(self.endpoint.malformed(what, sent)))
 
 
-def priced_turn(
+def priced_answer(
     model: str, message: Message, input_tokens: int, output_tokens: int, *, cached: int = 0, written: int = 0
-) -> Turn:
-    """Return a turn with its cost. `cached` and `written`: tokens of the input read from and put into the cache."""
+) -> ModelAnswer:
+    """Return an answer with its cost. `cached` and `written`: tokens of the input read from and put into the cache."""
     price = price_of(model)
     if price is None:
-        return Turn(message, Usage(1, input_tokens, output_tokens, None), cached, None)
+        return ModelAnswer(message, Usage(1, input_tokens, output_tokens, None), cached, None)
     cost = price.cost(input_tokens, output_tokens)
     moved = cached * (price.cache_read - 1) + written * (price.cache_write - 1)
-    return Turn(message, Usage(1, input_tokens, output_tokens, cost), cached, cost + moved * price.input / 1_000_000)
+    return ModelAnswer(
+        message, Usage(1, input_tokens, output_tokens, cost), cached, cost + moved * price.input / 1_000_000
+    )
 
 
 class OpenAICompatibleModel(ServedModel):
     optional = ("temperature", "seed")
 
-    async def answer(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Turn:
+    async def answer(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> ModelAnswer:
         offered = {"tools": list(tools)} if tools else {}
         answer = await self.ask({"messages": list(messages), **offered})
         usage = _mapping(answer.get("usage"))
-        return priced_turn(
+        return priced_answer(
             self.name,
             self._message(answer),
             count(usage.get("prompt_tokens")),
@@ -154,12 +156,12 @@ class AnthropicModel(ServedModel):
 
     optional = ("temperature", "thinking")
 
-    async def answer(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Turn:
+    async def answer(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> ModelAnswer:
         answer = await self.ask(request(messages, tools))
         usage = answer.get("usage") or {}
         cached = count(usage.get("cache_read_input_tokens"))
         written = count(usage.get("cache_creation_input_tokens"))
-        return priced_turn(
+        return priced_answer(
             self.name,
             self._message(answer),
             count(usage.get("input_tokens")) + cached + written,  # the API counts them apart

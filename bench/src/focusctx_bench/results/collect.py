@@ -1,6 +1,6 @@
 """Collect the numbers of each method from the files of one or more runs, and choose the lines that a table compares.
 
-A `Study` is what can be compared: one benchmark, one split, one agent. A `Line` is a method with its settings in
+A `Study` is what can be compared: one benchmark, one split, one agent. A `StudyLine` is a method with its settings in
 it. A table compares all methods at one setting, or one setting varied with the rest fixed. The paper's own figures
 (`paper.toml`) stand beside a line that has the paper's setting.
 """
@@ -38,7 +38,7 @@ _TASKS = {"appworld": 168, "officebench": 95, "qa8": 100}
 
 
 @dataclass
-class Line:
+class StudyLine:
     """One method with its settings: the numbers of its tasks."""
 
     method: str
@@ -103,7 +103,7 @@ class Study:
     """Settings of the benchmark: split, options, seed, step limit."""
     planned: int = 0
     """Tasks that a run was to do."""
-    lines: list[Line] = field(default_factory=list)
+    lines: list[StudyLine] = field(default_factory=list)
 
     @property
     def options(self) -> Mapping[str, str]:
@@ -118,7 +118,7 @@ class Study:
 def collect(folder: Path) -> list[Study]:
     """Read everything below a folder; a task that two runs have done with the same settings counts once."""
     studies: dict[str, Study] = {}
-    lines: dict[str, Line] = {}
+    lines: dict[str, StudyLine] = {}
     for run in runs_below(folder):
         planned = run.planned()
         for record in run.records:
@@ -129,7 +129,7 @@ def collect(folder: Path) -> list[Study]:
             own = {name: value for name, value in record.settings.items() if name not in _OF_THE_STUDY}
             key += repr((record.method, own))
             if key not in lines:
-                lines[key] = Line(record.method, own)
+                lines[key] = StudyLine(record.method, own)
                 study.lines.append(lines[key])
             lines[key].add(record)
     for study in studies.values():
@@ -137,17 +137,17 @@ def collect(folder: Path) -> list[Study]:
     return list(studies.values())
 
 
-def _order(line: Line) -> tuple[Any, ...]:
+def _order(line: StudyLine) -> tuple[Any, ...]:
     place = ALL.index(line.method) if line.method in ALL else len(ALL)
     return place, line.writer or "", line.settings.get("budget") or 0, line.settings.get("rollouts") or 0
 
 
-def main_lines(study: Study) -> list[Line]:
+def main_lines(study: Study) -> list[StudyLine]:
     """Return every method at the reference setting."""
     return [line for line in study.lines if _is_at_reference(line, study)]
 
 
-def varied_lines(study: Study, setting: str) -> list[Line]:
+def varied_lines(study: Study, setting: str) -> list[StudyLine]:
     """Return methods that were run at several values of one setting, the others as in the main table."""
     found = [line for line in study.lines if value_of(line, setting) is not None]
     found = [line for line in found if _is_at_reference(line, study, but=setting)]
@@ -158,7 +158,7 @@ def varied_lines(study: Study, setting: str) -> list[Line]:
     )
 
 
-def value_of(line: Line, setting: str) -> Any:
+def value_of(line: StudyLine, setting: str) -> Any:
     return line.writer if setting == "draft" else line.settings.get(setting)
 
 
@@ -174,7 +174,7 @@ def reference(study: Study, setting: str) -> Any:
     return max(sorted(set(values)), key=values.count, default=None)
 
 
-def _is_at_reference(line: Line, study: Study, but: str = "") -> bool:
+def _is_at_reference(line: StudyLine, study: Study, but: str = "") -> bool:
     for setting in VARIED:
         value = value_of(line, setting)
         if setting == but or value is None:
@@ -187,7 +187,7 @@ def _is_at_reference(line: Line, study: Study, but: str = "") -> bool:
     return True
 
 
-def same_for_all(lines: Sequence[Line], setting: str) -> Any:
+def same_for_all(lines: Sequence[StudyLine], setting: str) -> Any:
     """Return the value that all lines which have the setting share; None if they differ or none has it."""
     values = {value for line in lines if (value := value_of(line, setting)) is not None}
     return values.pop() if len(values) == 1 else None
@@ -198,7 +198,7 @@ def plain_name(model: str) -> str:
     return _RELEASE.sub("", re.split(r"[:/]", model.partition("@")[0].lower())[-1])
 
 
-def paper_figures(study: Study, line: Line, difficulty: str = "") -> dict[str, float]:
+def paper_figures(study: Study, line: StudyLine, difficulty: str = "") -> dict[str, float]:
     """Return the figures by their names in `paper.toml`, totals per task; none where the paper has another setting."""
     found: dict[str, float] = {}
     for table in _tables_with(study, line, difficulty):
@@ -215,12 +215,12 @@ def paper_source(study: Study) -> tuple[list[str], int | None]:
     return sorted({table["label"] for table in (*main, *others)}), tasks
 
 
-def _tables_with(study: Study, line: Line, difficulty: str) -> list[dict[str, Any]]:
+def _tables_with(study: Study, line: StudyLine, difficulty: str) -> list[dict[str, Any]]:
     tables = (table for table in transcribed_tables() if line.method in table["rows"])
     return [table for table in tables if _is_that_of(table, study, line, difficulty)]
 
 
-def _is_that_of(table: Mapping[str, Any], study: Study, line: Line, difficulty: str) -> bool:
+def _is_that_of(table: Mapping[str, Any], study: Study, line: StudyLine, difficulty: str) -> bool:
     return (
         study.benchmark == table["benchmark"]
         and (study.settings.get("split") or "") in table["splits"]
@@ -243,7 +243,7 @@ def _is_model(name: str, wanted: str) -> bool:
     return not wanted.startswith("gpt-") or (name.partition(":")[0] in ("openai", "azure") and "@" not in name)
 
 
-def _has_its_tasks(table: Mapping[str, Any], study: Study, line: Line, difficulty: str) -> bool:
+def _has_its_tasks(table: Mapping[str, Any], study: Study, line: StudyLine, difficulty: str) -> bool:
     """True if the line has run as many tasks as the paper, from where the paper had them."""
     if len(line.tasks) != _TASKS[study.benchmark]:
         return False
@@ -261,7 +261,7 @@ def _has_its_tasks(table: Mapping[str, Any], study: Study, line: Line, difficult
     return True
 
 
-def _has_its_settings(table: Mapping[str, Any], line: Line) -> bool:
+def _has_its_settings(table: Mapping[str, Any], line: StudyLine) -> bool:
     """True if everything that the method reads is as in the paper.
 
     Retrieval never is: the paper does not name its embedder. Nor is ACON with a guideline that this package carries: it

@@ -13,7 +13,7 @@ from focusctx.errors import BenchError
 from ..job import runs_below
 from ..report.document import Document, Section, slug
 from ..report.drawing import Figure, Runs, Theme, bars, events_figure
-from .collect import Line, Study, collect, main_lines, paper_source, plain_name, varied_lines
+from .collect import Study, StudyLine, collect, main_lines, paper_source, plain_name, varied_lines
 from .tables import tables
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _section(study: Study, taken: set[str]) -> Section:
     return Section(key, title, facts, tables(study), [*filter(None, figures)])
 
 
-def _trade_off(study: Study, lines: Sequence[Line]) -> Figure | None:
+def _trade_off(study: Study, lines: Sequence[StudyLine]) -> Figure | None:
     """Draw a point per method, and a path over δ for those that were run at several."""
     swept = {
         method: list(some) for method, some in groupby(varied_lines(study, "budget"), key=lambda line: line.method)
@@ -90,7 +90,7 @@ def _trade_off(study: Study, lines: Sequence[Line]) -> Figure | None:
     return Figure("trade-off", "Accuracy against peak tokens", note, draw)
 
 
-def _events(study: Study, lines: Sequence[Line]) -> Figure | None:
+def _events(study: Study, lines: Sequence[StudyLine]) -> Figure | None:
     """Draw how often a run that got to a step was compressed there; over δ where it was varied."""
     swept = [line for line in varied_lines(study, "budget") if line.method == "focus-d"]
     shown = swept or [line for line in lines if "budget" in line.settings]
@@ -106,7 +106,7 @@ def _events(study: Study, lines: Sequence[Line]) -> Figure | None:
     return events_figure("events", title, drawn) if shown else None
 
 
-def _cost(lines: Sequence[Line]) -> Figure | None:
+def _cost(lines: Sequence[StudyLine]) -> Figure | None:
     """Draw the cost of agent and draft per task: in dollars for rows with a price, in tokens where none has one."""
     if len(lines) < 2:
         return None
@@ -146,7 +146,7 @@ def cost_label(height: tuple[float, float] | None, *, priced: bool) -> str:
     return f"${sum(height):,.3f}" if priced else f"{sum(height):,.0f}"
 
 
-def _costs(lines: Sequence[Line]) -> tuple[list[tuple[float, float] | None], bool]:
+def _costs(lines: Sequence[StudyLine]) -> tuple[list[tuple[float, float] | None], bool]:
     """Return the cost per task of agent and draft, and whether it is in USD, or in thousands of tokens."""
     dollars: list[tuple[float, float] | None] = []
     tokens: list[tuple[float, float] | None] = []
@@ -160,7 +160,7 @@ def _costs(lines: Sequence[Line]) -> tuple[list[tuple[float, float] | None], boo
     return (dollars, True) if priced else (tokens, False)
 
 
-def _by_draft(study: Study, lines: Sequence[Line]) -> Figure | None:
+def _by_draft(study: Study, lines: Sequence[StudyLine]) -> Figure | None:
     """Draw accuracy and cost by draft model, beside the uncompressed agent, as in the paper's figure."""
     swept = [line for line in varied_lines(study, "draft") if line.method == "focus-d"]
     if not swept:
@@ -192,7 +192,7 @@ def _by_draft(study: Study, lines: Sequence[Line]) -> Figure | None:
     return Figure("drafts", "Accuracy and cost by draft model", note, draw)
 
 
-def _look(line: Line, theme: Theme) -> dict[str, Any]:
+def _look(line: StudyLine, theme: Theme) -> dict[str, Any]:
     """Return a method's colour and mark; methods that only cut by rule share the soft colour and differ in marks."""
     if line.method in _COLOURED:
         return theme.look(_COLOURED.index(line.method))

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from ..metrics import Summary, TaskMetrics, difference, recommended_budget
 from ..report.document import Cell, Column, Fields, Number, Row, Table, cell_of, table_of
-from .collect import Line, Study, main_lines, paper_figures, same_for_all, value_of, varied_lines
+from .collect import Study, StudyLine, main_lines, paper_figures, same_for_all, value_of, varied_lines
 
 _INTERVALS = "In brackets: where the mean lies with 95 % confidence, by bootstrap over tasks."
 _UNITS = "Peak tokens in thousands, dependency in millions, system prompt excluded, cl100k_base."
@@ -19,7 +19,7 @@ _UNITS = "Peak tokens in thousands, dependency in millions, system prompt exclud
 _PAPER_SCALE = dict.fromkeys(("agent_in", "agent_out", "draft_in", "draft_out"), 1000.0)
 """The paper has these in millions."""
 _BUDGETS = (512, 1024, 2048, 4096, 8192, 16384)
-CellOf: TypeAlias = Callable[[Line], Cell]
+CellOf: TypeAlias = Callable[[StudyLine], Cell]
 
 KEYS = ("main", "spread", "difficulty", "draft", "rollouts", "threshold", "budget", "cost", "trajectories", "reach")
 
@@ -42,7 +42,7 @@ def tables(study: Study, keys: Sequence[str] = KEYS) -> list[Table]:
     return [table for key in keys if (table := makers[key]()) is not None]
 
 
-def _main(study: Study, lines: Sequence[Line]) -> Table:
+def _main(study: Study, lines: Sequence[StudyLine]) -> Table:
     base = next((line for line in lines if line.method == "none"), None)
     compared = base is not None and len(lines) > 1
     columns = [*_scores(lines), Column("Steps", "less"), Column("Peak", "less"), Column("Dependency", "less")]
@@ -62,7 +62,7 @@ def _main(study: Study, lines: Sequence[Line]) -> Table:
     return Table("main", "Main results", f"{_setting(lines)}{note}", [*columns, Column("Tasks")], rows)
 
 
-def _spread(lines: Sequence[Line]) -> Table | None:
+def _spread(lines: Sequence[StudyLine]) -> Table | None:
     """Mean and standard deviation over repeated runs of all tasks, where there were several."""
     repeated = [line for line in lines if len(_whole_repeats(line)) > 1]
     if not repeated:
@@ -88,12 +88,12 @@ def _spread(lines: Sequence[Line]) -> Table | None:
     return Table("spread", "Spread over repeats", note, [*map(Column, measures), Column("Repeats")], rows)
 
 
-def _whole_repeats(line: Line) -> list[Mapping[str, TaskMetrics]]:
+def _whole_repeats(line: StudyLine) -> list[Mapping[str, TaskMetrics]]:
     """Return the repeats that have all tasks of the line: means over other tasks would not be comparable."""
     return [run for run in line.repeats.values() if run.keys() == line.tasks.keys()]
 
 
-def _difficulty(study: Study, lines: Sequence[Line]) -> Table | None:
+def _difficulty(study: Study, lines: Sequence[StudyLine]) -> Table | None:
     classes = list(dict.fromkeys(name for line in lines for name in line.classes))
     if len(classes) < 2:
         return None
@@ -147,11 +147,11 @@ def _varied(study: Study, setting: str, note: str) -> Table | None:
     return Table(setting, title, f"{note} {_UNITS} {_INTERVALS}", columns, rows).without_empty_columns()
 
 
-def _cost(study: Study, lines: Sequence[Line]) -> Table:
+def _cost(study: Study, lines: Sequence[StudyLine]) -> Table:
     def each(number: Callable[[Summary], float | None], digits: int, paper: str = "", scale: float = 1.0) -> CellOf:
         """Return the function that makes the cell of a total, per task, beside the paper's."""
 
-        def cell(line: Line) -> Cell:
+        def cell(line: StudyLine) -> Cell:
             total, figure = number(line.summary), paper_figures(study, line).get(paper)
             per_task = None if total is None else total / line.summary.tasks
             beside = None if figure is None else figure * _PAPER_SCALE.get(paper, 1)
@@ -159,13 +159,13 @@ def _cost(study: Study, lines: Sequence[Line]) -> Table:
 
         return cell
 
-    def milliseconds(line: Line) -> Cell:
+    def milliseconds(line: StudyLine) -> Cell:
         return cell_of(line.summary.event_seconds, 0, 1e3, paper=paper_figures(study, line).get("event_milliseconds"))
 
     draft = partial(Column, group="Draft tokens", optional=True)
     dollars = partial(Column, group="Cost $", optional=True)
     event = partial(Column, group="Events", optional=True)
-    fields: Fields[Line] = [
+    fields: Fields[StudyLine] = [
         (Column("Seconds", "less"), each(lambda one: one.seconds, 2, "seconds")),
         (Column("In (K)", "less", "Agent tokens"), each(lambda one: one.agent.input_tokens, 2, "agent_in", 1e-3)),
         (Column("Out (K)", "less", "Agent tokens"), each(lambda one: one.agent.output_tokens, 2, "agent_out", 1e-3)),
@@ -189,7 +189,7 @@ def _cost(study: Study, lines: Sequence[Line]) -> Table:
     return table_of("cost", "Latency, tokens and cost", note, fields, things=lines, row=_row)
 
 
-def _trajectories(study: Study, lines: Sequence[Line]) -> Table | None:
+def _trajectories(study: Study, lines: Sequence[StudyLine]) -> Table | None:
     line = next((line for line in lines if line.method == "none"), None)
     if line is None:
         return None
@@ -205,7 +205,7 @@ def _trajectories(study: Study, lines: Sequence[Line]) -> Table | None:
     return Table("trajectories", "Trajectories without compression", "Per task.", columns, rows, stub="Of a task")
 
 
-def _reach(lines: Sequence[Line]) -> Table | None:
+def _reach(lines: Sequence[StudyLine]) -> Table | None:
     """Return the share of tasks that each budget would ever touch, by the sizes of the uncompressed agent."""
     line = next((line for line in lines if line.method == "none"), None)
     if line is None:
@@ -219,7 +219,7 @@ def _reach(lines: Sequence[Line]) -> Table | None:
     return Table("reach", "How many tasks a budget reaches", note, [Column("Tasks over δ, %")], rows, stub="δ")
 
 
-def _numbers(study: Study, line: Line, lines: Sequence[Line]) -> list[Cell]:
+def _numbers(study: Study, line: StudyLine, lines: Sequence[StudyLine]) -> list[Cell]:
     """Scores, steps, peak, dependency."""
     summary, paper = line.summary, paper_figures(study, line)
     if _is_qa(lines):
@@ -234,21 +234,21 @@ def _numbers(study: Study, line: Line, lines: Sequence[Line]) -> list[Cell]:
     ]
 
 
-def _scores(lines: Sequence[Line]) -> list[Column]:
+def _scores(lines: Sequence[StudyLine]) -> list[Column]:
     if _is_qa(lines):
         return [Column("EM", "more"), Column("F1", "more")]
     return [Column("Accuracy %", "more")]
 
 
-def _is_qa(lines: Sequence[Line]) -> bool:
+def _is_qa(lines: Sequence[StudyLine]) -> bool:
     return all({"em", "f1"} <= line.summary.details.keys() for line in lines)
 
 
-def _row(line: Line, cells: Sequence[Cell], name: str | None = None) -> Row:
+def _row(line: StudyLine, cells: Sequence[Cell], name: str | None = None) -> Row:
     return Row(name or line.name, cells, ours=line.is_focus, baseline=line.method == "none")
 
 
-def _setting(lines: Sequence[Line]) -> str:
+def _setting(lines: Sequence[StudyLine]) -> str:
     budget, rollouts = same_for_all(lines, "budget"), same_for_all(lines, "rollouts")
     drafts = sorted({line.writer for line in lines if line.writer})
     parts = [f"Draft {' and '.join(drafts)}"] if drafts else []

@@ -12,7 +12,7 @@ from focusctx.errors import BenchError
 from focusctx.types import Reply
 from focusctx_bench.replay.study.events import BINS, Votes, read_votes, spread_in_groups, spread_of
 from focusctx_bench.replay.study.findings import (
-    Scores,
+    EventScores,
     action_divergence,
     agreements,
     auc,
@@ -231,7 +231,7 @@ def test_sets_of_few_events_say_nothing() -> None:
 
 
 def test_agreement_and_use() -> None:
-    event = Scores(
+    event = EventScores(
         {
             "good": {1: 0.9, 2: 0.5, 3: 0.1, 4: 0.0},
             "alike": {1: 9.0, 2: 8.0, 3: 1.0, 4: 0.5},
@@ -260,7 +260,7 @@ def test_agreement_and_use() -> None:
 
 
 def test_an_event_at_which_all_is_kept_tells_no_agreement() -> None:
-    event = Scores({"one": {1: 0.9, 2: 0.5}, "other": {1: 0.1, 2: 0.2}}, kept=2, used=frozenset())
+    event = EventScores({"one": {1: 0.9, 2: 0.5}, "other": {1: 0.1, 2: 0.2}}, kept=2, used=frozenset())
     [found] = agreements([event])
     assert found.events == 0
     assert found.overlap is None

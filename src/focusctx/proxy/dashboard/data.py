@@ -145,7 +145,7 @@ def whole_event(live: LiveConversation, number: int) -> Json | None:
 
 
 def _back(event: SessionEvent, left: Mapping[int, int], later: Sequence[SessionEvent]) -> list[int]:
-    """Return the spans of which a later event saw more than this one left: they had been restored.
+    """Return the spans that were restored since: a later event saw more of them than this one left.
 
     A span that is still shortened was not restored: only the line behind it, about steps that are gone, has grown.
     """
@@ -348,7 +348,7 @@ class LeftOutStep:
     parts: Parts | None
     """The parts that the agent sees; None if it sees nothing of the step."""
     ending: str
-    """The line behind its last result that tells of steps that are gone, or ""."""
+    """The line behind its last result about steps that are gone, or ""."""
     left: int
     """Tokens that stay of it."""
     reason: str
@@ -373,7 +373,7 @@ def left_out_steps(live: LiveConversation) -> tuple[list[LeftOutStep], list[int]
     wire_format, focus = live.key.format, live.session.focus
     outlines = Outlines(wire_format, focus.count, focus.config.reads)
     spans = [_original(one, wire_format) for one in archived]
-    # Where a line about steps that are gone stands depends on the whole steps between, of which only the place matters.
+    # Which step carries a line about others depends on where the whole steps are, not on their texts.
     whole = {*range(1, conversation.reader.newest + 1)} - now.spans if spans else set()
     every = sorted([*spans, *(replace(spans[0], index=index) for index in whole)], key=lambda span: span.index)
     lines = joint_records(every, whole, now.shown, outlines)

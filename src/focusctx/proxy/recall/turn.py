@@ -143,7 +143,7 @@ class Turn(ABC, Generic[R]):
         return b""
 
     def _release(self) -> bytes:
-        """Return all held events, and hold them no longer."""
+        """Release all held events, and return them."""
         held = bytes(self._held)
         self._held.clear()
         return held

@@ -1,4 +1,5 @@
-"""The stores a session can use, by URL. Each is one file, imported on demand."""
+"""The stores a session can use, by URL. The one in memory is beside the interface in `../store.py`; each other one is a
+file here, imported on demand."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from pathlib import Path
 from weakref import WeakValueDictionary
 
 from ...errors import ConfigError
-from ..store import Store
+from ..store import MEMORY_LIMITS, MemoryStore, Store
 
 _FORMS = """a store is one of
   memory                          this process only, the default
@@ -28,9 +29,7 @@ def store_from(url: str | Store = "memory") -> Store:
     scheme, _, rest = url.partition(":")
     place, _, query = url.partition("?")
     if place == "memory":
-        from . import memory
-
-        return memory.MemoryStore(memory.DEFAULTS.with_query(query))
+        return MemoryStore(MEMORY_LIMITS.with_query(query))
     if place.startswith("sqlite:///") and place not in ("sqlite:///", "sqlite:///:memory:"):
         from . import sqlite
 

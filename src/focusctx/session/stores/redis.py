@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from ...errors import ConfigError, MissingExtraError, StoreError
+from ..fork import ForkSafe
 from ..store import Archived, StoredEvent, Totals, pack, pack_all, scope, unpack, unpack_all
-from .fork import ForkSafe
 
 if TYPE_CHECKING:
     from redis import Redis

@@ -27,9 +27,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ...errors import ConfigError, StoreError
+from ..fork import ForkSafe
+from ..retention import DAY, IN_USE, Limits
 from ..store import Archived, StoredEvent, Totals, pack, pack_all, scope, unpack, unpack_all
-from .fork import ForkSafe
-from .retention import DAY, IN_USE, Limits
 
 T = TypeVar("T")
 

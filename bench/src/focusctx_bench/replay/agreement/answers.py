@@ -88,7 +88,7 @@ def answer_file(folder: Path) -> RecordFile[Answer]:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class MethodView:
     point: Point
     method: str
     messages: Sequence[Message]
@@ -116,7 +116,7 @@ class View:
         )
 
 
-async def views_at(methods: Methods, recorded: Sequence[PointSketches], point: Point, _: Meter) -> list[View]:
+async def views_at(methods: Methods, recorded: Sequence[PointSketches], point: Point, _: Meter) -> list[MethodView]:
     """Return the full history twice, then the view of every method with its comparators. One that failed has none."""
     settings = methods.settings
     found = [_view(point, name, point.sent) for name in (FULL, AGAIN)]
@@ -135,7 +135,7 @@ async def views_at(methods: Methods, recorded: Sequence[PointSketches], point: P
     return found
 
 
-async def _under(method: Method, name: str, point: Point) -> View | None:
+async def _under(method: Method, name: str, point: Point) -> MethodView | None:
     sent = await method.compress(point.sent)
     return None if sent.failure is not None else _view(point, name, sent.messages)
 
@@ -161,19 +161,19 @@ def sample(points: Iterable[Point], number: int, longest: int) -> list[Point]:
     return [point for turn in in_turn for point in turn if point is not None][:number]
 
 
-def _view(point: Point, method: str, messages: Sequence[Message]) -> View:
+def _view(point: Point, method: str, messages: Sequence[Message]) -> MethodView:
     judged = point.judge(messages)
-    return View(point, method, messages, judged.seen.tokens, judged.left)
+    return MethodView(point, method, messages, judged.seen.tokens, judged.left)
 
 
-class Request(list[View]):
+class Request(list[MethodView]):
     """The views that one prompt stands for: methods often leave the same messages."""
 
     def __str__(self) -> str:
         return str(self[0].point)
 
 
-def requests(views: Sequence[View]) -> list[Request]:
+def requests(views: Sequence[MethodView]) -> list[Request]:
     """Return each prompt once for a point, save that of `again`; the shortest first, as a batch is padded to its
     longest prompt."""
     found: defaultdict[tuple[object, ...], Request] = defaultdict(Request)
@@ -185,7 +185,7 @@ def requests(views: Sequence[View]) -> list[Request]:
 
 def ask_all(
     model: Model,
-    views: Sequence[View],
+    views: Sequence[MethodView],
     answers: RecordFile[Answer],
     *,
     settings: ReplaySettings,
@@ -199,12 +199,12 @@ def ask_all(
     """
     known = answers.latest()
 
-    def is_new(view: View) -> bool:
+    def is_new(view: MethodView) -> bool:
         return view.answer(settings, model.name, {}).key not in known
 
     for point in {view.point.place: view.point for view in views}.values():
         turn = recorded_turn(point)
-        view = View(point, RECORDED, (), 0, 0)
+        view = MethodView(point, RECORDED, (), 0, 0)
         if turn is not None and is_new(view):
             answers.add(view.answer(settings, model.name, turn))
     work = partial(_ask, model, settings, tools)

@@ -22,7 +22,7 @@ from focusctx.replay.runs import Run
 from focusctx.types import DraftModel, History, Message, Prompt
 from focusctx.wire.chat_completions import SYSTEM_ROLES
 
-from ...protocols import Turn
+from ...protocols import ModelAnswer
 
 Tool = Mapping[str, Any]
 """A Chat Completions tool definition."""
@@ -57,14 +57,14 @@ class LocalModel:
         self._draft = draft
         self._tokens = tokens
 
-    async def answer(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Turn:
+    async def answer(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> ModelAnswer:
         prompt = ChatPrompt(
             "", "", History("", ()), temperature=0.0, max_tokens=self._tokens, turns=conversation(messages, tools)
         )
         try:
             async with aclosing(self._draft.sample(prompt, 1)) as replies:  # type: ignore[type-var]
                 async for reply in replies:
-                    return Turn(message_of(reply.text), reply.usage)
+                    return ModelAnswer(message_of(reply.text), reply.usage)
         except DraftError as error:
             raise ModelError(str(error)) from error
         raise ModelError(f"{self.name} gave no answer")

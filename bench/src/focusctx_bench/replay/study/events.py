@@ -21,7 +21,7 @@ LEAST_SPANS = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class StudyEvent:
     """One point with what was recorded there."""
 
     point: Point
@@ -48,7 +48,7 @@ def gather(
     points: Iterable[Point],
     recorded: Mapping[Place, PointSketches],
     scored: Mapping[Place, Likelihoods],
-) -> list[Event]:
+) -> list[StudyEvent]:
     """Return the points that have recorded sketches; those with too few spans or no plan are left out."""
     found = []
     for point in points:
@@ -58,7 +58,7 @@ def gather(
         spans = [span.index for span in point.history.spans]
         votes = read_votes(place, spans, point.at_stake, recorded[place].as_replies())
         if votes.cited and votes.spans:
-            found.append(Event(point, votes, scored.get(place)))
+            found.append(StudyEvent(point, votes, scored.get(place)))
     return found
 
 

@@ -36,7 +36,7 @@ from scipy import stats
 from focusctx.drafts.dataflow import read_flow
 from focusctx.replay.lines import RESAMPLES, SEED, Interval, bootstrap, interval_of
 
-from .events import Event, UtilitySpread, Votes, spread_in_groups, spread_of
+from .events import StudyEvent, UtilitySpread, Votes, spread_in_groups, spread_of
 from .scoring import SMOOTHING, Kind, Likelihoods
 
 _PAPER_ROLLOUTS = 3
@@ -74,7 +74,7 @@ class Drops(NamedTuple):
     """True if other sketches than those that chose the set were counted."""
 
 
-def study(events: Sequence[Event], draft: str, threshold: float) -> Findings:
+def study(events: Sequence[StudyEvent], draft: str, threshold: float) -> Findings:
     votes = [event.votes for event in events]
     holders = [event.holders() for event in events]
     scored = [event.scored for event in events if event.scored is not None]
@@ -103,7 +103,7 @@ def study(events: Sequence[Event], draft: str, threshold: float) -> Findings:
     )
 
 
-def _scores(event: Event, kept: int, holders: Mapping[str, frozenset[int]]) -> Scores:
+def _scores(event: StudyEvent, kept: int, holders: Mapping[str, frozenset[int]]) -> EventScores:
     votes, history = event.votes, event.point.history
     found: dict[str, Mapping[int, float]] = {
         "citations": votes.utility,
@@ -120,10 +120,10 @@ def _scores(event: Event, kept: int, holders: Mapping[str, frozenset[int]]) -> S
             chances[index] += fact.chance
     found |= {"data flow": chances, "recency": {index: float(index) for index in votes.spans}}
     used = frozenset[int]().union(*holders.values())
-    return Scores({name: scores for name, scores in found.items() if scores}, kept, used & set(votes.spans))
+    return EventScores({name: scores for name, scores in found.items() if scores}, kept, used & set(votes.spans))
 
 
-def _drops(events: Sequence[Event], holders: Sequence[Mapping[str, frozenset[int]]], threshold: float) -> Drops:
+def _drops(events: Sequence[StudyEvent], holders: Sequence[Mapping[str, frozenset[int]]], threshold: float) -> Drops:
     """Let three sketches choose, and the others judge; with few sketches, all of them do both."""
     fresh = min(len(event.votes.cited) for event in events) > 2 * _PAPER_ROLLOUTS
     found = []
@@ -318,7 +318,7 @@ def _falls(scored: Likelihoods, kind: Kind) -> dict[int, float]:
 
 
 @dataclass(frozen=True, slots=True)
-class Scores:
+class EventScores:
     """One event: a utility for every span at stake from each estimator, and the spans that were used later."""
 
     by_estimator: Mapping[str, Mapping[int, float]]
@@ -357,21 +357,21 @@ class Use:
     """The share of used spans among the kept, where each estimator keeps as many as the sketches do."""
 
 
-def agreements(events: Sequence[Scores]) -> list[EstimatorPair]:
+def agreements(events: Sequence[EventScores]) -> list[EstimatorPair]:
     """Compare every pair of estimators, over the events that have both."""
     return [_agreement(left, right, events) for left, right in combinations(_estimators(events), 2)]
 
 
-def uses(events: Sequence[Scores]) -> list[Use]:
+def uses(events: Sequence[EventScores]) -> list[Use]:
     """Compare every estimator with what the recorded future used."""
     return [_use(name, [event for event in events if name in event.by_estimator]) for name in _estimators(events)]
 
 
-def _estimators(events: Sequence[Scores]) -> list[str]:
+def _estimators(events: Sequence[EventScores]) -> list[str]:
     return list(dict.fromkeys(name for event in events for name in event.by_estimator))
 
 
-def _agreement(left: str, right: str, events: Sequence[Scores]) -> EstimatorPair:
+def _agreement(left: str, right: str, events: Sequence[EventScores]) -> EstimatorPair:
     both = [event for event in events if left in event.by_estimator and right in event.by_estimator]
     undecided = [event for event in both if 0 < event.kept < len(event.by_estimator[left])]
 
@@ -395,7 +395,7 @@ def _decisions(left: Mapping[int, float], right: Mapping[int, float], kept: int)
     return spearman([index in first for index in left], [index in second for index in left])
 
 
-def _use(name: str, events: Sequence[Scores]) -> Use:
+def _use(name: str, events: Sequence[EventScores]) -> Use:
     found = []
     for event in events:
         scores = event.by_estimator[name]

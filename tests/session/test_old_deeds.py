@@ -1,4 +1,4 @@
-"""Old deeds in a line each, through a session: told in every view, in another process, and when steps are restored."""
+"""Old deeds have a line each in the views of a session, also in another process and when steps are restored."""
 
 import json
 from pathlib import Path

@@ -1,83 +1,20 @@
-"""From sketches to a decision, and from the decision to a result with its evidence.
+"""The result of an event with its evidence: for every span what became of it, which sketches asked for it, and why.
 
-The evidence says for every span what became of it, which sketches asked for it, and why. A result is made once, when
-the selection is applied.
+Nothing here changes what is kept. A session makes the result of an event only when somebody looks at it.
 """
 
 from __future__ import annotations
 
-import time
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
-from typing import TypeAlias, overload
+from typing import overload
 
 from .. import theory
 from ..config import FocusConfig
-from ..types import Certificate, Decision, Fate, History, Message, Result, Sketch, Unit, Usage
-from .keep import Scores, Selection, Survey, cited_units, score, select, select_parts, target_tokens
-from .must_stay import NEWER, results_like
+from ..types import Certificate, Decision, Fate, History, Message, Result, Sketch, Unit
+from .draft import Drafted, Lines, lines_about, words_in
+from .keep import Scores, Selection, cited_units, score, target_tokens
 from .outline import shown_passages
-
-Numbers: TypeAlias = Mapping[int, Sequence[int]]
-"""The numbers of the passages of each span."""
-_Lines: TypeAlias = dict[tuple[int, str], None]
-_LinesBySpan: TypeAlias = defaultdict[int, _Lines]
-"""For each span, the lines about it and the sketches that wrote them, in order."""
-
-
-@dataclass(frozen=True, slots=True)
-class Drafted:
-    """The draft's sketches, and what was read beside them."""
-
-    sketches: tuple[Sketch, ...]
-    problem: str | None
-    """Why there are fewer sketches than wanted, or None."""
-    seen: Numbers
-    """The spans and passages the draft was shown; it can only judge those."""
-    survey: Survey | None
-    usage: Usage
-    failure: str | None
-    """Why the sketches do not support a decision, or None."""
-
-    @property
-    def plans(self) -> list[Sketch]:
-        """The sketches that vote."""
-        return [sketch for sketch in self.sketches if sketch.problem is None]
-
-
-def passages_of(history: History) -> Numbers:
-    """Return the numbers of every span's passages; none where spans stay or go whole."""
-    outlines = history.outlines
-    return {
-        span.index: [passage.number for passage in outlines.of(span).passages] if outlines else []
-        for span in history.spans
-    }
-
-
-def decide(
-    history: History,
-    drafted: Drafted,
-    pinned: Mapping[int, str],
-    config: FocusConfig,
-    *,
-    regrets: Collection[int] = (),
-    reserve: int = 0,
-) -> Selection:
-    """Select what stays of a history that may have grown since the sketches were sampled: new spans stay.
-
-    `regrets` are spans that looked something up again because it had been cut: results of the same tools come early.
-    `reserve` tokens are left free below the target, for what is still to come.
-    """
-    # The draft was told that the newest span stays, so it need not cite it: it stays even if newer ones have come.
-    newest_seen = max(drafted.seen, default=0)
-    newer = {span.index: NEWER for span in history.spans if span.index >= newest_seen}
-    scores = score(drafted.sketches, drafted.seen)
-    if drafted.survey is None:
-        return select(history, scores, {**newer, **pinned}, config)
-    alike = results_like(history, drafted.survey.outlines, regrets)
-    return select_parts(history, scores, pinned, drafted.survey, config, newer=newer, alike=alike, reserve=reserve)
 
 
 def report(
@@ -87,7 +24,7 @@ def report(
     selection: Selection,
     *,
     config: FocusConfig,
-    started: float,
+    latency: float,
     warnings: Sequence[str] = (),
     regrets: tuple[int, ...] = (),
 ) -> Result:
@@ -110,7 +47,7 @@ def report(
         tokens_before=history.tokens,
         tokens_after=selection.tokens,
         usage=drafted.usage,
-        latency=time.perf_counter() - started,
+        latency=latency,
         target=target_tokens(config),
         regrets=regrets,
         warnings=(*warnings, *_warnings(drafted, selection)),
@@ -122,12 +59,6 @@ def report(
 def decisions(history: History, sketches: Sequence[Sketch], scores: Scores, selection: Selection) -> Sequence[Decision]:
     """Return one decision per span."""
     return _LazyDecisions(partial(_decisions, history, sketches, scores, selection))
-
-
-def reasons(sketches: Sequence[Sketch], spans: Collection[int]) -> dict[int, tuple[str, ...]]:
-    """Return, for each span that a sketch names, the steps that need it and the risks of dropping it."""
-    steps, rescues = _lines_about(sketches, spans)
-    return {index: _words(steps.get(index), rescues.get(index)) for index in {*steps, *rescues}}
 
 
 def _certificate(drafted: Drafted, selection: Selection, dropped: Sequence[int], config: FocusConfig) -> Certificate:
@@ -188,7 +119,7 @@ class _LazyDecisions(Sequence[Decision]):
 def _decisions(
     history: History, sketches: Sequence[Sketch], scores: Scores, selection: Selection
 ) -> tuple[Decision, ...]:
-    steps, rescues = _lines_about(sketches, [span.index for span in history.spans])
+    steps, rescues = lines_about(sketches, [span.index for span in history.spans])
     return tuple(
         Decision(
             index=(index := span.index),
@@ -198,7 +129,7 @@ def _decisions(
             pinned=selection.pinned.get(index),
             cited_by=_speakers(steps.get(index)),
             rescued_by=_speakers(rescues.get(index)),
-            reasons=_words(steps.get(index), rescues.get(index)),
+            reasons=words_in(steps.get(index), rescues.get(index)),
             tokens=span.tokens,
             note=selection.notes.get(index),
             parts=shown_passages(selection.shortened.get(index, ())),
@@ -208,35 +139,8 @@ def _decisions(
     )
 
 
-def _lines_about(sketches: Sequence[Sketch], spans: Collection[int]) -> tuple[_LinesBySpan, _LinesBySpan]:
-    """Return the lines in which plans cite these spans, and the lines in which they rescue them."""
-    asked = frozenset(spans)
-    steps: _LinesBySpan = defaultdict(dict)
-    rescues: _LinesBySpan = defaultdict(dict)
-    for number, sketch in enumerate(sketches, 1):
-        if sketch.problem is None:
-            _note(steps, number, ((asked & {*step.cites, *_spans(step.parts)}, step.text) for step in sketch.steps))
-            wanted = ((asked & {*one.spans, *_spans(one.parts)}, one.reason) for one in sketch.rescues)
-            _note(rescues, number, wanted)
-    return steps, rescues
-
-
-def _note(lines_by_span: _LinesBySpan, number: int, lines: Iterable[tuple[Iterable[int], str]]) -> None:
-    for spans, text in lines:
-        for index in spans:
-            lines_by_span[index][number, text] = None
-
-
-def _speakers(lines: _Lines | None) -> tuple[int, ...]:
+def _speakers(lines: Lines | None) -> tuple[int, ...]:
     return tuple(dict.fromkeys(number for number, _ in lines)) if lines else ()
-
-
-def _words(*several: _Lines | None) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(text for lines in several if lines for _, text in lines if text))
-
-
-def _spans(parts: Iterable[Unit]) -> Iterator[int]:
-    return (index for index, _ in parts)
 
 
 def _fate(index: int, selection: Selection) -> Fate:

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
-from ...errors import ConfigError
+from ..errors import ConfigError
 
 IN_USE = 600.0
 """Seconds after its last use during which a conversation counts as in use."""

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from focusctx import Focus, FocusConfig, History, Result, Span
 from focusctx.drafts import ScriptedDraft
-from focusctx.pipeline.decide import decisions, reasons
+from focusctx.pipeline.draft import reasons
+from focusctx.pipeline.evidence import decisions
 from focusctx.pipeline.keep import score, select
 from focusctx.types import Rescue, Sketch, Step
 from helpers.histories import run
