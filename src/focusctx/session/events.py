@@ -68,7 +68,7 @@ _LATEST = 1.25
 """Multiple of the budget up to which an event that does not pay may still wait."""
 _LATEST_FOR_RESULTS = 1.5
 """Multiple up to which it may wait for the answer to large results."""
-_LARGE = 0.4
+_LARGE = 0.5
 """Share of the target from which new results are large. They stay whole until the agent has answered them, and leave
 little room for the rest: an event one call later does better."""
 _LEAST_SAVED = 0.1
@@ -294,12 +294,8 @@ class Economics:
         return Judgement(False, "money", f"over budget, may wait until {self._latest} tokens: {why}", verdict)
 
     def _latest_for_results(self, conversation: Conversation) -> int:
-        """Return the size up to which an event waits for the answer to the newest step's results; 0 if they are small.
-
-        Results are large if they take a large share of the target and are half as large again as the average step.
-        """
-        reader = conversation.reader
-        if reader.newest_tokens <= max(self._large, 1.5 * reader.tokens / max(reader.newest, 1)):
+        """Return the size up to which an event waits for the answer to the newest step's results; 0 if they are small."""
+        if conversation.reader.newest_tokens <= self._large:
             return 0
         window = self.price.context or float("inf")
         return int(min(_LATEST_FOR_RESULTS * self._config.budget, _NEAR_THE_WINDOW * window))
