@@ -85,7 +85,7 @@ def test_nothing_saved_is_said_plainly(provider: Provider, tmp_path: Path) -> No
     done = wrap(tmp_path, "--upstream", f"one={provider.url}", "--", sys.executable, "-c", "print('hello')")
     assert done.stdout == "hello\n"
     assert done.returncode == 0
-    assert "nothing saved: no request came through the proxy" in done.stderr
+    assert "nothing saved: no request came through the proxy. Does the agent's own configuration" in done.stderr
 
 
 def test_an_unknown_price_is_said(provider: Provider, tmp_path: Path) -> None:

@@ -25,11 +25,16 @@ class Wrapped:
     """Name of the upstream that the scripted provider stands for."""
     arguments: tuple[str, ...]
     variables: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Files that lie in its user's home."""
 
     def run(self, url: str, folder: Path) -> subprocess.CompletedProcess[str]:
         home, work = folder / "home", folder / "work"
         home.mkdir(parents=True)
         work.mkdir()
+        for name, text in self.files.items():
+            (home / name).parent.mkdir(parents=True)
+            (home / name).write_text(text)
         options = ["--budget", "2500", "--upstream", f"{self.upstream}={url}", "--log", str(folder / "log")]
         command = [sys.executable, "-m", "focusctx", "wrap", *options, "--", str(self.agent.path), *self.arguments]
         kept = {"PATH": os.environ["PATH"], "PYTHONPATH": os.environ.get("PYTHONPATH", ""), "HOME": str(home)}
@@ -110,6 +115,8 @@ GEMINI = Wrapped(
     "gemini",
     ("-p", TASK, "--yolo", "--skip-trust"),
     {"GEMINI_API_KEY": KEY},
+    # For root, wrap offers this as a default; everybody else has to choose it.
+    {".gemini/settings.json": '{"security": {"auth": {"selectedType": "gemini-api-key"}}}'},
 )
 _AIDER = Agent("aider", "chat_completions", "aider/bin/aider", "", lambda _: Call("", {}), CLAUDE_CODE.start)
 AIDER = Wrapped(

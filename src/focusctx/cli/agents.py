@@ -47,6 +47,8 @@ class Agent:
     """Further variables, made from the base URLs and the environment."""
     refuse_websockets: bool = False
     """True if it sends whole histories only where a WebSocket is refused."""
+    advice: str = "Does the agent's own configuration set a base URL?"
+    """What to look at if no request came through."""
 
 
 def _codex_arguments(bases: Bases) -> list[str]:
@@ -71,7 +73,7 @@ def _gemini_variables(_bases: Bases, environment: Mapping[str, str]) -> dict[str
     """Choose the key as the way to log in, unless another way was chosen.
 
     Gemini CLI does the same, but not if a base URL is set: it then expects a gateway, and refuses to start without a
-    terminal.
+    terminal. It reads these defaults only if file and folders belong to root, as in most containers.
     """
     name = "GEMINI_CLI_SYSTEM_DEFAULTS_PATH"
     if not environment.get("GEMINI_API_KEY") or environment.get(name):
@@ -79,11 +81,15 @@ def _gemini_variables(_bases: Bases, environment: Mapping[str, str]) -> dict[str
     return {name: str(Path(__file__).with_name("gemini_defaults.json"))}
 
 
+_GEMINI_ADVICE = (
+    'With a base URL, Gemini CLI uses a key only if that is its chosen login: put {"security": {"auth": '
+    '{"selectedType": "gemini-api-key"}}} into ~/.gemini/settings.json'
+)
 _EVERY = ("openai", "anthropic", "gemini")
 _AGENTS = {
     "claude": Agent(("anthropic",), _ANTHROPIC[:1]),
     "codex": Agent(("openai",), arguments=_codex_arguments, refuse_websockets=True),
-    "gemini": Agent(("gemini",), _GEMINI, more=_gemini_variables),
+    "gemini": Agent(("gemini",), _GEMINI, more=_gemini_variables, advice=_GEMINI_ADVICE),
     "qwen": Agent(("openai",), _OPENAI[:1]),
     "opencode": Agent(_EVERY, more=_opencode_variables),
     "aider": Agent(("openai", "anthropic"), _OPENAI + _ANTHROPIC),

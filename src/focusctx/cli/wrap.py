@@ -108,7 +108,7 @@ async def _wrap(focus: Focus, settings: Settings, agent: Agent, command: list[st
         )
         with _passing_signals_on(process):
             code = await process.wait()
-        lines = _summary(proxy, address, warnings)
+        lines = _summary(proxy, address, agent, warnings)
     sys.stderr.write("".join(f"focusctx: {line}\n" for line in lines))
     return code if code >= 0 else 128 - code  # as a shell reports an end by a signal
 
@@ -185,20 +185,20 @@ class _Collector(logging.Handler):
         self._warnings.append(record.getMessage())
 
 
-def _summary(proxy: Proxy, address: str, warnings: Sequence[str]) -> list[str]:
+def _summary(proxy: Proxy, address: str, agent: Agent, warnings: Sequence[str]) -> list[str]:
     """Say in a few lines what was saved while the proxy ran, or why nothing was."""
-    lines = [_saved(proxy), *_money(proxy)]
+    lines = [_saved(proxy, agent), *_money(proxy)]
     if warnings:
         many = f"{len(warnings):,} warnings, the last" if len(warnings) > 1 else "a warning"
         lines.append(f"{many}: {warnings[-1]} (--log FILE keeps the whole log)")
     return [*lines, f"the dashboard was at {address}/ui; `focusctx serve` keeps one open"]
 
 
-def _saved(proxy: Proxy) -> str:
+def _saved(proxy: Proxy, agent: Agent) -> str:
     sums = proxy.metrics.sums
     requests = f"{proxy.metrics.requests:,} request{'' if proxy.metrics.requests == 1 else 's'}"
     if not proxy.metrics.requests:
-        return "nothing saved: no request came through the proxy. Does the agent's own configuration set a base URL?"
+        return f"nothing saved: no request came through the proxy. {agent.advice}"
     if not sums.requests:
         return f"{requests}, nothing saved: none of them had a history that focusctx reads"
     if not sums.saved:

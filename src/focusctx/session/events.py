@@ -294,7 +294,7 @@ class Economics:
         return Judgement(False, "money", f"over budget, may wait until {self._latest} tokens: {why}", verdict)
 
     def _latest_for_results(self, conversation: Conversation) -> int:
-        """Return the size up to which an event waits for the answer to the newest step's results; 0 if they are small."""
+        """Return the size up to which an event waits for the answer to the newest results; 0 if they are small."""
         if conversation.reader.newest_tokens <= self._large:
             return 0
         window = self.price.context or float("inf")
