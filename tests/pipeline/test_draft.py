@@ -44,7 +44,7 @@ def test_the_prompt_itself_is_no_plan(name: Literal["focusctx", "paper"]) -> Non
 def test_the_prompt_says_what_a_record_shows_and_how_long_the_newest_step_stays_whole() -> None:
     system = build_prompt(history("a", "b", "c"), FocusConfig()).system
     assert "which calls were made, with long arguments cut, and how they ended" in system
-    assert "The newest step stays whole this time and may be shortened later" in system
+    assert "you are asked again before it is shortened" in system
     assert "If room is short, what more plans name comes first." in system
 
 

@@ -42,7 +42,7 @@ def test_the_halves_are_all_of_the_runs_and_reports_name_them(focusctx, log, tmp
 
 def test_a_target_and_whole_steps(focusctx, log, tmp_path):
     out = tmp_path / "out"
-    command = ("replay", "run", log, "--budget", 400, "--methods", "focus", "--jobs", 1, "--no-matched", "--out", out)
+    command = ("replay", "run", log, "--budget", 800, "--methods", "focus", "--jobs", 1, "--no-matched", "--out", out)
     left = {}
     for more in (("--target", 0.9), ("--target", 0.3), ("--target", 0, "--whole-steps")):
         assert focusctx(*command, *more, "--set", 'reads=["look"]')[0] == 0

@@ -30,9 +30,9 @@ steps. Each step has an id such as [s_X]. Where a step brought back much, its re
 
 The agent will go on without seeing your plan. Its memory will hold, word for word, the passages and steps that you \
 name. Of every other step it will see at most which calls were made, with long arguments cut, and how they ended, not \
-what they returned. What the user said and the agent's tools always stay. The newest step stays whole this time and \
-may be shortened later, so never name it. If room is short, what more plans name comes first. Marks such as [… 20 \
-lines left out] and […] stand for what was already deleted.
+what they returned. What the user said and the agent's tools always stay. So does the newest step for now: do not name \
+it or its passages, you are asked again before it is shortened. If room is short, what more plans name comes first. \
+Marks such as [… 20 lines left out] and […] stand for what was already deleted.
 
 Write the steps that are still to be done, in order, one per line, in this form:
   Step: <what the agent will do> | Depends on: [<ids>]
