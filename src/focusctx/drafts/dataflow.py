@@ -522,7 +522,7 @@ def _note_words(
     common = Counter(word for found in spoken.values() for word in found)
     most = math.log(len(spoken) + 1)
     for unit, found in spoken.items():
-        near = sum(1 - math.log(common[word]) / most for word in found)
+        near = math.fsum(1 - math.log(common[word]) / most for word in found)  # the same in whatever order they come
         for fact in units[unit]:
             if fact in trails:
                 trails[fact].near = max(trails[fact].near, near)
@@ -547,7 +547,7 @@ def _answers(history: History, words: frozenset[str], around: Mapping[Unit, froz
                 continue
             units = [(span.index, one.number) for one in passages if one.call in (call.id, "")]
             values = {
-                unit: _RANK**rank * sum(weight[word] for word in shared & around[unit])
+                unit: _RANK**rank * math.fsum(weight[word] for word in shared & around[unit])
                 for rank, unit in enumerate(unit for unit in units if unit in around)
             }
             most = max(values.values(), default=0.0)
@@ -582,7 +582,7 @@ def _details(history: History, words: frozenset[str], around: Mapping[Unit, froz
             if passage.role is Role.RESULT and (new := passage.details - known):
                 known |= new
                 unit = (span.index, passage.number)
-                near = sum(1 / common[word] for word in words & around[unit])
+                near = math.fsum(1 / common[word] for word in words & around[unit])
                 chance = min(each * len(new) * max(recent, min(near, 1)), most)
                 if chance > each / 10:
                     yield Fact("details", Kind.DETAIL, chance, (unit,))

@@ -523,7 +523,7 @@ def _ending(call: Call, result: str) -> str:
 def _new_ids(text: str, call: Call) -> list[str]:
     """Return the first ids in a result that its call does not name."""
     found = [fact for fact in facts_in(text) if kind_of(fact) is Kind.ID and fact not in call.text]
-    return sorted(found, key=text.find)[:_MOST_IDS]
+    return sorted(found, key=lambda fact: (text.find(fact), fact))[:_MOST_IDS]
 
 
 def _action_in(text: Text, span: Span) -> int | None:
