@@ -16,9 +16,9 @@ from ..config import FocusConfig
 from ..drafts.dataflow import Kind, facts_in, kind_of
 from ..errors import FocusError
 from ..types import Call, History, PinRule, Span, Unit
-from ..wire import Role, wire_named
+from ..wire import Role
 from ..wire.calls import calls_of, failed_calls, is_reading, is_shell, may_be_reading
-from .outline import Outline, Outlines, Passage, has_result
+from .outline import Outline, Outlines, Passage
 
 NEWEST = "newest span"
 NEWER = "newer than the sketches"
@@ -157,14 +157,13 @@ def old_deeds(
     first step that must stay keeps its record, and those after it can follow in a line. Steps with other text that
     must stay keep theirs, too.
     """
-    wire = wire_named(history.format)
     leaders = {span.needs for span in history.spans}
     fixed = {index for (index, number), why in required.items() if number and why != _MADE} | leaders | set(whole)
     turns = sorted(turn.after for turn in history.user_turns)
     carriers: dict[int, int] = {}
     found = []
     for span in history.spans:
-        if (span.index, 0) not in required or span.index in whole or not has_result(span, wire):
+        if (span.index, 0) not in required or span.index in whole or not outlines.has_result(span):
             continue
         carrier = carriers.setdefault(bisect_left(turns, span.index), span.index)
         if outlines.deeds(span) and not span.waiting:

@@ -15,7 +15,7 @@ import re
 from bisect import bisect
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -42,6 +42,8 @@ _PLAIN = re.compile(r"[\w@#./:+-][\w@#./:+ -]{0,39}")
 """An argument that a mark can name: short, without quotes and brackets."""
 _LINE_ERROR = 2
 """Tokens that a line may count for beyond its own when it is put behind a text."""
+_SIZES = 32
+"""Most sizes that are remembered of one step."""
 _HEAD_TOKENS = 10
 """Most tokens of the words around deeds in a joint record."""
 _LONG = 100
@@ -111,6 +113,8 @@ class Outline:
     record_tokens: int
     tokens: int
     """Tokens of the step with all its passages."""
+    left: Parts | None = None
+    """What an earlier event left of it; None if it was not shortened."""
 
     @cached_property
     def facts(self) -> frozenset[str]:
@@ -160,6 +164,21 @@ class Deed:
         return is_whole and not earlier.failed and not _PARTLY.isdisjoint(name_words(earlier.name))
 
 
+@dataclass(slots=True)
+class _Step:
+    """What is known of a step while it does not grow."""
+
+    span: Span
+    texts: StepTexts
+    whole: Outline | None = None
+    left: Outline | None = None
+    """Its outline as an event left it, the latest."""
+    deeds: tuple[tuple[Deed, ...], int] | None = None
+    """Its deeds, and the tokens of their lines."""
+    sizes: dict[tuple[Parts, str], int] = field(default_factory=dict)
+    """Tokens of the step with certain parts and a certain ending."""
+
+
 class Outlines:
     """The outlines of a history's steps: each is made once, and again when its step has grown.
 
@@ -173,49 +192,77 @@ class Outlines:
         self.count = count
         self.left = left or {}
         self._reads = reads
-        self._known: dict[int, Outline] = {}
-        self._deeds: dict[int, tuple[Span, tuple[Deed, ...], int]] = {}
+        self._steps: dict[int, _Step] = {}
 
     def of(self, span: Span) -> Outline:
-        known = self._known.get(span.index)
-        if known is None or known.span.messages is not span.messages:
-            known = outline(span, self.format, self.count, self._reads)
-            if (parts := self.left.get(span.index)) is not None:
-                known = self._as_left(known, parts)
-            self._known[span.index] = known
+        step, parts = self._step(span), self.left.get(span.index)
+        if step.whole is None or (parts is None and step.whole.span.tokens != span.tokens):
+            step.whole = outline(span, self.format, self.count, self._reads, step.texts)
+        if parts is None:
+            return step.whole
+        known = step.left
+        if known is None or known.left != parts or known.span.tokens != span.tokens:
+            step.left = known = self._as_left(step.whole, span, parts)
         return known
 
     def after(self, left: Mapping[int, Parts]) -> Outlines:
-        """Return the outlines of what an event left; those of whole steps are shared."""
+        """Return the outlines of what an event left; what is known of the steps is shared."""
         later = Outlines(self.format, self.count, self._reads, left)
-        later._known = {index: known for index, known in self._known.items() if index not in left}
-        later._deeds = self._deeds
+        later._steps = self._steps
         return later
 
     def deeds(self, span: Span) -> tuple[Deed, ...]:
         """Return what a step did, as a joint record has it when the step is gone."""
-        return self._deeds_with_tokens(span)[1]
+        return self._deeds_with_tokens(span)[0]
 
     def deed_tokens(self, span: Span) -> int:
         """Tokens of the lines of its deeds."""
-        return self._deeds_with_tokens(span)[2]
+        return self._deeds_with_tokens(span)[1]
 
-    def _deeds_with_tokens(self, span: Span) -> tuple[Span, tuple[Deed, ...], int]:
-        known = self._deeds.get(span.index)
-        if known is None or known[0].messages is not span.messages:
-            deeds = deeds_of(span, self.format, self._reads)
-            tokens = sum(self.count(f"{deed.line}\n") for deed in deeds)
-            self._deeds[span.index] = known = span, deeds, tokens
-        return known
+    def has_result(self, span: Span) -> bool:
+        """True if a step has a result that a line can be put behind."""
+        return self._step(span).texts.has_result
+
+    def shortener(self, span: Span, parts: Parts, ending: str = "") -> Shortener:
+        """Return what shortens the messages of a step."""
+        return Shortener(span, wire_named(self.format), parts, ending, self._step(span).texts)
 
     def tokens(self, span: Span, parts: Parts, ending: str = "") -> int:
         """Tokens of a step with these passages, exactly; `ending` as for `Shortener`."""
-        wire = wire_named(self.format)
-        return sum(message_tokens(message, wire, self.count) for message in shortened(span, wire, parts, ending))
+        sizes = self._step(span).sizes
+        tokens = sizes.get((parts, ending))
+        if tokens is None:
+            wire, left = wire_named(self.format), self.shortener(span, parts, ending).messages()
+            tokens = sum(message_tokens(message, wire, self.count) for message in left)
+            if len(sizes) >= _SIZES:
+                sizes.clear()
+            sizes[parts, ending] = tokens
+        return tokens
 
-    def _as_left(self, whole: Outline, parts: Parts) -> Outline:
-        passages = tuple(passage for passage in whole.passages if passage.number in parts)
-        return replace(whole, passages=passages, tokens=self.tokens(whole.span, parts))
+    def _step(self, span: Span) -> _Step:
+        """Return what is known of a step; nothing is known of one that has grown."""
+        known = self._steps.get(span.index)
+        if known is None or known.span.messages is not span.messages:
+            self._steps[span.index] = known = _Step(span, StepTexts(span, self.format))
+        return known
+
+    def _deeds_with_tokens(self, span: Span) -> tuple[tuple[Deed, ...], int]:
+        step = self._step(span)
+        if step.deeds is None:
+            deeds = deeds_of(span, self.format, self._reads)
+            step.deeds = deeds, sum(self.count(f"{deed.line}\n") for deed in deeds)
+        return step.deeds
+
+    def _as_left(self, whole: Outline, span: Span, parts: Parts) -> Outline:
+        """Return the outline of a step as an event left it; its span has the size that it has since."""
+        return replace(
+            whole,
+            span=span,
+            passages=tuple(passage for passage in whole.passages if passage.number in parts),
+            record_tokens=whole.record_tokens if whole.passages or whole.record else span.tokens,
+            tokens=self.tokens(span, parts),
+            left=parts,
+        )
 
 
 def message_tokens(message: Message, wire: Wire, count: Count) -> int:
@@ -224,8 +271,10 @@ def message_tokens(message: Message, wire: Wire, count: Count) -> int:
     return sum(sum(map(count, part.counted)) + part.extra_tokens for part in parts)
 
 
-def outline(span: Span, format: str, count: Count, reads: Collection[str] = ()) -> Outline:
-    """Return the outline of a step; one without messages is its own record."""
+def outline(
+    span: Span, format: str, count: Count, reads: Collection[str] = (), texts: StepTexts | None = None
+) -> Outline:
+    """Return the outline of a step; one without messages is its own record. `texts` are its texts if they are known."""
     turn = join([span.thought, span.action])
     undivided = Outline(span, (), turn, span.observation, frozenset(), span.tokens, span.tokens)
     if format == "spans":
@@ -234,8 +283,9 @@ def outline(span: Span, format: str, count: Count, reads: Collection[str] = ()) 
     stays = _record_calls(span, wire, reads)
     left_out = {call.id: call.text for number, call in enumerate(span.calls, 1) if stays and -number not in stays}
     passages: list[Passage] = []
+    texts = texts or StepTexts(span, format)
     for message in span.messages:
-        for text, cut_text in cut_texts(message, wire, span):
+        for text, cut_text in texts.of(message):
             media = text.media * MEDIA_TOKENS
             is_free = is_short(text.text) and text.call not in left_out  # the record shows it
             extra = count(left_out[text.call]) if text.call in left_out else 0
@@ -245,7 +295,7 @@ def outline(span: Span, format: str, count: Count, reads: Collection[str] = ()) 
             )
     if not passages and not left_out:
         return undivided
-    record = shortened(span, wire, stays)
+    record = Shortener(span, wire, stays, texts=texts).messages()
     read = [part for message in record for part in wire.read(message, 0)]
     return Outline(
         span,
@@ -281,24 +331,29 @@ def _may_lose_calls(span: Span, wire: Wire) -> bool:
 
 def shortened(span: Span, wire: Wire, parts: Parts, ending: str = "") -> tuple[Message, ...]:
     """Return the step's messages with only these passages and calls, and what a record shows."""
-    shortener = Shortener(span, wire, parts, ending)
-    found = (shortener.message(message) for message in span.messages)
-    return tuple(message for message in found if message is not None)
+    return Shortener(span, wire, parts, ending).messages()
 
 
 class Shortener:
     """Shortens the messages of one step, in order: its passages are numbered through all of them."""
 
-    def __init__(self, span: Span, wire: Wire, parts: Parts, ending: str = "") -> None:
-        """`ending` is a mark to put behind the last result, for steps beside this one that are gone."""
+    def __init__(self, span: Span, wire: Wire, parts: Parts, ending: str = "", texts: StepTexts | None = None) -> None:
+        """`ending` is a mark to put behind the last result, for steps beside this one that are gone. `texts` are the
+        step's texts if they are known."""
         self._span = span
         self._wire = wire
         self._parts = parts
         self._ending = ending
+        self._texts = texts or StepTexts(span, wire.name)
         self._before = 0
         self.gone = self._calls_gone() if any(number < 0 for number in parts) else frozenset[str]()
         """The ids of the calls that are left out."""
-        self._results = sum(self._is_result(text) for message in span.messages for text in wire.texts(message))
+        self._results = sum(self._is_result(text) for message in span.messages for text, _ in self._texts.of(message))
+
+    def messages(self) -> tuple[Message, ...]:
+        """Return the step's messages with what is wanted of them."""
+        found = map(self.message, self._span.messages)
+        return tuple(message for message in found if message is not None)
 
     def message(self, message: Message) -> Message | None:
         """Return the message with what is wanted of it; None if that is nothing."""
@@ -309,7 +364,7 @@ class Shortener:
         """Shorten the message, or only these of its content blocks; return it with the numbers of blocks that go."""
         changed: dict[int, str] = {}
         gone: set[int] = set()
-        for place, (text, cut_text) in enumerate(cut_texts(message, self._wire, self._span, every=True)):
+        for place, (text, cut_text) in enumerate(self._texts.of(message)):
             if blocks is not None and text.block is not None and text.block not in blocks:
                 continue
             own = [number for number in range(1, cut_text.count + 1) if self._before + number in self._parts]
@@ -335,7 +390,7 @@ class Shortener:
 
     def _calls_gone(self) -> frozenset[str]:
         """Return the ids of the calls that go: those that are not named and have no passage that stays."""
-        passages = (one for message in self._span.messages for one in cut_texts(message, self._wire, self._span))
+        passages = (one for message in self._span.messages for one in self._texts.of(message))
         needed, number = set(), 0
         for text, cut_text in passages:
             if any(number + own in self._parts for own in range(1, cut_text.count + 1)):
@@ -359,7 +414,7 @@ def joint_records(
 ) -> dict[int, str]:
     """Return a line for each run of steps that are gone, by the shortened step it is put behind, with their deeds."""
     lines: dict[int, str] = {}
-    for anchor, place, steps in _gone_runs(spans, kept, shortened, outlines.format):
+    for anchor, place, steps in _gone_runs(spans, kept, shortened, outlines):
         deeds = [deed for span in steps for deed in outlines.deeds(span)]
         line = _joint_record(steps, place, outlines)
         if deeds:
@@ -373,7 +428,7 @@ def joint_tokens(
 ) -> int:
     """Most tokens of the joint records."""
     tokens = 0
-    for _, place, steps in _gone_runs(spans, kept, shortened, outlines.format):
+    for _, place, steps in _gone_runs(spans, kept, shortened, outlines):
         tokens += outlines.count(f"\n{_joint_record(steps, place, outlines)}") + _LINE_ERROR
         if deeds := sum(map(outlines.deed_tokens, steps)):
             tokens += deeds + _HEAD_TOKENS
@@ -381,19 +436,18 @@ def joint_tokens(
 
 
 def _gone_runs(
-    spans: Sequence[Span], kept: Collection[int], shortened: Mapping[int, Parts], format: str
+    spans: Sequence[Span], kept: Collection[int], shortened: Mapping[int, Parts], outlines: Outlines
 ) -> list[tuple[int, str, list[Span]]]:
     """Return the runs of steps that are gone, each with the shortened step to say so and where it is from there.
 
     That is the step right before the run, or right after it, if it can take the line: it is shortened and has a result.
     Else it is the last one before the run that can, or the first one of all.
     """
-    if not shortened or format == "spans":
+    if not shortened or outlines.format == "spans":
         return []
-    wire = wire_named(format)
     present = [span for span in spans if span.index in kept or span.index in shortened]
     places = [span.index for span in present]
-    able = [span.index for span in present if span.index in shortened and has_result(span, wire)]
+    able = [span.index for span in present if span.index in shortened and outlines.has_result(span)]
     gone: dict[tuple[int, bool], list[Span]] = {}
     for span in spans if able else ():
         if span.index not in kept and span.index not in shortened:
@@ -404,12 +458,6 @@ def _gone_runs(
             gone.setdefault((anchor, anchor < span.index), []).append(span)
     runs = sorted(gone.items(), key=lambda found: found[0])
     return [(anchor, "later" if later else "earlier", steps) for (anchor, later), steps in runs]
-
-
-def has_result(span: Span, wire: Wire) -> bool:
-    """True if a step has a result that a line can be put behind."""
-    texts = (text for message in span.messages for text in wire.texts(message))
-    return any(text.role is Role.RESULT and not text.media for text in texts)
 
 
 def _joint_record(steps: Sequence[Span], place: str, outlines: Outlines) -> str:
@@ -534,16 +582,41 @@ def _action_in(text: Text, span: Span) -> int | None:
     return place if place >= 0 else None
 
 
-def cut_texts(message: Message, wire: Wire, span: Span, *, every: bool = False) -> Iterator[tuple[Text, Passages]]:
-    """Yield the texts of a message with their passages: those that can be shown in part, or `every` one."""
-    for text in wire.texts(message):
+class StepTexts:
+    """The texts of a step's messages, each cut into passages once."""
+
+    def __init__(self, span: Span, format: str) -> None:
+        self._span = span
+        self._format = format
+
+    def of(self, message: Message) -> Sequence[tuple[Text, Passages]]:
+        """Return the texts of a message that may be shown in part, with their passages.
+
+        It is the step's own, or one that it shares with others, in the history.
+        """
+        own = self._own.get(id(message))
+        return self._cut(message) if own is None else own
+
+    @cached_property
+    def has_result(self) -> bool:
+        """True if there is a result that a line can be put behind."""
+        texts = (text for message in self._span.messages for text, _ in self.of(message))
+        return any(text.role is Role.RESULT and not text.media for text in texts)
+
+    @cached_property
+    def _own(self) -> dict[int, Sequence[tuple[Text, Passages]]]:
+        """The texts of the step's own messages, by the identity of the message: the span holds them."""
+        return {id(message): self._cut(message) for message in self._span.messages}
+
+    def _cut(self, message: Message) -> Sequence[tuple[Text, Passages]]:
+        return [(text, self._passages_of(text)) for text in wire_named(self._format).texts(message)]
+
+    def _passages_of(self, text: Text) -> Passages:
+        span = self._span
         if span.reasons and text.role is not Role.RESULT:
-            passages = uncut(text.text, 0)
-        elif text.role is Role.RESULT and is_short(text.text) and _may_lose_calls(span, wire):
-            passages = uncut(text.text, 1)  # it may go with its call, so it can be asked for
-        elif text.media:  # images go with all of their text, since a shortened result is plain text
-            passages = uncut(text.text, 1)
-        else:
-            passages = cut(text.text, speech=text.role is Role.SPEECH, action=_action_in(text, span))
-        if every or passages.count:
-            yield text, passages
+            return uncut(text.text, 0)
+        if text.role is Role.RESULT and is_short(text.text) and _may_lose_calls(span, wire_named(self._format)):
+            return uncut(text.text, 1)  # it may go with its call, so it can be asked for
+        if text.media:  # images go with all of their text, since a shortened result is plain text
+            return uncut(text.text, 1)
+        return cut(text.text, speech=text.role is Role.SPEECH, action=_action_in(text, span))

@@ -29,7 +29,7 @@ from ..pipeline.draft import Drafted, reasons
 from ..pipeline.evidence import report
 from ..pipeline.keep import Selection, excess_of, survey, target_tokens
 from ..pipeline.must_stay import NEWER, NEWEST, companions_of, pinned_spans, repeated_lookups
-from ..pipeline.outline import Outlines, Parts, has_result, joint_records
+from ..pipeline.outline import Outlines, Parts, joint_records
 from ..pipeline.rebuild import rebuild, refusal
 from ..pipeline.split import tokens_of
 from ..runtime import Runtime, Work
@@ -261,7 +261,7 @@ def _possible(history: History, decided: LeftOut, pin: PinRule | None) -> LeftOu
     if history.outlines is None:
         return decided.without(whole | needed)
     left = decided.then(LeftOut(dict.fromkeys(needed, _RECORD))).without(whole)
-    if any(span.index in left.shown and has_result(span, wire_named(history.format)) for span in history.spans):
+    if any(span.index in left.shown and history.outlines.has_result(span) for span in history.spans):
         return left
     # No remaining step could carry a line about the deeds of others, so these keep their records.
     deeds = [span.index for span in history.spans if span.index in left.gone and history.outlines.deeds(span)]
