@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..types import History, Prompt, Reply, Span, Unit
-from .dataflow import DataFlow, Fact, Kind, Worth, read_flow, take_best
+from .dataflow import DataFlow, Fact, Worth, read_flow, take_best
+from .facts import Kind
 
 if TYPE_CHECKING:
     from ..pipeline.outline import Outlines

@@ -3,28 +3,28 @@
 A step shown without any passage is a record: what was done, in the call's own words, and the lines that tell how it
 ended. Short texts belong to the record. The model's own turn is never altered beside hidden reasoning.
 
-Where steps are gone altogether, a joint record says so behind a shortened one, with a line for each of their deeds: the
-call, the arguments that identify it, and how it ended. Every word of such a line is the call's or the result's own,
-except "ok". Of long arguments it has the first line, of access tokens nothing: they say who asked, not what was done.
+Where steps are gone altogether, a joint record says so behind a shortened one, with a line for each of their deeds.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from bisect import bisect
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
-from ..drafts.dataflow import Kind, details_in, facts_in, facts_of, is_plain, kind_of, words_of
+from ..drafts.facts import details_in, facts_of, is_plain, words_of
+from ..drafts.reading import StepFacts, StepReading
 from ..types import Call, Message, Span
-from ..wire import Role, Text, Wire, results_by_call, wire_named
-from ..wire.calls import arguments_of, calls_of, failed_calls, has_failed, is_reading, name_words
+from ..wire import Role, Text, Wire, wire_named
+from ..wire.calls import arguments_of, calls_of, failed_calls, is_reading
 from ..wire.part import MEDIA_TOKENS, MODEL_ROLES, block_numbers, join, without_blocks
+from .deeds import Deed, deed_lines, deeds_of
 from .passages import SHORT, Passages, cut, is_short, uncut
+from .wording import is_shown_once, may_state_rules, rules_in
 
 if TYPE_CHECKING:
     from .split import Count
@@ -46,20 +46,6 @@ _SIZES = 32
 """Most sizes that are remembered of one step."""
 _HEAD_TOKENS = 10
 """Most tokens of the words around deeds in a joint record."""
-_LONG = 100
-"""Characters up to which an argument of one line is shown whole."""
-_SHORTENED = 60
-"""Characters that are shown of a longer one."""
-_MOST_IDS = 3
-"""Most ids that are named of a result."""
-_ACCESS = re.compile(r"(?:^|_)(?:token|api_?key|auth|authorization)$", re.IGNORECASE)
-_STATUS = re.compile(r'"(?:status|state)"\s*:\s*"[^"\n]{1,60}"')
-_OBJECT = re.compile(r"(?:^|_)(?:path|file|filename|file_?path|id|key|app|url)$", re.IGNORECASE)
-"""Names of arguments that say which object a call is about."""
-_WHOLE = frozenset({"write", "set", "put", "save", "update", "overwrite", "create", "login"})
-"""Words in the names of tools that give an object a new state, whatever it was before."""
-_PARTLY = frozenset({"edit", "replace", "insert", "patch", "append"})
-"""Words in the names of tools that change a part of an object."""
 
 
 def shown_passages(parts: Collection[int]) -> tuple[int, ...]:
@@ -96,6 +82,15 @@ class Passage:
     def is_plain(self) -> bool:
         return is_plain(self.text)
 
+    @cached_property
+    def is_shown_once(self) -> bool:
+        return is_shown_once(self.text)
+
+    @cached_property
+    def rules(self) -> frozenset[str]:
+        """The lines of it that state rules."""
+        return frozenset(rules_in(self.text))
+
 
 @dataclass(frozen=True)
 class Outline:
@@ -113,13 +108,20 @@ class Outline:
     record_tokens: int
     tokens: int
     """Tokens of the step with all its passages."""
+    reading: StepReading
+    """What is read in the whole step."""
     left: Parts | None = None
     """What an earlier event left of it; None if it was not shortened."""
 
     @cached_property
-    def facts(self) -> frozenset[str]:
-        """The facts of the whole step."""
-        return facts_of(join([self.span.thought, self.span.action, self.span.observation]))
+    def facts_by_part(self) -> StepFacts:
+        """The facts of its record and its passages."""
+        return StepFacts(self.reading, self.span, self)
+
+    @cached_property
+    def may_state_rules(self) -> bool:
+        """True if its results have words without which there is no rule."""
+        return may_state_rules(self.span.observation)
 
     @property
     def is_turn_whole(self) -> bool:
@@ -131,37 +133,6 @@ class Outline:
         if number == 0:
             return join([self.turn, self.results])
         return next(passage.text for passage in self.passages if passage.number == number)
-
-
-@dataclass(frozen=True, slots=True)
-class Deed:
-    """A call that changed something, in a line."""
-
-    name: str
-    text: str
-    """The call with the arguments that identify it."""
-    ending: str
-    failed: bool
-    about: str
-    """The object that it is about; "" if its arguments do not say."""
-
-    @property
-    def line(self) -> str:
-        return f"{self.text} → {self.ending}"
-
-    def supersedes(self, earlier: Deed) -> bool:
-        """True if an earlier call need not be named beside this one: it did the same, or what it did is undone.
-
-        That is so if this one made the whole object anew, or succeeded where the earlier one had failed.
-        """
-        if earlier.line == self.line:
-            return True
-        if self.failed or not self.about or earlier.about != self.about:
-            return False
-        is_whole = not _WHOLE.isdisjoint(name_words(self.name))
-        if earlier.name == self.name:
-            return is_whole or earlier.failed
-        return is_whole and not earlier.failed and not _PARTLY.isdisjoint(name_words(earlier.name))
 
 
 @dataclass(slots=True)
@@ -276,7 +247,8 @@ def outline(
 ) -> Outline:
     """Return the outline of a step; one without messages is its own record. `texts` are its texts if they are known."""
     turn = join([span.thought, span.action])
-    undivided = Outline(span, (), turn, span.observation, frozenset(), span.tokens, span.tokens)
+    reading = StepReading(span, format)
+    undivided = Outline(span, (), turn, span.observation, frozenset(), span.tokens, span.tokens, reading)
     if format == "spans":
         return undivided
     wire = wire_named(format)
@@ -305,6 +277,7 @@ def outline(
         stays,
         sum(message_tokens(message, wire, count) for message in record),
         span.tokens,
+        reading,
     )
 
 
@@ -467,38 +440,6 @@ def _joint_record(steps: Sequence[Span], place: str, outlines: Outlines) -> str:
     return f"[… {len(steps)} {place} {'step' if len(steps) == 1 else 'steps'} left out{named}]"
 
 
-def deeds_of(span: Span, format: str, reads: Collection[str] = ()) -> tuple[Deed, ...]:
-    """Return what a step did; nothing if it changed nothing. Failed calls beside a deed count, too."""
-    results = results_by_call(span.messages, format) if span.calls else {"": span.observation}
-    found = [
-        (is_reading(call, reads), _deed(span, call, results.get(call.id, "")))
-        for call in calls_of(span)
-        if not is_reading(call, reads) or has_failed(results.get(call.id, ""))
-    ]
-    has_changed = any(not reading and not deed.failed for reading, deed in found)
-    return tuple(deed for _, deed in found) if has_changed else ()
-
-
-def deed_lines(deeds: Iterable[Deed]) -> Iterator[str]:
-    """Yield a line for each deed, in order; one that a later one supersedes is counted with that one."""
-    current: list[tuple[Deed, int, Counter[str]]] = []
-    for deed in deeds:
-        times, before = 1, Counter[str]()
-        for place in range(len(current) - 1, -1, -1):
-            if deed.supersedes(current[place][0]):
-                earlier, often, counted = current.pop(place)
-                before += counted
-                if earlier.line == deed.line:
-                    times += often
-                else:
-                    before[earlier.name] += often
-        current.append((deed, times, before))
-    for deed, times, before in current:
-        line = deed.line if times == 1 else f"{deed.line} ×{times}"
-        names = (name if often == 1 else f"{name} ×{often}" for name, often in sorted(before.items()))
-        yield f"{line}, after {', '.join(names)}" if before else line
-
-
 def _named(name: str, calls: Sequence[Call]) -> str:
     """Return a tool's name with the times it was called, and the arguments by which these calls differ."""
     given = [arguments_of(call) for call in calls]
@@ -515,63 +456,6 @@ def _counted(names: Iterable[str]) -> str:
     counts = Counter(names).most_common()
     found = [name if times == 1 else f"{name} ×{times}" for name, times in counts[:_MOST_NAMES]]
     return ", ".join([*found, "…"] if len(counts) > _MOST_NAMES else found)
-
-
-def _deed(span: Span, call: Call, result: str) -> Deed:
-    arguments = arguments_of(call)
-    if span.calls or (call.name in span.action and "command" not in arguments):
-        text = f"{call.name}({_brief_arguments(arguments, call)})"
-    else:  # an agent that acts in plain text wrote a command, or something that names no tool
-        text = _first_line(str(arguments.get("command", span.action)))
-    failed = has_failed(result)
-    about = [f"{key}={value}" for key, value in arguments.items() if _OBJECT.search(key)]
-    return Deed(
-        call.name,
-        text,
-        _first_line(result) if failed else _ending(call, result),
-        failed,
-        ", ".join(about),
-    )
-
-
-def _brief_arguments(arguments: Mapping[str, object], call: Call) -> str:
-    if not arguments:
-        return _first_line(call.text[len(call.name) + 1 : -1])
-    given = {key: value for key, value in arguments.items() if value not in (None, "", [], {})}
-    named = [f"{key}={_brief_value(value)}" for key, value in given.items() if not _ACCESS.search(key)]
-    return ", ".join(named if len(named) == len(given) else [*named, "…"])
-
-
-def _brief_value(value: object) -> str:
-    if isinstance(value, str):
-        return f'"{_first_line(value)}"'
-    return _first_line(json.dumps(value, ensure_ascii=False))
-
-
-def _first_line(text: str) -> str:
-    """Return a text if it is short, else the beginning of its first line that is not a comment, with a mark."""
-    text = text.strip()
-    if len(text) <= _LONG and "\n" not in text:
-        return text
-    lines = [line.strip() for line in text.split("\n") if line.strip()]
-    first = next((line for line in lines if not line.startswith("#")), lines[0])
-    if len(first) > _LONG:
-        first = first[:_SHORTENED].rstrip()
-    return f"{first}…"
-
-
-def _ending(call: Call, result: str) -> str:
-    """Return "ok", with the status that a result reports and the ids that it made."""
-    record = cut(result).shown(())
-    ids = _new_ids(record, call) or _new_ids(result, call)
-    news = [*dict.fromkeys(_STATUS.findall(record)), *ids]
-    return f"ok: {', '.join(news)}" if news else "ok"
-
-
-def _new_ids(text: str, call: Call) -> list[str]:
-    """Return the first ids in a result that its call does not name."""
-    found = [fact for fact in facts_in(text) if kind_of(fact) is Kind.ID and fact not in call.text]
-    return sorted(found, key=lambda fact: (text.find(fact), fact))[:_MOST_IDS]
 
 
 def _action_in(text: Text, span: Span) -> int | None:
