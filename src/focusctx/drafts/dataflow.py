@@ -13,9 +13,9 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from threading import Lock
 from typing import TypeAlias
 
 from ..types import History, Span, Unit
@@ -112,6 +112,24 @@ def read_flow(history: History) -> DataFlow:
     others = (*lists, *_answers(history, readings, words, near), *_details(history, near))
     failures = _standing_failures(history.spans, readings)
     return DataFlow((*facts, *others), failures, _still_of_use(topics, trails, units, history))
+
+
+class SharedFlow:
+    """The data flow of a history, for several who need it: the first one reads it, and the others wait for that."""
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self._flow: DataFlow | None = None
+        self._reading = Lock()
+
+    def read(self) -> DataFlow:
+        with self._reading:
+            if self._flow is None:
+                self._flow = read_flow(self.history)
+            return self._flow
+
+    def __reduce__(self) -> tuple[type[SharedFlow], tuple[History]]:
+        return SharedFlow, (self.history,)
 
 
 def _read_steps(history: History) -> tuple[list[StepReading], list[StepFacts]]:
@@ -310,15 +328,14 @@ def _note_topics(
     topics = topics_in(spoken)
     if not topics:
         return {}
-    named_in = _named_in(topics)
-    settled = _settled(named_in, history.spans, readings)
+    settled = _settled(topics, history.spans, readings)
     in_order = sorted(topics - settled, key=lambda topic: (spoken.find(topic), topic))
     found: dict[str, list[Unit]] = {topic: [] for topic in in_order}
     for span, reading, step in zip(history.spans[:-1], readings, steps, strict=False):
-        named = {call.id: named_in(call.text) for call in span.calls}
+        named = {call.id: reading.named_in(call.text, topics) for call in span.calls}
         about = {call.id: named[call.id] or _topics_of(reading.facts_of_calls[call.id], trails) for call in span.calls}
         calls = {passage.number: passage.call for passage in history.outlines.of(span).passages}
-        alone = named_in(span.action) if len(span.calls) <= 1 else frozenset[str]()
+        alone = reading.named_in(span.action, topics) if len(span.calls) <= 1 else frozenset[str]()
         noted: list[tuple[frozenset[str], frozenset[str], frozenset[str]]] = []
         for number, facts in step.units.items():
             own = named.get(calls.get(number, ""), frozenset()) or alone
@@ -338,24 +355,12 @@ def _note_topics(
     return {topic: tuple(some) for topic, some in found.items() if some}
 
 
-def _named_in(topics: Collection[str]) -> Callable[[str], frozenset[str]]:
-    """Return a function that tells which of these things a call names; it looks once at each text."""
-
-    @cache
-    def named_in(text: str) -> frozenset[str]:
-        return frozenset(topic for topic in topics if topic in text)
-
-    return named_in
-
-
 def _topics_of(facts: Collection[str], trails: Mapping[str, _Trail]) -> frozenset[str]:
     """Return the things for which what a call names was looked up."""
     return frozenset[str]().union(*(trails[fact].topics for fact in facts if fact in trails))
 
 
-def _settled(
-    named_in: Callable[[str], frozenset[str]], spans: Sequence[Span], readings: Sequence[StepReading]
-) -> frozenset[str]:
+def _settled(topics: frozenset[str], spans: Sequence[Span], readings: Sequence[StepReading]) -> frozenset[str]:
     """Return the topics that something was done about, and after that something else."""
     last: dict[str, int] = {}
     newest = 0
@@ -363,7 +368,7 @@ def _settled(
         for call in reading.calls:
             if not call.only_reads:
                 newest = span.index
-                last |= dict.fromkeys(named_in(call.call.text), span.index)
+                last |= dict.fromkeys(reading.named_in(call.call.text, topics), span.index)
     return frozenset(topic for topic, at in last.items() if at < newest)
 
 

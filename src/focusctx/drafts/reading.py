@@ -28,6 +28,7 @@ class StepReading:
     def __init__(self, span: Span, format: str) -> None:
         self._span = span
         self._format = format
+        self._named: tuple[frozenset[str], dict[str, frozenset[str]]] = frozenset(), {}
 
     @cached_property
     def facts(self) -> frozenset[str]:
@@ -83,6 +84,15 @@ class StepReading:
         if len(span.calls) > 1 and self._results:
             return tuple(Attempt.read(call.text, self._results.get(call.id, "")) for call in span.calls)
         return (Attempt.read(span.action, span.observation),)
+
+    def named_in(self, text: str, topics: frozenset[str]) -> frozenset[str]:
+        """Return which of these things a text of the step names: the user seldom names a new one between two events."""
+        asked, known = self._named
+        if asked != topics:
+            self._named = topics, (known := {})
+        if text not in known:
+            known[text] = frozenset(topic for topic in topics if topic in text)
+        return known[text]
 
     @cached_property
     def _results(self) -> Mapping[str, str]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
@@ -452,14 +453,14 @@ def _originals(snapshot: Snapshot, drafted: Drafted, news: LeftOut) -> list[Arch
     """Return the originals of the spans to be left out; those of spans shortened earlier are stored already."""
     going = news.spans - snapshot.place.left_out.spans
     said = reasons(drafted.sketches, going)
-    plans = drafted.plans
+    cited = Counter(index for plan in drafted.plans for index in plan.cited)
     return [
         Archived(
             key=snapshot.keys[span.index - 1],
             index=span.index,
             messages=span.messages,
             tokens=span.tokens,
-            utility=sum(span.index in plan.cited for plan in plans) / max(len(plans), 1),
+            utility=cited[span.index] / max(len(drafted.plans), 1),
             reason="; ".join(said.get(span.index, ())) or "no sketch needs it",
         )
         for span in snapshot.history.spans
