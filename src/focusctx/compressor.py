@@ -100,6 +100,7 @@ class Focus:
             seen = await reading
         finally:
             reading.cancel()  # if this call is cancelled, nobody waits for it
+            flow.forget()
         numbers = {index: max(own, default=0) for index, own in passages.items()}
         sketches = tuple(read_sketch(reply.text, numbers, truncated=reply.truncated) for reply in replies)
         drafted = Drafted(

@@ -15,8 +15,9 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from threading import Lock
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ..types import History, Span, Unit
 from ..wire import Role
@@ -62,8 +63,7 @@ used once and one it used twice: cheap failures fit in, a screenful of traceback
 needs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(NamedTuple):
     text: str
     kind: Kind
     chance: float
@@ -95,23 +95,74 @@ def read_flow(history: History) -> DataFlow:
     units = {(index, number): facts for index, step in by_index for number, facts in step.units.items()}
     near.note(trails, units)
     used_forms = frozenset[str]().union(*(reading.used_forms for reading in readings))
-    facts = []
-    for text, trail in trails.items():
-        if not trail.holders or text in pinned:
-            continue
-        kind = kind_of(text)
-        odds = trail.odds(kind, history.newest) + _TOPIC * trail.open + _SETTLED * trail.settled
-        if kind not in _IDS:  # the letters of an id mean nothing
-            odds += _IN_GOAL * _share_in(words, text)
-        else:
-            odds += _NEAR * min(trail.near, 1) * (kind is Kind.ID)
-            odds += _OPEN * (not trail.uses and form_of(text) in used_forms)
-        chance = 1 / (1 + math.exp(-odds))
-        facts.append(Fact(text, kind, chance, tuple(trail.holders)))
+    facts = _facts(trails, pinned, words, used_forms, history.newest)
     lists = _lists({unit: units[unit] for unit in topical}, _superseded(history.spans, readings))
     others = (*lists, *_answers(history, readings, words, near), *_details(history, near))
     failures = _standing_failures(history.spans, readings)
     return DataFlow((*facts, *others), failures, _still_of_use(topics, trails, units, history))
+
+
+def _facts(
+    trails: Mapping[str, _Trail],
+    pinned: Collection[str],
+    words: frozenset[str],
+    used_forms: Collection[str],
+    newest: int,
+) -> Iterator[Fact]:
+    """Yield the facts that could be lost, each with the chance that a later action uses it."""
+    chance_of = cache(_Evidence.chance)  # most facts of a large result share their evidence
+    for text, trail in trails.items():
+        if not trail.holders or text in pinned:
+            continue
+        kind = kind_of(text)
+        is_id = kind in _IDS  # the letters of an id mean nothing
+        evidence = _Evidence(
+            kind,
+            trail.uses,
+            trail.shows,
+            trail.by_agent,
+            trail.record,
+            trail.crowd,
+            newest - trail.last,
+            trail.open,
+            trail.settled,
+            min(trail.near, 1) if kind is Kind.ID else 0,
+            0.0 if is_id else _share_in(words, text),
+            is_id and not trail.uses and form_of(text) in used_forms,
+        )
+        yield Fact(text, kind, chance_of(evidence), tuple(trail.holders))
+
+
+class _Evidence(NamedTuple):
+    """What the chance of a fact follows from."""
+
+    kind: Kind
+    uses: int
+    shows: int
+    by_agent: bool
+    record: bool
+    crowd: float
+    age: int
+    """Spans since it last appeared."""
+    open: bool
+    settled: bool
+    near: float
+    in_goal: float
+    """Share of its words that the user also used."""
+    next: bool
+    """True if it was not used yet and actions used others of its form."""
+
+    def chance(self) -> float:
+        """Return the probability that a later action uses the fact."""
+        odds = _BASE + _WRITTEN * self.by_agent + _REUSED * math.log(max(self.uses, 1))
+        odds += _SHOWN * math.log(max(self.shows, 1)) + _AGE * math.log(max(self.age, 1))
+        odds += _BARE_NUMBER * (self.kind is Kind.NUMBER)
+        odds += _RECORD * (self.record and self.kind in _IDS)
+        odds += 0.0 if self.by_agent else _CROWD * self.crowd
+        odds = odds + _TOPIC * self.open + _SETTLED * self.settled
+        odds += _IN_GOAL * self.in_goal + _NEAR * self.near
+        odds += _OPEN * self.next
+        return 1 / (1 + math.exp(-odds))
 
 
 class SharedFlow:
@@ -127,6 +178,10 @@ class SharedFlow:
             if self._flow is None:
                 self._flow = read_flow(self.history)
             return self._flow
+
+    def forget(self) -> None:
+        """Forget it at the end of an event: a draft may keep its prompts."""
+        self._flow = None
 
     def __reduce__(self) -> tuple[type[SharedFlow], tuple[History]]:
         return SharedFlow, (self.history,)
@@ -257,7 +312,8 @@ def _pinned_text(history: History) -> str:
 class _Trail:
     """The history of one fact over the spans."""
 
-    holders: list[Unit] = field(default_factory=list)
+    holders: tuple[Unit, ...] | list[Unit] = ()
+    """A list from the second step on: most facts of a large history are in one step, and share the tuple of that."""
     uses: int = 0
     shows: int = 0
     by_agent: bool = False
@@ -276,13 +332,11 @@ class _Trail:
     near: float = 0.0
     """How much the user spoke of what is around it: from 0, not at all, up."""
 
-    def odds(self, kind: Kind, newest: int) -> float:
-        odds = _BASE + _WRITTEN * self.by_agent + _REUSED * math.log(max(self.uses, 1))
-        odds += _SHOWN * math.log(max(self.shows, 1)) + _AGE * math.log(max(newest - self.last, 1))
-        odds += _BARE_NUMBER * (kind is Kind.NUMBER)
-        odds += _RECORD * (self.record and kind in _IDS)
-        odds += 0.0 if self.by_agent else _CROWD * self.crowd
-        return odds
+    def add_holders(self, units: tuple[Unit, ...]) -> None:
+        if isinstance(self.holders, list):
+            self.holders += units
+        else:
+            self.holders = [*self.holders, *units] if self.holders else units
 
 
 def _trails(spans: Sequence[Span], readings: Sequence[StepReading], steps: Sequence[StepFacts]) -> dict[str, _Trail]:
@@ -306,10 +360,10 @@ def _trails(spans: Sequence[Span], readings: Sequence[StepReading], steps: Seque
                 trail.record = trail.record or is_record
                 trail.crowd = min(trail.crowd, crowd)
             if is_current:
-                trail.holders += units
+                trail.add_holders(units)
         for text, units in step.others.items() if is_current else ():
             if text in trails:
-                trails[text].holders += units
+                trails[text].add_holders(units)
     return trails
 
 
