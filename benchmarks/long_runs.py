@@ -53,8 +53,8 @@ or begin a new one per task.
 - *Sent* and *largest request* are tokens of all requests and of the largest one; *full* is the same without focusctx.
 - *Cost* is input at caching prices with drafts paid for as gpt-5-mini's, as in [session-cost.md](session-cost.md). It
   assumes that calls come fast enough for the cache to stay warm.
-- *ms* are those of `session.view` on two shared cores with other work beside it: they say little about a machine of its
-  own. A request without an event reads only what is new.
+- *ms* are those of `session.view` on two shared cores with little other work: under load they were about ten times as
+  long. A request without an event reads only what is new.
 """
 
 

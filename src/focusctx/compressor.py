@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from .checks import check_types
 from .config import FocusConfig, FocusSettings, SessionOptions
+from .drafts.dataflow import SharedFlow
 from .drafts.registry import draft_from, price_of_draft
 from .errors import WRONG_USE, MessageError, described
 from .pipeline.draft import Breaker, Drafted, build_prompt, passages_of, read_sketch, sample
@@ -90,15 +91,16 @@ class Focus:
     async def sketch(self, history: History) -> Drafted:
         """Return the draft's N sketches for a history: the slow part of an event."""
         started = time.perf_counter()
-        passages = passages_of(history)
+        passages, flow = passages_of(history), SharedFlow(history)
         # What the sketches do not say is read meanwhile; a million tokens take seconds, too long for the event loop.
-        reading = asyncio.create_task(asyncio.to_thread(survey, history, self.config))
+        reading = asyncio.create_task(asyncio.to_thread(survey, history, self.config, flow))
         try:
-            prompt = await asyncio.to_thread(build_prompt, history, self.config)
+            prompt = await asyncio.to_thread(build_prompt, history, self.config, flow)
             replies, problem = await sample(self.draft, prompt, self.config.rollouts, self.config.deadline)
             seen = await reading
         finally:
             reading.cancel()  # if this call is cancelled, nobody waits for it
+            flow.forget()
         numbers = {index: max(own, default=0) for index, own in passages.items()}
         sketches = tuple(read_sketch(reply.text, numbers, truncated=reply.truncated) for reply in replies)
         drafted = Drafted(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
+    from .drafts.dataflow import SharedFlow
     from .pipeline.outline import Outlines
 
 Message: TypeAlias = Mapping[str, Any]
@@ -139,6 +140,8 @@ class Prompt:
     """Most tokens of a reply."""
     seed: int = 42
     """Seed of the first sketch, for drafts that accept one."""
+    flow: SharedFlow | None = field(default=None, compare=False, repr=False)
+    """The data flow of that history, if others read it, too."""
 
     @property
     def messages(self) -> list[dict[str, str]]:

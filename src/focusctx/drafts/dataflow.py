@@ -12,49 +12,17 @@ from __future__ import annotations
 
 import heapq
 import math
-import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
-from functools import lru_cache
+from functools import cache
+from threading import Lock
+from typing import NamedTuple, TypeAlias
 
 from ..types import History, Span, Unit
-from ..wire import Role, results_by_call
-from ..wire.calls import calls_of, has_failed, is_reading
-
-_TOKEN = re.compile(r"[#~./]*\w[\w./@+-]*")
-_ESCAPE = re.compile(r'\\+[nrt"]')  # arguments arrive as JSON text: "\nimport" is not a name
-_CAMEL = re.compile(r"[a-z][A-Z]")
-_LABEL = re.compile(r"s_?\d+", re.IGNORECASE)  # looks like a span's own label
-_PERSON = re.compile(r"\b[A-Z][a-z]+(?:[ -][A-Z][a-z]+)+\b")
-_QUOTED = re.compile(r"""['"`]([^'"`\n]{3,60})['"`]""")
-_NUMBER = re.compile(r"[\d.+-]+")
-_PROSE = re.compile(r"(?:\b[A-Za-z][a-z'’]*[ ,]+){3,}[A-Za-z]+")
-_WORD = re.compile(r"[A-Z]?[a-z]{2,}|[A-Z]{3,}")
-_FILE = re.compile(
-    r"/|\.(?:py|pyi|ipynb|md|rst|txt|jsx?|tsx?|json|ya?ml|toml|cfg|ini|html?|css|c|h|cc|cpp|hpp|go|rs|java|kt|rb|php"
-    r"|sh|sql|csv|tsv|xml|lock|log|docx?|xlsx?|pptx?|pdf|png|jpe?g|zip|tar|gz)$",
-    re.IGNORECASE,
-)
-_RECORD_START = re.compile(r"""\s*(?:\{\s*["'}]|\[\s*[\[{"'\d\]])""")
-_KEY = re.compile(r'"(\w+)\\*"\s*:')
-_FENCE = re.compile(r"```\w*")
-_SHORTEST, _LONGEST = 4, 120
-"""Fewest and most characters of a fact. Shorter strings are everywhere; longer ones are blobs not typed again."""
-
-_ID_DIGITS = 7
-"""Digits from which a number identifies one thing: item, account and phone numbers, not sizes or years."""
-
-
-class Kind(StrEnum):  # unlike members of other enums, these hash as fast as strings
-    FILE = "file"
-    NUMBER = "number"
-    ID = "id"
-    NAME = "name"
-    ANSWER = "answer"
-    DETAIL = "detail"
-
+from ..wire import Role
+from .facts import Kind, details_in, facts_in, form_of, is_person, kind_of, topics_in, words_of
+from .reading import Attempt, StepFacts, StepReading
 
 _IDS = frozenset({Kind.ID, Kind.NUMBER})
 _HANDLES = frozenset({Kind.ID, Kind.FILE})
@@ -79,8 +47,6 @@ _ANSWER = 0.9
 """Chance that the passage that says most about a question of the user is needed."""
 _RANK = 0.8
 """Factor for each passage before it: searches give the best result first."""
-_DETAIL = re.compile(r"\b\d[\d:.,/%-]*|(?<=[a-z0-9,;:|] )[A-Z][a-z]+\b")
-"""A number, a time, a date, or a name in the middle of a sentence."""
 _DETAILS = 0.01, 0.1
 """Chance that a new detail in the newest results is needed, and the most for all those of one passage."""
 _FEW = 2
@@ -97,8 +63,7 @@ used once and one it used twice: cheap failures fit in, a screenful of traceback
 needs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(NamedTuple):
     text: str
     kind: Kind
     chance: float
@@ -118,33 +83,117 @@ class DataFlow:
 
 def read_flow(history: History) -> DataFlow:
     """Return the facts that could be lost (those that no pinned text holds) and the unresolved failures."""
-    steps = [_Step.read(span, history) for span in history.spans]
-    words = words_of(_user_words(history))
+    readings, steps = _read_steps(history)
+    spoken = _user_words(history)
+    words = words_of(spoken)
     pinned = facts_in(_pinned_text(history)) | (steps[-1].facts if steps else frozenset())
-    trails = _trails(history.spans, steps)
-    topics = _note_topics(trails, history, steps)
-    topical = {unit for some in topics.values() for unit in some}
-    around = _words_of_passages(history)
+    trails = _trails(history.spans, readings, steps)
+    topics = _note_topics(trails, history, readings, steps)
+    topical = sorted({unit for some in topics.values() for unit in some})
+    near = _Nearness(history, words)
     by_index = zip((span.index for span in history.spans), steps, strict=True)
     units = {(index, number): facts for index, step in by_index for number, facts in step.units.items()}
-    _note_words(trails, units, {unit: words & found for unit, found in around.items()})
-    used_forms = {_form(fact) for step in steps for fact in step.done if kind_of(fact) is not Kind.NAME}
-    facts = []
+    near.note(trails, units)
+    used_forms = frozenset[str]().union(*(reading.used_forms for reading in readings))
+    facts = _facts(trails, pinned, words, used_forms, history.newest)
+    lists = _lists({unit: units[unit] for unit in topical}, _superseded(history.spans, readings))
+    others = (*lists, *_answers(history, readings, words, near), *_details(history, near))
+    failures = _standing_failures(history.spans, readings)
+    return DataFlow((*facts, *others), failures, _still_of_use(topics, trails, units, history))
+
+
+def _facts(
+    trails: Mapping[str, _Trail],
+    pinned: Collection[str],
+    words: frozenset[str],
+    used_forms: Collection[str],
+    newest: int,
+) -> Iterator[Fact]:
+    """Yield the facts that could be lost, each with the chance that a later action uses it."""
+    chance_of = cache(_Evidence.chance)  # most facts of a large result share their evidence
     for text, trail in trails.items():
         if not trail.holders or text in pinned:
             continue
         kind = kind_of(text)
-        odds = trail.odds(kind, history.newest) + _TOPIC * trail.open + _SETTLED * trail.settled
-        if kind not in _IDS:  # the letters of an id mean nothing
-            odds += _IN_GOAL * _share_in(words, text)
-        else:
-            odds += _NEAR * min(trail.near, 1) * (kind is Kind.ID)
-            odds += _OPEN * (not trail.uses and _form(text) in used_forms)
-        chance = 1 / (1 + math.exp(-odds))
-        facts.append(Fact(text, kind, chance, tuple(trail.holders)))
-    lists = _lists({unit: units[unit] for unit in sorted(topical)}, _superseded(history.spans))
-    others = (*lists, *_answers(history, words, around), *_details(history, words, around))
-    return DataFlow((*facts, *others), _standing_failures(history), _still_of_use(topics, trails, units, history))
+        is_id = kind in _IDS  # the letters of an id mean nothing
+        evidence = _Evidence(
+            kind,
+            trail.uses,
+            trail.shows,
+            trail.by_agent,
+            trail.record,
+            trail.crowd,
+            newest - trail.last,
+            trail.open,
+            trail.settled,
+            min(trail.near, 1) if kind is Kind.ID else 0,
+            0.0 if is_id else _share_in(words, text),
+            is_id and not trail.uses and form_of(text) in used_forms,
+        )
+        yield Fact(text, kind, chance_of(evidence), tuple(trail.holders))
+
+
+class _Evidence(NamedTuple):
+    """What the chance of a fact follows from."""
+
+    kind: Kind
+    uses: int
+    shows: int
+    by_agent: bool
+    record: bool
+    crowd: float
+    age: int
+    """Spans since it last appeared."""
+    open: bool
+    settled: bool
+    near: float
+    in_goal: float
+    """Share of its words that the user also used."""
+    next: bool
+    """True if it was not used yet and actions used others of its form."""
+
+    def chance(self) -> float:
+        """Return the probability that a later action uses the fact."""
+        odds = _BASE + _WRITTEN * self.by_agent + _REUSED * math.log(max(self.uses, 1))
+        odds += _SHOWN * math.log(max(self.shows, 1)) + _AGE * math.log(max(self.age, 1))
+        odds += _BARE_NUMBER * (self.kind is Kind.NUMBER)
+        odds += _RECORD * (self.record and self.kind in _IDS)
+        odds += 0.0 if self.by_agent else _CROWD * self.crowd
+        odds = odds + _TOPIC * self.open + _SETTLED * self.settled
+        odds += _IN_GOAL * self.in_goal + _NEAR * self.near
+        odds += _OPEN * self.next
+        return 1 / (1 + math.exp(-odds))
+
+
+class SharedFlow:
+    """The data flow of a history, for several who need it: the first one reads it, and the others wait for that."""
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self._flow: DataFlow | None = None
+        self._reading = Lock()
+
+    def read(self) -> DataFlow:
+        with self._reading:
+            if self._flow is None:
+                self._flow = read_flow(self.history)
+            return self._flow
+
+    def forget(self) -> None:
+        """Forget it at the end of an event: a draft may keep its prompts."""
+        self._flow = None
+
+    def __reduce__(self) -> tuple[type[SharedFlow], tuple[History]]:
+        return SharedFlow, (self.history,)
+
+
+def _read_steps(history: History) -> tuple[list[StepReading], list[StepFacts]]:
+    """Return what is read in each step; where there are outlines, it is read once and remembered with them."""
+    if history.outlines is not None:
+        outlines = [history.outlines.of(span) for span in history.spans]
+        return [outline.reading for outline in outlines], [outline.facts_by_part for outline in outlines]
+    readings = [StepReading(span, history.format) for span in history.spans]
+    return readings, [StepFacts(*both, None) for both in zip(readings, history.spans, strict=True)]
 
 
 class Worth:
@@ -239,62 +288,6 @@ def take_best(
     return frozenset(taken - before)
 
 
-def is_plain(text: str) -> bool:
-    """True if a text holds no fact, and no amount, time or name in the middle of a sentence."""
-    return _DETAIL.search(text) is None and not facts_in(text)
-
-
-def details_in(text: str) -> frozenset[str]:
-    """Return the amounts, times, dates, and names of one word in the middle of a sentence."""
-    return frozenset(_DETAIL.findall(text))
-
-
-def facts_in(text: str) -> frozenset[str]:
-    """Return the strings in a text that have to be exact: paths, ids, numbers, joined names, names of people."""
-    found = {fact for token in set(_TOKEN.findall(text)) if (fact := _as_fact(token))}
-    return frozenset(found.union(_PERSON.findall(text)))
-
-
-@lru_cache(maxsize=2**16)
-def _as_fact(token: str) -> str | None:
-    name = token.removeprefix("./").rstrip("./+-@")
-    if not _SHORTEST <= len(name) <= _LONGEST or _LABEL.fullmatch(name):
-        return None
-    if _NUMBER.fullmatch(name):
-        return name if sum(map(str.isdigit, name)) >= _SHORTEST else None
-    if any(map(str.isdigit, name)):
-        # `250p`, `3rd` and the like are not ids; codes such as `4OG6T3` are.
-        return name if not name[0].isdigit() or len(name) >= 6 else None
-    joined = "_" in name.strip("_") or "." in name[1:] or "/" in name[1:] or "@" in name
-    return name if joined or _CAMEL.search(name) or name.startswith("__") else None
-
-
-@lru_cache(maxsize=2**16)
-def kind_of(fact: str) -> Kind:
-    if _FILE.search(fact):
-        return Kind.FILE
-    digits = sum(map(str.isdigit, fact))
-    if digits < _ID_DIGITS and _NUMBER.fullmatch(fact):
-        return Kind.NUMBER
-    return Kind.ID if digits else Kind.NAME
-
-
-def facts_of(text: str) -> frozenset[str]:
-    """Return the facts of calls and results: without the names of JSON fields, which tell nothing of the task."""
-    fields = {field for field in _KEY.findall(text) if not any(map(str.isdigit, field))}
-    return facts_in(_ESCAPE.sub(" ", text)) - fields
-
-
-@lru_cache(maxsize=2**16)
-def _form(fact: str) -> str:
-    """Return the form of a fact: `#W3220203` and `#W9311069` have the same one."""
-    return re.sub(r"\d+", "9", re.sub(r"[^\W\d_]+", "a", fact))
-
-
-def words_of(text: str) -> frozenset[str]:
-    return frozenset(word.lower() for word in _WORD.findall(text))
-
-
 def _share_in(words: frozenset[str], fact: str) -> float:
     """Return the share of a name's words that the user also used."""
     own = words_of(fact)
@@ -315,51 +308,12 @@ def _pinned_text(history: History) -> str:
     return "\n".join([_user_words(history), *frame])
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """The facts of one span, in its action (`done`), thought (`said`) and observation (`shown`)."""
-
-    done: frozenset[str]
-    said: frozenset[str]
-    shown: frozenset[str]
-    record: bool
-    """True if the observation is structured data."""
-    units: Mapping[int, frozenset[str]]
-    """The facts of its record (0) and of each passage."""
-
-    @classmethod
-    def read(cls, span: Span, history: History) -> _Step:
-        done, said = facts_of(span.action), facts_in(span.thought)
-        record = _RECORD_START.match(span.observation) is not None
-        outline = history.outlines.of(span) if history.outlines else None
-        if outline is None or not outline.passages:
-            shown = facts_of(span.observation if outline is None else outline.results)
-            return cls(done, said, shown, record, {0: done | said | shown})
-        brief = facts_of(outline.results)
-        units = {passage.number: passage.facts for passage in outline.passages}
-        results = (units[passage.number] for passage in outline.passages if passage.role is Role.RESULT)
-        shown = brief.union(*results)
-        turn = done | said if outline.is_turn_whole else facts_of(outline.turn)
-        return cls(done, said, shown, record, {0: turn | brief, **units})
-
-    @property
-    def facts(self) -> frozenset[str]:
-        return self.done | self.said | self.shown
-
-    def crowds(self) -> dict[Kind, float]:
-        """Return the log of the number of neighbours in the observation, for a fact of each kind."""
-        kinds = Counter(map(kind_of, self.shown))
-        files = kinds[Kind.FILE]
-        if files and files >= kinds[Kind.NAME] + kinds[Kind.ID]:  # a listing: everything in it is one of many
-            return dict.fromkeys(Kind, math.log(len(self.shown)))
-        return {kind: math.log(files) if kind is Kind.FILE and files else 0.0 for kind in Kind}
-
-
 @dataclass(slots=True)
 class _Trail:
     """The history of one fact over the spans."""
 
-    holders: list[Unit] = field(default_factory=list)
+    holders: tuple[Unit, ...] | list[Unit] = ()
+    """A list from the second step on: most facts of a large history are in one step, and share the tuple of that."""
     uses: int = 0
     shows: int = 0
     by_agent: bool = False
@@ -378,42 +332,44 @@ class _Trail:
     near: float = 0.0
     """How much the user spoke of what is around it: from 0, not at all, up."""
 
-    def odds(self, kind: Kind, newest: int) -> float:
-        odds = _BASE + _WRITTEN * self.by_agent + _REUSED * math.log(max(self.uses, 1))
-        odds += _SHOWN * math.log(max(self.shows, 1)) + _AGE * math.log(max(newest - self.last, 1))
-        odds += _BARE_NUMBER * (kind is Kind.NUMBER)
-        odds += _RECORD * (self.record and kind in _IDS)
-        odds += 0.0 if self.by_agent else _CROWD * self.crowd
-        return odds
+    def add_holders(self, units: tuple[Unit, ...]) -> None:
+        if isinstance(self.holders, list):
+            self.holders += units
+        else:
+            self.holders = [*self.holders, *units] if self.holders else units
 
 
-def _trails(spans: Sequence[Span], steps: Sequence[_Step]) -> dict[str, _Trail]:
+def _trails(spans: Sequence[Span], readings: Sequence[StepReading], steps: Sequence[StepFacts]) -> dict[str, _Trail]:
     """Return every fact of the spans before the newest, with its evidence."""
     trails: dict[str, _Trail] = {}
-    superseded = _superseded(spans)
-    for span, step in zip(spans[:-1], steps, strict=False):
-        crowds = step.crowds()
-        for fact in sorted(step.facts):  # the order of a set changes from process to process
-            trail = trails.setdefault(fact, _Trail())
-            trail.last = span.index
-            if fact in step.done:
+    superseded = _superseded(spans, readings)
+    for span, reading, step in zip(spans[:-1], readings, steps, strict=False):
+        index, is_record, is_current = span.index, reading.is_record, span.index not in superseded
+        for text, done, written, shown, crowd, units in step.in_order:
+            trail = trails.get(text)
+            if trail is None:
+                trail = trails[text] = _Trail()
+            trail.last = index
+            if done:
                 trail.uses += 1
-                trail.used = span.index
-            written = fact in step.done or fact in step.said
-            trail.by_agent = trail.by_agent or written
-            if fact in step.shown:
+                trail.used = index
+            if written:
+                trail.by_agent = True
+            if shown:
                 trail.shows += 1
-                trail.record = trail.record or step.record
-                trail.crowd = min(trail.crowd, crowds[kind_of(fact)])
-        if span.index not in superseded:
-            for number, facts in step.units.items():
-                for fact in facts:
-                    if fact in trails:
-                        trails[fact].holders.append((span.index, number))
+                trail.record = trail.record or is_record
+                trail.crowd = min(trail.crowd, crowd)
+            if is_current:
+                trail.add_holders(units)
+        for text, units in step.others.items() if is_current else ():
+            if text in trails:
+                trails[text].add_holders(units)
     return trails
 
 
-def _note_topics(trails: Mapping[str, _Trail], history: History, steps: Sequence[_Step]) -> dict[str, tuple[Unit, ...]]:
+def _note_topics(
+    trails: Mapping[str, _Trail], history: History, readings: Sequence[StepReading], steps: Sequence[StepFacts]
+) -> dict[str, tuple[Unit, ...]]:
     """Note for each fact the things that the user named and it was looked up for.
 
     The user says "gather the answers to 'harvest'", a call asks for `/events/harvest.txt`, and what comes back is
@@ -423,49 +379,50 @@ def _note_topics(trails: Mapping[str, _Trail], history: History, steps: Sequence
     if history.outlines is None:  # a whole step holds too much beside it
         return {}
     spoken = _user_words(history)
-    topics = frozenset(_QUOTED.findall(spoken)) | facts_in(spoken)
-    settled = _settled(topics, history.spans)
+    topics = topics_in(spoken)
+    if not topics:
+        return {}
+    settled = _settled(topics, history.spans, readings)
     in_order = sorted(topics - settled, key=lambda topic: (spoken.find(topic), topic))
     found: dict[str, list[Unit]] = {topic: [] for topic in in_order}
-    for span, step in zip(history.spans[:-1], steps, strict=False):
-        named = {call.id: _named_in(call.text, topics) for call in span.calls}
-        about = {call.id: named[call.id] or _topics_of(call.text, trails) for call in span.calls}
+    for span, reading, step in zip(history.spans[:-1], readings, steps, strict=False):
+        named = {call.id: reading.named_in(call.text, topics) for call in span.calls}
+        about = {call.id: named[call.id] or _topics_of(reading.facts_of_calls[call.id], trails) for call in span.calls}
         calls = {passage.number: passage.call for passage in history.outlines.of(span).passages}
-        alone = _named_in(span.action, topics) if len(span.calls) <= 1 else frozenset[str]()
-        noted: list[tuple[str, frozenset[str], frozenset[str]]] = []
+        alone = reading.named_in(span.action, topics) if len(span.calls) <= 1 else frozenset[str]()
+        noted: list[tuple[frozenset[str], frozenset[str], frozenset[str]]] = []
         for number, facts in step.units.items():
             own = named.get(calls.get(number, ""), frozenset()) or alone
             reached = own or about.get(calls.get(number, ""), frozenset())
             for topic in reached - settled:
                 found[topic].append((span.index, number))
-            noted += ((fact, own, reached) for fact in facts if fact in trails)
-        for fact, own, reached in noted:  # not before: a step's calls were made before its results came
-            trails[fact].topics |= reached
-            trails[fact].open = trails[fact].open or bool(own - settled)
+            if reached:
+                noted.append((facts, own, reached))
+        for facts, own, reached in noted:  # not before: a step's calls were made before its results came
+            is_open = bool(own - settled)
+            for fact in facts:
+                if fact in trails:
+                    trails[fact].topics |= reached
+                    trails[fact].open = trails[fact].open or is_open
     for trail in trails.values():
         trail.settled = bool(trail.topics) and trail.topics <= settled
     return {topic: tuple(some) for topic, some in found.items() if some}
 
 
-def _named_in(text: str, topics: Collection[str]) -> frozenset[str]:
-    """Return the things the user named that a call names, too."""
-    return frozenset(topic for topic in topics if topic in text)
-
-
-def _topics_of(text: str, trails: Mapping[str, _Trail]) -> frozenset[str]:
+def _topics_of(facts: Collection[str], trails: Mapping[str, _Trail]) -> frozenset[str]:
     """Return the things for which what a call names was looked up."""
-    return frozenset[str]().union(*(trails[fact].topics for fact in facts_of(text) if fact in trails))
+    return frozenset[str]().union(*(trails[fact].topics for fact in facts if fact in trails))
 
 
-def _settled(topics: Collection[str], spans: Sequence[Span]) -> frozenset[str]:
+def _settled(topics: frozenset[str], spans: Sequence[Span], readings: Sequence[StepReading]) -> frozenset[str]:
     """Return the topics that something was done about, and after that something else."""
     last: dict[str, int] = {}
     newest = 0
-    for span in spans:
-        for call in calls_of(span):
-            if not is_reading(call):
+    for span, reading in zip(spans, readings, strict=True):
+        for call in reading.calls:
+            if not call.only_reads:
                 newest = span.index
-                last |= dict.fromkeys(_named_in(call.text, topics), span.index)
+                last |= dict.fromkeys(reading.named_in(call.call.text, topics), span.index)
     return frozenset(topic for topic, at in last.items() if at < newest)
 
 
@@ -501,59 +458,70 @@ def _still_of_use(
     return found
 
 
-def _words_of_passages(history: History) -> dict[Unit, frozenset[str]]:
-    """Return the words of each passage of a result; none for whole steps, which hold too much beside each other."""
-    return {
-        (span.index, passage.number): passage.words
-        for span in history.spans[:-1]
-        for passage in (history.outlines.of(span).passages if history.outlines else ())
-        if passage.role is Role.RESULT
-    }
+class _Nearness:
+    """The user's words in each passage of a result. A word counts for less the more passages have it.
 
-
-def _note_words(
-    trails: Mapping[str, _Trail], units: Mapping[Unit, frozenset[str]], spoken: Mapping[Unit, frozenset[str]]
-) -> None:
-    """Note for each fact how much the user spoke of what is around it: "the lamp", and the id is that of a lamp.
-
-    `units` are the facts of each passage, `spoken` the user's words in it. A word counts for less the more passages
-    have it.
+    There are none for whole steps, which hold too much beside each other.
     """
-    common = Counter(word for found in spoken.values() for word in found)
-    most = math.log(len(spoken) + 1)
-    for unit, found in spoken.items():
-        near = sum(1 - math.log(common[word]) / most for word in found)
-        for fact in units[unit]:
-            if fact in trails:
-                trails[fact].near = max(trails[fact].near, near)
+
+    def __init__(self, history: History, words: frozenset[str]) -> None:
+        self.spoken: dict[Unit, frozenset[str]] = {
+            (span.index, passage.number): words & passage.words
+            for span in history.spans[:-1]
+            for passage in (history.outlines.of(span).passages if history.outlines else ())
+            if passage.role is Role.RESULT
+        }
+        self._common = Counter(word for found in self.spoken.values() for word in found)
+
+    def note(self, trails: Mapping[str, _Trail], units: Mapping[Unit, frozenset[str]]) -> None:
+        """Note for each fact how much the user spoke of what is around it: "the lamp", and the id is that of a lamp.
+
+        `units` are the facts of each passage.
+        """
+        most = math.log(len(self.spoken) + 1)
+        for unit, found in self.spoken.items():
+            if not found:
+                continue
+            # Summed exactly, so that the order of the set does not matter.
+            near = math.fsum(1 - math.log(self._common[word]) / most for word in found)
+            for fact in units[unit]:
+                if fact in trails:
+                    trails[fact].near = max(trails[fact].near, near)
+
+    def weight(self, unit: Unit, words: frozenset[str]) -> float:
+        """Return how much these words of the user say about a passage that has some of them."""
+        have = words & self.spoken[unit]
+        return math.fsum(math.log(1 + len(self.spoken) / self._common[word]) for word in have)
+
+    def share(self, unit: Unit) -> float:
+        """Return how much of what the user spoke of is in a passage and hardly anywhere else."""
+        return math.fsum(1 / self._common[word] for word in self.spoken[unit])
 
 
-def _answers(history: History, words: frozenset[str], around: Mapping[Unit, frozenset[str]]) -> Iterator[Fact]:
+def _answers(
+    history: History, readings: Sequence[StepReading], words: frozenset[str], near: _Nearness
+) -> Iterator[Fact]:
     """Yield what calls asked for and the user, too, held by the passages that say most about it.
 
     An answer in plain words has no id that a later action could use, but is needed as long as the question is open.
     """
-    common = Counter(word for found in around.values() for word in found)
-    weight = {word: math.log(1 + len(around) / times) for word, times in common.items()}
     fewest, share = _ASKED
     outlines = history.outlines
-    for span in history.spans[:-1] if outlines else ():
+    for span, reading in zip(history.spans[:-1], readings, strict=False) if outlines else ():
         passages = outlines.of(span).passages if outlines else ()
-        for call in calls_of(span):
-            question = " ".join(_PROSE.findall(call.text))
-            asked = words_of(question)
-            shared = asked & words
-            if len(shared) < max(fewest, share * len(asked)) or not is_reading(call):
+        for call in reading.calls:
+            shared = call.asked & words
+            if len(shared) < max(fewest, share * len(call.asked)) or not call.only_reads:
                 continue
-            units = [(span.index, one.number) for one in passages if one.call in (call.id, "")]
+            units = [(span.index, one.number) for one in passages if one.call in (call.call.id, "")]
             values = {
-                unit: _RANK**rank * sum(weight[word] for word in shared & around[unit])
-                for rank, unit in enumerate(unit for unit in units if unit in around)
+                unit: _RANK**rank * near.weight(unit, shared)
+                for rank, unit in enumerate(unit for unit in units if unit in near.spoken)
             }
             most = max(values.values(), default=0.0)
             for unit, value in values.items() if len(values) > 1 and most else ():
-                chance = _ANSWER * (value / most) ** 2 * len(shared) / len(asked)
-                yield Fact(f'what was found on "{question}"', Kind.ANSWER, chance, (unit,))
+                chance = _ANSWER * (value / most) ** 2 * len(shared) / len(call.asked)
+                yield Fact(f'what was found on "{call.question}"', Kind.ANSWER, chance, (unit,))
 
 
 def _lists(units: Mapping[Unit, frozenset[str]], superseded: Collection[int]) -> Iterator[Fact]:
@@ -562,12 +530,12 @@ def _lists(units: Mapping[Unit, frozenset[str]], superseded: Collection[int]) ->
     Each of them may stand elsewhere, too; that they are all of them is said only there.
     """
     for unit, facts in units.items():
-        people = sum(_PERSON.fullmatch(fact) is not None for fact in facts)
+        people = sum(map(is_person, facts))
         if unit[0] not in superseded and people >= _MEMBERS:
             yield Fact("the members of a list", Kind.DETAIL, _LIST, (unit,))
 
 
-def _details(history: History, words: frozenset[str], around: Mapping[Unit, frozenset[str]]) -> Iterator[Fact]:
+def _details(history: History, near: _Nearness) -> Iterator[Fact]:
     """Yield what the passages of results hold beside facts: amounts, times, names that are one word.
 
     A cell of a table or a line of a letter is no fact, but is often needed while the agent is at it, and later if it
@@ -575,55 +543,51 @@ def _details(history: History, words: frozenset[str], around: Mapping[Unit, froz
     """
     each, most = _DETAILS
     known = {*details_in(_pinned_text(history))}
-    common = Counter(word for found in around.values() for word in found)
     for span in reversed(history.spans[:-1] if history.outlines else ()):
         recent = _FADES ** (history.newest - span.index - 1)
         for passage in history.outlines.of(span).passages if history.outlines else ():
             if passage.role is Role.RESULT and (new := passage.details - known):
                 known |= new
                 unit = (span.index, passage.number)
-                near = sum(1 / common[word] for word in words & around[unit])
-                chance = min(each * len(new) * max(recent, min(near, 1)), most)
+                chance = min(each * len(new) * max(recent, min(near.share(unit), 1)), most)
                 if chance > each / 10:
                     yield Fact("details", Kind.DETAIL, chance, (unit,))
 
 
-def _superseded(spans: Sequence[Span]) -> frozenset[int]:
+def _superseded(spans: Sequence[Span], readings: Sequence[StepReading]) -> frozenset[int]:
     """Return the spans whose exact action was repeated later: the later result is the current one."""
-    latest = {_collapsed(span.action): span.index for span in spans}
-    return frozenset(span.index for span in spans if span.action and latest[_collapsed(span.action)] != span.index)
+    actions = [(reading.action, span) for span, reading in zip(spans, readings, strict=True)]
+    latest = {action: span.index for action, span in actions}
+    return frozenset(span.index for action, span in actions if span.action and latest[action] != span.index)
 
 
-def _collapsed(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _standing_failures(history: History) -> dict[int, str]:
+def _standing_failures(spans: Sequence[Span], readings: Sequence[StepReading]) -> dict[int, str]:
     """Return the failures before the newest span after which the same thing was not tried again."""
-    standing: dict[tuple[int, str], tuple[str, frozenset[str]]] = {}
-    for span in history.spans:
-        if not span.action:
-            continue
-        results = results_by_call(span.messages, history.format) if len(span.calls) > 1 else {}
-        attempts = [(call.text, results.get(call.id, "")) for call in span.calls] if results else None
-        for text, result in attempts or [(span.action, span.observation)]:
-            tried = _tried(text)
-            aim = facts_in(_ESCAPE.sub(" ", text)) - {tried, *_KEY.findall(text)}
-            for (index, before), (what, wanted) in list(standing.items()):
-                is_retry = _same_aim(wanted, aim) if wanted else _collapsed(before) == _collapsed(text)
-                if what == tried and index != span.index and is_retry:
-                    del standing[index, before]
-            if span is not history.spans[-1] and has_failed(result):
-                standing[span.index, text] = tried, aim
-    return {index: tried for (index, _), (tried, _) in standing.items()}
+    standing: dict[tuple[int, str], Attempt] = {}
+    alike: defaultdict[_Mark, set[tuple[int, str]]] = defaultdict(set)
+    for span, reading in zip(spans, readings, strict=True):
+        for attempt in reading.attempts:
+            shared = Counter(key for fact in attempt.aim for key in alike.get((attempt.tried, fact, True), ()))
+            retried = [key for key, times in shared.items() if 2 * times >= len(standing[key].aim)]
+            retried += alike.get((attempt.tried, attempt.words, False), ())
+            for key in retried:
+                if key[0] != span.index:
+                    for mark in _marks(standing.pop(key)):
+                        alike[mark].discard(key)
+            if span is not spans[-1] and attempt.failed:
+                key = span.index, attempt.text
+                standing[key] = attempt
+                for mark in _marks(attempt):
+                    alike[mark].add(key)
+    return {index: attempt.tried for (index, _), attempt in standing.items()}
 
 
-def _tried(action: str) -> str:
-    """Return the tool or command that an action starts with."""
-    token = _TOKEN.search(_FENCE.sub(" ", action))
-    return token[0][:_LONGEST].rstrip("./+-@") if token else "the action"
+_Mark: TypeAlias = tuple[str, str, bool]
+"""A tool and a fact that a call of it was about (True), or the words of the call (False)."""
 
 
-def _same_aim(earlier: frozenset[str], later: frozenset[str]) -> bool:
-    """True if a later call of the same tool is about the same things."""
-    return 2 * len(earlier & later) >= len(earlier)
+def _marks(attempt: Attempt) -> list[_Mark]:
+    """Return by what a later attempt at the same thing is known: its facts, or the same words if it has none."""
+    if attempt.aim:
+        return [(attempt.tried, fact, True) for fact in attempt.aim]
+    return [(attempt.tried, attempt.words, False)]

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..types import History, Prompt, Reply, Span, Unit
-from .dataflow import DataFlow, Fact, Kind, Worth, read_flow, take_best
+from .dataflow import DataFlow, Fact, Worth, read_flow, take_best
+from .facts import Kind
 
 if TYPE_CHECKING:
     from ..pipeline.outline import Outlines
@@ -63,7 +64,7 @@ class OfflineDraft:
     async def sample(self, prompt: Prompt, n: int) -> AsyncIterator[Reply]:
         seed = prompt.seed if self._seed is None else self._seed
         # A million tokens take seconds, too long for the event loop.
-        outlook = await asyncio.to_thread(_look_ahead, prompt.history)
+        outlook = await asyncio.to_thread(_look_ahead, prompt)
         for k in range(n):
             yield Reply(_sketch(outlook, random.Random(seed + k)))
 
@@ -88,8 +89,9 @@ class _Outlook:
         return f"s_{index}.{number}" if index in self.divided else f"s_{index}"
 
 
-def _look_ahead(history: History) -> _Outlook:
-    flow = read_flow(history)
+def _look_ahead(prompt: Prompt) -> _Outlook:
+    history = prompt.history
+    flow = prompt.flow.read() if prompt.flow and prompt.flow.history is history else read_flow(history)
     within = _choose(history, flow)
     facts: defaultdict[Unit, list[Fact]] = defaultdict(list)
     for fact in sorted(flow.facts, key=lambda fact: (-fact.chance, fact.text)):

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ..config import FocusConfig
+from ..drafts.dataflow import SharedFlow
 from ..errors import DraftError
 from ..types import DraftModel, History, Prompt, Reply, Rescue, Sketch, Span, Step, Unit, Usage
 from .keep import Survey
@@ -134,7 +135,7 @@ def passages_of(history: History) -> Numbers:
     }
 
 
-def build_prompt(history: History, config: FocusConfig) -> Prompt:
+def build_prompt(history: History, config: FocusConfig, flow: SharedFlow | None = None) -> Prompt:
     """Build the prompt to the draft. Parts that do not change between events come first, for provider caches."""
     planner, rescuer, ending = _PROMPTS[config.prompt]
     system = planner + (rescuer if config.defensive else "") + ending
@@ -147,6 +148,7 @@ def build_prompt(history: History, config: FocusConfig) -> Prompt:
         temperature=config.temperature,
         max_tokens=config.sketch_tokens,
         seed=config.seed,
+        flow=flow,
     )
 
 

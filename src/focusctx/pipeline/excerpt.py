@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ..types import Result, Span
 from ..wire import Role, Text, Wire, wire_named
-from .outline import NO_MEDIA, Outlines, Parts, Shortener, cut_texts, joint_records, shortened
+from .outline import NO_MEDIA, Outlines, Parts, Shortener, StepTexts, joint_records, shortened
 from .passages import Passages, is_short
 
 
@@ -75,10 +75,11 @@ class _Reading:
     """The results of calls that are left out, by the ids of the calls."""
 
     def blocks(self) -> list[Block]:
-        shortener = Shortener(self.span, self.wire, self.parts)
+        texts = StepTexts(self.span, self.wire.name)
+        shortener = Shortener(self.span, self.wire, self.parts, texts=texts)
         before = 0
         for message in self.span.messages:
-            for text, passages in cut_texts(message, self.wire, self.span, every=True):
+            for text, passages in texts.of(message):
                 own = {number - before for number in self.parts if before < number <= before + passages.count}
                 before += passages.count
                 self._add(text, _stretches(text, passages, own), shortener.gone)

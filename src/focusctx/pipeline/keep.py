@@ -15,7 +15,7 @@ from itertools import zip_longest
 from typing import TypeVar
 
 from ..config import FocusConfig
-from ..drafts.dataflow import Worth, read_flow, take_best
+from ..drafts.dataflow import SharedFlow, Worth, read_flow, take_best
 from ..types import History, Sketch, Unit
 from .must_stay import companions_of, old_deeds, required_units, rules_in_passing
 from .outline import Outlines, Parts, joint_records, joint_tokens
@@ -112,13 +112,16 @@ def cited_units(plan: Sketch, passages: Mapping[int, Sequence[int]]) -> frozense
     return _units([(step.cites, step.parts) for step in plan.steps], passages)
 
 
-def survey(history: History, config: FocusConfig) -> Survey | None:
-    """Read what the sketches do not say; None in the paper's setting, which asks nothing else."""
+def survey(history: History, config: FocusConfig, shared: SharedFlow | None = None) -> Survey | None:
+    """Read what the sketches do not say; None in the paper's setting, which asks nothing else.
+
+    `shared` is the data flow of the history, if the draft may need it, too.
+    """
     if not config.levels and config.target is None:
         return None
     outlines = history.outlines or Outlines("spans", len)
     done = {(span.index, 0): _DONE for span in history.spans}
-    flow = read_flow(history)
+    flow = shared.read() if shared else read_flow(history)
     required: dict[Unit, str] = {}
     if history.outlines is not None:
         required = {(index, 0): f"{tried} failed here" for index, tried in flow.failures.items()}

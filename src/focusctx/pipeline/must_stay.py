@@ -13,49 +13,17 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ..config import FocusConfig
-from ..drafts.dataflow import Kind, facts_in, kind_of
+from ..drafts.facts import Kind, facts_in, kind_of
 from ..errors import FocusError
 from ..types import Call, History, PinRule, Span, Unit
-from ..wire import Role, wire_named
-from ..wire.calls import calls_of, failed_calls, is_reading, is_shell, may_be_reading
-from .outline import Outline, Outlines, Passage, has_result
+from ..wire import Role
+from ..wire.calls import calls_of, is_shell, may_be_reading
+from .outline import Outline, Outlines, Passage
+from .wording import states_rule
 
 NEWEST = "newest span"
 NEWER = "newer than the sketches"
 
-_ONCE = re.compile(
-    r"\b(?:shown|displayed|visible|sent|given|valid|usable|available)\s+(?:only\s+)?once\b|\bonly\s+once\b"
-    r"|\b(?:not|never|won't|n't)\s+(?:be\s+)?(?:shown|displayed|visible|available|repeated|able to see)\b.*\bagain\b"
-    r"|\bone[- ]time\b|\b(?:save|store|copy|note)\s+(?:it|this|them|these)\s+(?:down|now|safely|somewhere|code|key)\b"
-    r"|\bwrite\s+(?:it|this)\s+down\b|\bcannot be (?:retrieved|recovered|shown)\b|\bkeep (?:it|this) safe\b",
-    re.IGNORECASE,
-)
-_RULE = re.compile(
-    r"(?:^|[.!?:;]\s)\W*(?:rule\b[^:\n]*:|never\b|do not\b|don't\b|always\b|at most\b|no more than\b"
-    r"|you (?:must|may not|should never|are not allowed)\b|it is forbidden\b)"
-    r"|\b(?:must (?:not|never|always|first|be)|(?:is|are) (?:not allowed|forbidden)|may not be)\b",
-    re.IGNORECASE | re.MULTILINE,
-)
-_RULE_IN_PASSING = re.compile(
-    _RULE.pattern
-    + r"|(?:^|[.!?:;]\s)\W*(?:under no circumstances\b|make sure\b|be sure to\b|you (?:may only|have to)\b"
-    r"|only\b[^.\n]{1,40}\b(?:may|can)\b|please (?:do not|don't|never|always|only|use|leave|make sure|ensure)\b)"
-    r"|\b(?:(?:is|are) (?:prohibited|not permitted|reserved for|only allowed|required to)|may only"
-    r"|without (?:prior |written )?(?:approval|permission|consent))\b",
-    re.IGNORECASE | re.MULTILINE,
-)
-_CODE = re.compile(
-    r"^\s*(?:\d+[\s:|-]+)?\s*(?:#|//|\*|/\*|--|>>>|[-+]\s{2,}|(?:raise|def|class|assert|return|if)\b|\"\"\"|'''"
-    r"|[\w.\[\]]+\s*[=(]|[\"'\])}])|[{};]\s*$|^\w+(?:\.\w+)+:|\w\.\w+\(|_\(|\bself\b|\berror:",
-    re.IGNORECASE,
-)
-"""A line of a program or of an error: what it forbids concerns other programs."""
-_RULE_WORDS = (
-    *("never", "not", "n't", "always", "at most", "no more than", "must", "may", "forbidden", "rule", "only", "please"),
-    *("sure", "have to", "circumstances", "prohibited", "reserved", "required", "approval", "permission", "consent"),
-)
-"""Words one of which is in every rule: plain words are much faster to look for."""
-_JSON_VALUE = re.compile(r'"\w+"\s*:\s*"((?:[^"\\]|\\.)+)"')
 _RULE_BOOK = re.compile(r"polic(?:y|ies)|rules?\b|guideline|convention|terms|instructions|CONTRIBUTING|AGENTS|CLAUDE")
 _ASKS = re.compile(
     r"\?|\b(?:please|to) (?:confirm|reply|choose|say yes)\b|\bdo you (?:want|agree|confirm)\b", re.IGNORECASE
@@ -107,9 +75,9 @@ def required_units(history: History, outlines: Outlines, reads: Collection[str] 
     seen: set[str] = set(facts_in("\n".join([history.goal, *(turn.text for turn in history.user_turns)])))
     for span in history.spans:
         outline = outlines.of(span)
-        failed = failed_calls(span, history.format)
-        for call in calls_of(span):
-            if not is_reading(call, reads) and call.id not in failed:
+        reading = outline.reading
+        for call, only_reads in ((one.call, one.only_reads) for one in reading.calls):
+            if not (only_reads or call.name in reads or call.id in reading.failed):
                 found[span.index, 0] = f"{call.name} changed something"
                 made = [passage.number for passage in _results(outline, call) if _has_new_id(passage, seen)]
                 found |= {(span.index, number): _MADE for number in made[:_MOST_NEW]}
@@ -121,7 +89,7 @@ def required_units(history: History, outlines: Outlines, reads: Collection[str] 
             rules[text] = unit
         if span.index in answered and not span.calls:
             found |= _questions(span, outline)
-        seen |= outline.facts
+        seen |= reading.facts
     return found
 
 
@@ -133,13 +101,11 @@ def rules_in_passing(history: History, outlines: Outlines, room: int) -> dict[Un
     found: dict[Unit, str] = {}
     known: set[str] = set()
     for span in reversed(history.spans):
-        lowered = span.observation.lower()
-        passages = outlines.of(span).passages if any(word in lowered for word in _RULE_WORDS) else ()
-        failed = failed_calls(span, history.format) if passages else ()  # what an error says is about its call
-        for passage in reversed(passages):
-            if passage.role is not Role.RESULT or passage.call in failed:
+        outline = outlines.of(span)
+        for passage in reversed(outline.passages if outline.may_state_rules else ()):
+            if passage.role is not Role.RESULT or passage.call in outline.reading.failed:  # an error is about its call
                 continue
-            if rules := {*_rule_lines(passage.text)} - known:
+            if rules := passage.rules - known:
                 known |= rules
                 room -= passage.tokens
                 if room < 0:
@@ -157,14 +123,13 @@ def old_deeds(
     first step that must stay keeps its record, and those after it can follow in a line. Steps with other text that
     must stay keep theirs, too.
     """
-    wire = wire_named(history.format)
     leaders = {span.needs for span in history.spans}
     fixed = {index for (index, number), why in required.items() if number and why != _MADE} | leaders | set(whole)
     turns = sorted(turn.after for turn in history.user_turns)
     carriers: dict[int, int] = {}
     found = []
     for span in history.spans:
-        if (span.index, 0) not in required or span.index in whole or not has_result(span, wire):
+        if (span.index, 0) not in required or span.index in whole or not outlines.has_result(span):
             continue
         carrier = carriers.setdefault(bisect_left(turns, span.index), span.index)
         if outlines.deeds(span) and not span.waiting:
@@ -258,7 +223,7 @@ def _said_once(span: Span, outline: Outline) -> dict[Unit, str]:
     found: dict[Unit, str] = {}
     before = None
     for passage in outline.passages:
-        if passage.role is Role.RESULT and _ONCE.search(passage.text):
+        if passage.role is Role.RESULT and passage.is_shown_once:
             found[span.index, passage.number] = "it was shown once"
             if before is not None and before.call == passage.call and not _has_new_id(passage, ()):
                 found[span.index, before.number] = "it was shown once"
@@ -277,19 +242,9 @@ def _rules(span: Span, outline: Outline) -> dict[Unit, str]:
         if _RULE_BOOK.search(call.text):
             book = [*_results(outline, call)]
             if sum(len(passage.text) for passage in book) > _SHORT_BOOK:
-                book = [passage for passage in book if _RULE.search(passage.text)]
+                book = [passage for passage in book if states_rule(passage.text)]
             found |= {(span.index, passage.number): f"{call.text}\n{passage.text}" for passage in book}
     return found
-
-
-def _rule_lines(text: str) -> Iterator[str]:
-    """Yield the lines, or values of JSON, that state a rule."""
-    for match in _RULE_IN_PASSING.finditer(text):
-        start = text.rfind("\n", 0, match.start() + 1) + 1
-        line = text[start : text.find("\n", match.end()) % (len(text) + 1)]
-        for value in _JSON_VALUE.findall(line) or [line]:
-            if _RULE_IN_PASSING.search(value) and not _CODE.search(value):
-                yield value.strip()
 
 
 def _questions(span: Span, outline: Outline) -> dict[Unit, str]:

@@ -3,28 +3,28 @@
 A step shown without any passage is a record: what was done, in the call's own words, and the lines that tell how it
 ended. Short texts belong to the record. The model's own turn is never altered beside hidden reasoning.
 
-Where steps are gone altogether, a joint record says so behind a shortened one, with a line for each of their deeds: the
-call, the arguments that identify it, and how it ended. Every word of such a line is the call's or the result's own,
-except "ok". Of long arguments it has the first line, of access tokens nothing: they say who asked, not what was done.
+Where steps are gone altogether, a joint record says so behind a shortened one, with a line for each of their deeds.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from bisect import bisect
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
-from ..drafts.dataflow import Kind, details_in, facts_in, facts_of, is_plain, kind_of, words_of
+from ..drafts.facts import details_in, facts_of, is_plain, words_of
+from ..drafts.reading import StepFacts, StepReading
 from ..types import Call, Message, Span
-from ..wire import Role, Text, Wire, results_by_call, wire_named
-from ..wire.calls import arguments_of, calls_of, failed_calls, has_failed, is_reading, name_words
+from ..wire import Role, Text, Wire, wire_named
+from ..wire.calls import arguments_of, calls_of, failed_calls, is_reading
 from ..wire.part import MEDIA_TOKENS, MODEL_ROLES, block_numbers, join, without_blocks
+from .deeds import Deed, deed_lines, deeds_of
 from .passages import SHORT, Passages, cut, is_short, uncut
+from .wording import is_shown_once, may_state_rules, rules_in
 
 if TYPE_CHECKING:
     from .split import Count
@@ -42,22 +42,10 @@ _PLAIN = re.compile(r"[\w@#./:+-][\w@#./:+ -]{0,39}")
 """An argument that a mark can name: short, without quotes and brackets."""
 _LINE_ERROR = 2
 """Tokens that a line may count for beyond its own when it is put behind a text."""
+_SIZES = 32
+"""Most sizes that are remembered of one step."""
 _HEAD_TOKENS = 10
 """Most tokens of the words around deeds in a joint record."""
-_LONG = 100
-"""Characters up to which an argument of one line is shown whole."""
-_SHORTENED = 60
-"""Characters that are shown of a longer one."""
-_MOST_IDS = 3
-"""Most ids that are named of a result."""
-_ACCESS = re.compile(r"(?:^|_)(?:token|api_?key|auth|authorization)$", re.IGNORECASE)
-_STATUS = re.compile(r'"(?:status|state)"\s*:\s*"[^"\n]{1,60}"')
-_OBJECT = re.compile(r"(?:^|_)(?:path|file|filename|file_?path|id|key|app|url)$", re.IGNORECASE)
-"""Names of arguments that say which object a call is about."""
-_WHOLE = frozenset({"write", "set", "put", "save", "update", "overwrite", "create", "login"})
-"""Words in the names of tools that give an object a new state, whatever it was before."""
-_PARTLY = frozenset({"edit", "replace", "insert", "patch", "append"})
-"""Words in the names of tools that change a part of an object."""
 
 
 def shown_passages(parts: Collection[int]) -> tuple[int, ...]:
@@ -94,6 +82,15 @@ class Passage:
     def is_plain(self) -> bool:
         return is_plain(self.text)
 
+    @cached_property
+    def is_shown_once(self) -> bool:
+        return is_shown_once(self.text)
+
+    @cached_property
+    def rules(self) -> frozenset[str]:
+        """The lines of it that state rules."""
+        return frozenset(rules_in(self.text))
+
 
 @dataclass(frozen=True)
 class Outline:
@@ -111,11 +108,20 @@ class Outline:
     record_tokens: int
     tokens: int
     """Tokens of the step with all its passages."""
+    reading: StepReading
+    """What is read in the whole step."""
+    left: Parts | None = None
+    """What an earlier event left of it; None if it was not shortened."""
 
     @cached_property
-    def facts(self) -> frozenset[str]:
-        """The facts of the whole step."""
-        return facts_of(join([self.span.thought, self.span.action, self.span.observation]))
+    def facts_by_part(self) -> StepFacts:
+        """The facts of its record and its passages."""
+        return StepFacts(self.reading, self.span, self)
+
+    @cached_property
+    def may_state_rules(self) -> bool:
+        """True if its results have words without which there is no rule."""
+        return may_state_rules(self.span.observation)
 
     @property
     def is_turn_whole(self) -> bool:
@@ -129,35 +135,19 @@ class Outline:
         return next(passage.text for passage in self.passages if passage.number == number)
 
 
-@dataclass(frozen=True, slots=True)
-class Deed:
-    """A call that changed something, in a line."""
+@dataclass(slots=True)
+class _Step:
+    """What is known of a step while it does not grow."""
 
-    name: str
-    text: str
-    """The call with the arguments that identify it."""
-    ending: str
-    failed: bool
-    about: str
-    """The object that it is about; "" if its arguments do not say."""
-
-    @property
-    def line(self) -> str:
-        return f"{self.text} → {self.ending}"
-
-    def supersedes(self, earlier: Deed) -> bool:
-        """True if an earlier call need not be named beside this one: it did the same, or what it did is undone.
-
-        That is so if this one made the whole object anew, or succeeded where the earlier one had failed.
-        """
-        if earlier.line == self.line:
-            return True
-        if self.failed or not self.about or earlier.about != self.about:
-            return False
-        is_whole = not _WHOLE.isdisjoint(name_words(self.name))
-        if earlier.name == self.name:
-            return is_whole or earlier.failed
-        return is_whole and not earlier.failed and not _PARTLY.isdisjoint(name_words(earlier.name))
+    span: Span
+    texts: StepTexts
+    whole: Outline | None = None
+    left: Outline | None = None
+    """Its outline as an event left it, the latest."""
+    deeds: tuple[tuple[Deed, ...], int] | None = None
+    """Its deeds, and the tokens of their lines."""
+    sizes: dict[tuple[Parts, str], int] = field(default_factory=dict)
+    """Tokens of the step with certain parts and a certain ending."""
 
 
 class Outlines:
@@ -173,49 +163,77 @@ class Outlines:
         self.count = count
         self.left = left or {}
         self._reads = reads
-        self._known: dict[int, Outline] = {}
-        self._deeds: dict[int, tuple[Span, tuple[Deed, ...], int]] = {}
+        self._steps: dict[int, _Step] = {}
 
     def of(self, span: Span) -> Outline:
-        known = self._known.get(span.index)
-        if known is None or known.span.messages is not span.messages:
-            known = outline(span, self.format, self.count, self._reads)
-            if (parts := self.left.get(span.index)) is not None:
-                known = self._as_left(known, parts)
-            self._known[span.index] = known
+        step, parts = self._step(span), self.left.get(span.index)
+        if step.whole is None or (parts is None and step.whole.span.tokens != span.tokens):
+            step.whole = outline(span, self.format, self.count, self._reads, step.texts)
+        if parts is None:
+            return step.whole
+        known = step.left
+        if known is None or known.left != parts or known.span.tokens != span.tokens:
+            step.left = known = self._as_left(step.whole, span, parts)
         return known
 
     def after(self, left: Mapping[int, Parts]) -> Outlines:
-        """Return the outlines of what an event left; those of whole steps are shared."""
+        """Return the outlines of what an event left; what is known of the steps is shared."""
         later = Outlines(self.format, self.count, self._reads, left)
-        later._known = {index: known for index, known in self._known.items() if index not in left}
-        later._deeds = self._deeds
+        later._steps = self._steps
         return later
 
     def deeds(self, span: Span) -> tuple[Deed, ...]:
         """Return what a step did, as a joint record has it when the step is gone."""
-        return self._deeds_with_tokens(span)[1]
+        return self._deeds_with_tokens(span)[0]
 
     def deed_tokens(self, span: Span) -> int:
         """Tokens of the lines of its deeds."""
-        return self._deeds_with_tokens(span)[2]
+        return self._deeds_with_tokens(span)[1]
 
-    def _deeds_with_tokens(self, span: Span) -> tuple[Span, tuple[Deed, ...], int]:
-        known = self._deeds.get(span.index)
-        if known is None or known[0].messages is not span.messages:
-            deeds = deeds_of(span, self.format, self._reads)
-            tokens = sum(self.count(f"{deed.line}\n") for deed in deeds)
-            self._deeds[span.index] = known = span, deeds, tokens
-        return known
+    def has_result(self, span: Span) -> bool:
+        """True if a step has a result that a line can be put behind."""
+        return self._step(span).texts.has_result
+
+    def shortener(self, span: Span, parts: Parts, ending: str = "") -> Shortener:
+        """Return what shortens the messages of a step."""
+        return Shortener(span, wire_named(self.format), parts, ending, self._step(span).texts)
 
     def tokens(self, span: Span, parts: Parts, ending: str = "") -> int:
         """Tokens of a step with these passages, exactly; `ending` as for `Shortener`."""
-        wire = wire_named(self.format)
-        return sum(message_tokens(message, wire, self.count) for message in shortened(span, wire, parts, ending))
+        sizes = self._step(span).sizes
+        tokens = sizes.get((parts, ending))
+        if tokens is None:
+            wire, left = wire_named(self.format), self.shortener(span, parts, ending).messages()
+            tokens = sum(message_tokens(message, wire, self.count) for message in left)
+            if len(sizes) >= _SIZES:
+                sizes.clear()
+            sizes[parts, ending] = tokens
+        return tokens
 
-    def _as_left(self, whole: Outline, parts: Parts) -> Outline:
-        passages = tuple(passage for passage in whole.passages if passage.number in parts)
-        return replace(whole, passages=passages, tokens=self.tokens(whole.span, parts))
+    def _step(self, span: Span) -> _Step:
+        """Return what is known of a step; nothing is known of one that has grown."""
+        known = self._steps.get(span.index)
+        if known is None or known.span.messages is not span.messages:
+            self._steps[span.index] = known = _Step(span, StepTexts(span, self.format))
+        return known
+
+    def _deeds_with_tokens(self, span: Span) -> tuple[tuple[Deed, ...], int]:
+        step = self._step(span)
+        if step.deeds is None:
+            deeds = deeds_of(span, self.format, self._reads)
+            step.deeds = deeds, sum(self.count(f"{deed.line}\n") for deed in deeds)
+        return step.deeds
+
+    def _as_left(self, whole: Outline, span: Span, parts: Parts) -> Outline:
+        """Return the outline of a step as an event left it; its span has the size that it has since."""
+        return replace(
+            whole,
+            span=span,
+            passages=tuple(passage for passage in whole.passages if passage.number in parts),
+            record_tokens=whole.record_tokens if whole.passages or whole.record else span.tokens,
+            tokens=self.tokens(span, parts),
+            left=parts,
+        )
 
 
 def message_tokens(message: Message, wire: Wire, count: Count) -> int:
@@ -224,18 +242,22 @@ def message_tokens(message: Message, wire: Wire, count: Count) -> int:
     return sum(sum(map(count, part.counted)) + part.extra_tokens for part in parts)
 
 
-def outline(span: Span, format: str, count: Count, reads: Collection[str] = ()) -> Outline:
-    """Return the outline of a step; one without messages is its own record."""
+def outline(
+    span: Span, format: str, count: Count, reads: Collection[str] = (), texts: StepTexts | None = None
+) -> Outline:
+    """Return the outline of a step; one without messages is its own record. `texts` are its texts if they are known."""
     turn = join([span.thought, span.action])
-    undivided = Outline(span, (), turn, span.observation, frozenset(), span.tokens, span.tokens)
+    reading = StepReading(span, format)
+    undivided = Outline(span, (), turn, span.observation, frozenset(), span.tokens, span.tokens, reading)
     if format == "spans":
         return undivided
     wire = wire_named(format)
     stays = _record_calls(span, wire, reads)
     left_out = {call.id: call.text for number, call in enumerate(span.calls, 1) if stays and -number not in stays}
     passages: list[Passage] = []
+    texts = texts or StepTexts(span, format)
     for message in span.messages:
-        for text, cut_text in cut_texts(message, wire, span):
+        for text, cut_text in texts.of(message):
             media = text.media * MEDIA_TOKENS
             is_free = is_short(text.text) and text.call not in left_out  # the record shows it
             extra = count(left_out[text.call]) if text.call in left_out else 0
@@ -245,7 +267,7 @@ def outline(span: Span, format: str, count: Count, reads: Collection[str] = ()) 
             )
     if not passages and not left_out:
         return undivided
-    record = shortened(span, wire, stays)
+    record = Shortener(span, wire, stays, texts=texts).messages()
     read = [part for message in record for part in wire.read(message, 0)]
     return Outline(
         span,
@@ -255,6 +277,7 @@ def outline(span: Span, format: str, count: Count, reads: Collection[str] = ()) 
         stays,
         sum(message_tokens(message, wire, count) for message in record),
         span.tokens,
+        reading,
     )
 
 
@@ -281,24 +304,29 @@ def _may_lose_calls(span: Span, wire: Wire) -> bool:
 
 def shortened(span: Span, wire: Wire, parts: Parts, ending: str = "") -> tuple[Message, ...]:
     """Return the step's messages with only these passages and calls, and what a record shows."""
-    shortener = Shortener(span, wire, parts, ending)
-    found = (shortener.message(message) for message in span.messages)
-    return tuple(message for message in found if message is not None)
+    return Shortener(span, wire, parts, ending).messages()
 
 
 class Shortener:
     """Shortens the messages of one step, in order: its passages are numbered through all of them."""
 
-    def __init__(self, span: Span, wire: Wire, parts: Parts, ending: str = "") -> None:
-        """`ending` is a mark to put behind the last result, for steps beside this one that are gone."""
+    def __init__(self, span: Span, wire: Wire, parts: Parts, ending: str = "", texts: StepTexts | None = None) -> None:
+        """`ending` is a mark to put behind the last result, for steps beside this one that are gone. `texts` are the
+        step's texts if they are known."""
         self._span = span
         self._wire = wire
         self._parts = parts
         self._ending = ending
+        self._texts = texts or StepTexts(span, wire.name)
         self._before = 0
         self.gone = self._calls_gone() if any(number < 0 for number in parts) else frozenset[str]()
         """The ids of the calls that are left out."""
-        self._results = sum(self._is_result(text) for message in span.messages for text in wire.texts(message))
+        self._results = sum(self._is_result(text) for message in span.messages for text, _ in self._texts.of(message))
+
+    def messages(self) -> tuple[Message, ...]:
+        """Return the step's messages with what is wanted of them."""
+        found = map(self.message, self._span.messages)
+        return tuple(message for message in found if message is not None)
 
     def message(self, message: Message) -> Message | None:
         """Return the message with what is wanted of it; None if that is nothing."""
@@ -309,7 +337,7 @@ class Shortener:
         """Shorten the message, or only these of its content blocks; return it with the numbers of blocks that go."""
         changed: dict[int, str] = {}
         gone: set[int] = set()
-        for place, (text, cut_text) in enumerate(cut_texts(message, self._wire, self._span, every=True)):
+        for place, (text, cut_text) in enumerate(self._texts.of(message)):
             if blocks is not None and text.block is not None and text.block not in blocks:
                 continue
             own = [number for number in range(1, cut_text.count + 1) if self._before + number in self._parts]
@@ -335,7 +363,7 @@ class Shortener:
 
     def _calls_gone(self) -> frozenset[str]:
         """Return the ids of the calls that go: those that are not named and have no passage that stays."""
-        passages = (one for message in self._span.messages for one in cut_texts(message, self._wire, self._span))
+        passages = (one for message in self._span.messages for one in self._texts.of(message))
         needed, number = set(), 0
         for text, cut_text in passages:
             if any(number + own in self._parts for own in range(1, cut_text.count + 1)):
@@ -359,7 +387,7 @@ def joint_records(
 ) -> dict[int, str]:
     """Return a line for each run of steps that are gone, by the shortened step it is put behind, with their deeds."""
     lines: dict[int, str] = {}
-    for anchor, place, steps in _gone_runs(spans, kept, shortened, outlines.format):
+    for anchor, place, steps in _gone_runs(spans, kept, shortened, outlines):
         deeds = [deed for span in steps for deed in outlines.deeds(span)]
         line = _joint_record(steps, place, outlines)
         if deeds:
@@ -373,7 +401,7 @@ def joint_tokens(
 ) -> int:
     """Most tokens of the joint records."""
     tokens = 0
-    for _, place, steps in _gone_runs(spans, kept, shortened, outlines.format):
+    for _, place, steps in _gone_runs(spans, kept, shortened, outlines):
         tokens += outlines.count(f"\n{_joint_record(steps, place, outlines)}") + _LINE_ERROR
         if deeds := sum(map(outlines.deed_tokens, steps)):
             tokens += deeds + _HEAD_TOKENS
@@ -381,19 +409,18 @@ def joint_tokens(
 
 
 def _gone_runs(
-    spans: Sequence[Span], kept: Collection[int], shortened: Mapping[int, Parts], format: str
+    spans: Sequence[Span], kept: Collection[int], shortened: Mapping[int, Parts], outlines: Outlines
 ) -> list[tuple[int, str, list[Span]]]:
     """Return the runs of steps that are gone, each with the shortened step to say so and where it is from there.
 
     That is the step right before the run, or right after it, if it can take the line: it is shortened and has a result.
     Else it is the last one before the run that can, or the first one of all.
     """
-    if not shortened or format == "spans":
+    if not shortened or outlines.format == "spans":
         return []
-    wire = wire_named(format)
     present = [span for span in spans if span.index in kept or span.index in shortened]
     places = [span.index for span in present]
-    able = [span.index for span in present if span.index in shortened and has_result(span, wire)]
+    able = [span.index for span in present if span.index in shortened and outlines.has_result(span)]
     gone: dict[tuple[int, bool], list[Span]] = {}
     for span in spans if able else ():
         if span.index not in kept and span.index not in shortened:
@@ -406,49 +433,11 @@ def _gone_runs(
     return [(anchor, "later" if later else "earlier", steps) for (anchor, later), steps in runs]
 
 
-def has_result(span: Span, wire: Wire) -> bool:
-    """True if a step has a result that a line can be put behind."""
-    texts = (text for message in span.messages for text in wire.texts(message))
-    return any(text.role is Role.RESULT and not text.media for text in texts)
-
-
 def _joint_record(steps: Sequence[Span], place: str, outlines: Outlines) -> str:
     silent = (span for span in steps if not outlines.deeds(span))
     names = _counted(call.name for span in silent for call in calls_of(span))
     named = f": {names}" if names else ""
     return f"[… {len(steps)} {place} {'step' if len(steps) == 1 else 'steps'} left out{named}]"
-
-
-def deeds_of(span: Span, format: str, reads: Collection[str] = ()) -> tuple[Deed, ...]:
-    """Return what a step did; nothing if it changed nothing. Failed calls beside a deed count, too."""
-    results = results_by_call(span.messages, format) if span.calls else {"": span.observation}
-    found = [
-        (is_reading(call, reads), _deed(span, call, results.get(call.id, "")))
-        for call in calls_of(span)
-        if not is_reading(call, reads) or has_failed(results.get(call.id, ""))
-    ]
-    has_changed = any(not reading and not deed.failed for reading, deed in found)
-    return tuple(deed for _, deed in found) if has_changed else ()
-
-
-def deed_lines(deeds: Iterable[Deed]) -> Iterator[str]:
-    """Yield a line for each deed, in order; one that a later one supersedes is counted with that one."""
-    current: list[tuple[Deed, int, Counter[str]]] = []
-    for deed in deeds:
-        times, before = 1, Counter[str]()
-        for place in range(len(current) - 1, -1, -1):
-            if deed.supersedes(current[place][0]):
-                earlier, often, counted = current.pop(place)
-                before += counted
-                if earlier.line == deed.line:
-                    times += often
-                else:
-                    before[earlier.name] += often
-        current.append((deed, times, before))
-    for deed, times, before in current:
-        line = deed.line if times == 1 else f"{deed.line} ×{times}"
-        names = (name if often == 1 else f"{name} ×{often}" for name, often in sorted(before.items()))
-        yield f"{line}, after {', '.join(names)}" if before else line
 
 
 def _named(name: str, calls: Sequence[Call]) -> str:
@@ -469,63 +458,6 @@ def _counted(names: Iterable[str]) -> str:
     return ", ".join([*found, "…"] if len(counts) > _MOST_NAMES else found)
 
 
-def _deed(span: Span, call: Call, result: str) -> Deed:
-    arguments = arguments_of(call)
-    if span.calls or (call.name in span.action and "command" not in arguments):
-        text = f"{call.name}({_brief_arguments(arguments, call)})"
-    else:  # an agent that acts in plain text wrote a command, or something that names no tool
-        text = _first_line(str(arguments.get("command", span.action)))
-    failed = has_failed(result)
-    about = [f"{key}={value}" for key, value in arguments.items() if _OBJECT.search(key)]
-    return Deed(
-        call.name,
-        text,
-        _first_line(result) if failed else _ending(call, result),
-        failed,
-        ", ".join(about),
-    )
-
-
-def _brief_arguments(arguments: Mapping[str, object], call: Call) -> str:
-    if not arguments:
-        return _first_line(call.text[len(call.name) + 1 : -1])
-    given = {key: value for key, value in arguments.items() if value not in (None, "", [], {})}
-    named = [f"{key}={_brief_value(value)}" for key, value in given.items() if not _ACCESS.search(key)]
-    return ", ".join(named if len(named) == len(given) else [*named, "…"])
-
-
-def _brief_value(value: object) -> str:
-    if isinstance(value, str):
-        return f'"{_first_line(value)}"'
-    return _first_line(json.dumps(value, ensure_ascii=False))
-
-
-def _first_line(text: str) -> str:
-    """Return a text if it is short, else the beginning of its first line that is not a comment, with a mark."""
-    text = text.strip()
-    if len(text) <= _LONG and "\n" not in text:
-        return text
-    lines = [line.strip() for line in text.split("\n") if line.strip()]
-    first = next((line for line in lines if not line.startswith("#")), lines[0])
-    if len(first) > _LONG:
-        first = first[:_SHORTENED].rstrip()
-    return f"{first}…"
-
-
-def _ending(call: Call, result: str) -> str:
-    """Return "ok", with the status that a result reports and the ids that it made."""
-    record = cut(result).shown(())
-    ids = _new_ids(record, call) or _new_ids(result, call)
-    news = [*dict.fromkeys(_STATUS.findall(record)), *ids]
-    return f"ok: {', '.join(news)}" if news else "ok"
-
-
-def _new_ids(text: str, call: Call) -> list[str]:
-    """Return the first ids in a result that its call does not name."""
-    found = [fact for fact in facts_in(text) if kind_of(fact) is Kind.ID and fact not in call.text]
-    return sorted(found, key=text.find)[:_MOST_IDS]
-
-
 def _action_in(text: Text, span: Span) -> int | None:
     """Return where the action begins in what an agent says that acts in plain text; None if there is none."""
     if text.role is not Role.SPEECH or span.calls or not span.action:
@@ -534,16 +466,41 @@ def _action_in(text: Text, span: Span) -> int | None:
     return place if place >= 0 else None
 
 
-def cut_texts(message: Message, wire: Wire, span: Span, *, every: bool = False) -> Iterator[tuple[Text, Passages]]:
-    """Yield the texts of a message with their passages: those that can be shown in part, or `every` one."""
-    for text in wire.texts(message):
+class StepTexts:
+    """The texts of a step's messages, each cut into passages once."""
+
+    def __init__(self, span: Span, format: str) -> None:
+        self._span = span
+        self._format = format
+
+    def of(self, message: Message) -> Sequence[tuple[Text, Passages]]:
+        """Return the texts of a message that may be shown in part, with their passages.
+
+        It is the step's own, or one that it shares with others, in the history.
+        """
+        own = self._own.get(id(message))
+        return self._cut(message) if own is None else own
+
+    @cached_property
+    def has_result(self) -> bool:
+        """True if there is a result that a line can be put behind."""
+        texts = (text for message in self._span.messages for text, _ in self.of(message))
+        return any(text.role is Role.RESULT and not text.media for text in texts)
+
+    @cached_property
+    def _own(self) -> dict[int, Sequence[tuple[Text, Passages]]]:
+        """The texts of the step's own messages, by the identity of the message: the span holds them."""
+        return {id(message): self._cut(message) for message in self._span.messages}
+
+    def _cut(self, message: Message) -> Sequence[tuple[Text, Passages]]:
+        return [(text, self._passages_of(text)) for text in wire_named(self._format).texts(message)]
+
+    def _passages_of(self, text: Text) -> Passages:
+        span = self._span
         if span.reasons and text.role is not Role.RESULT:
-            passages = uncut(text.text, 0)
-        elif text.role is Role.RESULT and is_short(text.text) and _may_lose_calls(span, wire):
-            passages = uncut(text.text, 1)  # it may go with its call, so it can be asked for
-        elif text.media:  # images go with all of their text, since a shortened result is plain text
-            passages = uncut(text.text, 1)
-        else:
-            passages = cut(text.text, speech=text.role is Role.SPEECH, action=_action_in(text, span))
-        if every or passages.count:
-            yield text, passages
+            return uncut(text.text, 0)
+        if text.role is Role.RESULT and is_short(text.text) and _may_lose_calls(span, wire_named(self._format)):
+            return uncut(text.text, 1)  # it may go with its call, so it can be asked for
+        if text.media:  # images go with all of their text, since a shortened result is plain text
+            return uncut(text.text, 1)
+        return cut(text.text, speech=text.role is Role.SPEECH, action=_action_in(text, span))

@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 SHORT = 160
 """Characters up to which a text is not cut: a mark would save little."""
@@ -23,8 +22,6 @@ _SMALL = 80
 _LONGEST = 1200
 """A line or JSON element that is longer is cut inside: at its own elements, else at blanks."""
 _DEEPEST = 8
-_REMEMBERED = 20_000
-"""Characters up to which the passages of a text are remembered."""
 _LEAST = 24
 """Characters from which something is left out: a shorter stretch costs little more than its mark."""
 _COUNTED = 400
@@ -102,15 +99,6 @@ def cut(text: str, *, speech: bool = False, action: int | None = None) -> Passag
     any case, and the rest is cut between lines."""
     if is_short(text):
         return uncut(text, 0)
-    return _cut_again(text, speech, action) if len(text) > _REMEMBERED else _cut(text, speech, action)
-
-
-@lru_cache(maxsize=1024)
-def _cut(text: str, speech: bool, action: int | None) -> Passages:
-    return _cut_again(text, speech, action)
-
-
-def _cut_again(text: str, speech: bool, action: int | None) -> Passages:
     if speech:
         inside: tuple[Piece, ...] = (*_sentences(text, 0, len(text) if action is None else action),)
         if action is not None:

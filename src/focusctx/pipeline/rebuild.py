@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from ..invariants import violations
 from ..types import History, Message, Owner
-from ..wire import claimants, wire_named
+from ..wire import claimants
 from ..wire.part import without_blocks
 from .outline import Outlines, Parts, Shortener, joint_records
 
@@ -24,7 +24,7 @@ def rebuild(history: History, kept: Collection[int], shortened: Mapping[int, Par
     outlines = history.outlines or Outlines(history.format, len)
     endings = joint_records(history.spans, kept, shortened or {}, outlines)
     shorteners = {
-        span.index: Shortener(span, wire_named(history.format), parts, endings.get(span.index, ""))
+        span.index: outlines.shortener(span, parts, endings.get(span.index, ""))
         for span in history.spans
         if shortened and (parts := shortened.get(span.index)) is not None
     }

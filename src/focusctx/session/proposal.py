@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
@@ -29,7 +30,7 @@ from ..pipeline.draft import Drafted, reasons
 from ..pipeline.evidence import report
 from ..pipeline.keep import Selection, excess_of, survey, target_tokens
 from ..pipeline.must_stay import NEWER, NEWEST, companions_of, pinned_spans, repeated_lookups
-from ..pipeline.outline import Outlines, Parts, has_result, joint_records
+from ..pipeline.outline import Outlines, Parts, joint_records
 from ..pipeline.rebuild import rebuild, refusal
 from ..pipeline.split import tokens_of
 from ..runtime import Runtime, Work
@@ -261,7 +262,7 @@ def _possible(history: History, decided: LeftOut, pin: PinRule | None) -> LeftOu
     if history.outlines is None:
         return decided.without(whole | needed)
     left = decided.then(LeftOut(dict.fromkeys(needed, _RECORD))).without(whole)
-    if any(span.index in left.shown and has_result(span, wire_named(history.format)) for span in history.spans):
+    if any(span.index in left.shown and history.outlines.has_result(span) for span in history.spans):
         return left
     # No remaining step could carry a line about the deeds of others, so these keep their records.
     deeds = [span.index for span in history.spans if span.index in left.gone and history.outlines.deeds(span)]
@@ -452,14 +453,14 @@ def _originals(snapshot: Snapshot, drafted: Drafted, news: LeftOut) -> list[Arch
     """Return the originals of the spans to be left out; those of spans shortened earlier are stored already."""
     going = news.spans - snapshot.place.left_out.spans
     said = reasons(drafted.sketches, going)
-    plans = drafted.plans
+    cited = Counter(index for plan in drafted.plans for index in plan.cited)
     return [
         Archived(
             key=snapshot.keys[span.index - 1],
             index=span.index,
             messages=span.messages,
             tokens=span.tokens,
-            utility=sum(span.index in plan.cited for plan in plans) / max(len(plans), 1),
+            utility=cited[span.index] / max(len(drafted.plans), 1),
             reason="; ".join(said.get(span.index, ())) or "no sketch needs it",
         )
         for span in snapshot.history.spans

@@ -8,7 +8,7 @@ import pytest
 
 from focusctx import Focus, FocusConfig, Result
 from focusctx.drafts import ScriptedDraft
-from focusctx.pipeline.outline import deed_lines, deeds_of
+from focusctx.pipeline.deeds import deed_lines, deeds_of
 from focusctx.pipeline.split import read_history
 from helpers.oracles import check, check_verbatim
 
