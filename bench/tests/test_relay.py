@@ -63,6 +63,21 @@ def entries(log: Path, event: str) -> list[Any]:
     return [entry for line in log.read_text().splitlines() if (entry := json.loads(line))["event"] == event]
 
 
+async def test_who_goes_on_is_shown_tools_that_are_new(tmp_path: Path) -> None:
+    jump = {"function": {"name": "jump", "description": "Jump.", "parameters": {"properties": {"height": {}}}}}
+    async with relay(tmp_path / "log.jsonl") as client:
+        messages: list[Any] = [{"role": "user", "content": "Go on."}]
+        for tools, shown in ((TOOLS, "look: Look."), ([*TOOLS, jump], "New tools:\njump: Jump. {"), (TOOLS, "")):
+            asked = client.ask(messages, tools=tools)
+            found = await client.take("ann")
+            assert shown in found["text"]
+            assert ("New tools:" in found["text"]) == shown.startswith("New tools:")
+            await client.reply("ann", found["id"])
+            answer = (await asked)["choices"][0]["message"]
+            result = {"role": "tool", "tool_call_id": answer["tool_calls"][0]["id"], "content": "Nothing there."}
+            messages += [answer, result]
+
+
 async def test_a_question_may_go_to_anybody_and_n_answers_are_n_questions(tmp_path: Path) -> None:
     async with relay(tmp_path / "log") as client:
         asked = client.ask([{"role": "user", "content": "A plan?"}], tools=None, n=2)

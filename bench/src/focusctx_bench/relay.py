@@ -157,6 +157,8 @@ class Request:
     digest: str = ""
     new: Sequence[Message] | None = None
     """For a reader who goes on: the messages since the last request. None: show everything."""
+    new_tools: Sequence[Mapping[str, Any]] = ()
+    """For a reader who goes on: the tools that earlier requests did not have."""
     reader: str | None = None
     """The reader who answers it; None while any reader may."""
     held: bool = False
@@ -170,6 +172,8 @@ class Request:
 class _Conversation:
     messages: list[Any]
     reader: str | None = None
+    tools: list[Mapping[str, Any]] = field(default_factory=list)
+    """All tools that its requests had."""
     moves: int = 0
     """Number of times that its beginning has changed."""
 
@@ -258,12 +262,14 @@ class Desk:
         task = _digest(next((message for message in messages if message[0] == "user"), messages[0]))[:10]
         new = self._goes_on(arm, task, messages)
         talk = self._conversations[arm, task]
+        new_tools = [tool for tool in body["tools"] if tool not in talk.tools]
+        talk.tools += new_tools
         if digest in self._answers:
             talk.reader, answer = self._answers[digest]
             return answer
         request = Request(f"a{self._count}", "agent", arm, body, task, digest)
         if new is not None and talk.reader is not None:
-            request.reader, request.new = talk.reader, body["messages"][new:]
+            request.reader, request.new, request.new_tools = talk.reader, body["messages"][new:], new_tools
         self._open[request.id] = request
         self._note("ask", request, model=body.get("model"), moves=talk.moves, messages=len(messages))
         return request
@@ -333,13 +339,16 @@ def text_of(request: Request) -> str:
         own = bool(request.new) and request.new[0]["role"] == "assistant"  # the reader's own last answer
         opening = next(message for message in messages if message["role"] == "user")
         head = f"GOES ON: the conversation that began with {_plain(opening)[1][:100]!r}"
-        return "\n".join([head, *map(_shown, request.new[own:])])
-    tools = (tool["function"] for tool in request.body["tools"])
-    lines = [
-        f"{tool['name']}: {tool.get('description', '')} {json.dumps(tool.get('parameters', {}).get('properties', {}))}"
-        for tool in tools
-    ]
-    return "\n".join(["NEW CONVERSATION. Tools:", *lines, *map(_shown, messages)])
+        more = ["New tools:", *map(_tool_line, request.new_tools)] if request.new_tools else []
+        return "\n".join([head, *more, *map(_shown, request.new[own:])])
+    tools = map(_tool_line, request.body["tools"])
+    return "\n".join(["NEW CONVERSATION. Tools:", *tools, *map(_shown, messages)])
+
+
+def _tool_line(tool: Mapping[str, Any]) -> str:
+    function = tool["function"]
+    arguments = json.dumps(function.get("parameters", {}).get("properties", {}))
+    return f"{function['name']}: {function.get('description', '')} {arguments}"
 
 
 def _message_of(request: Request, text: str) -> dict[str, Any]:
