@@ -48,7 +48,7 @@ class Agent:
     refuse_websockets: bool = False
     """True if it sends whole histories only where a WebSocket is refused."""
     advice: str = "Does the agent's own configuration set a base URL?"
-    """What to look at if no request came through."""
+    """Advice for a user whose agent sent no request through the proxy."""
 
 
 def _codex_arguments(bases: Bases) -> list[str]:

@@ -134,7 +134,7 @@ def _facts(
 
 
 class _Evidence(NamedTuple):
-    """What the chance of a fact follows from."""
+    """The evidence that decides the chance of a fact."""
 
     kind: Kind
     uses: int
@@ -188,7 +188,7 @@ class SharedFlow:
 
 
 def _read_steps(history: History) -> tuple[list[StepReading], list[StepFacts]]:
-    """Return what is read in each step; where there are outlines, it is read once and remembered with them."""
+    """Return the facts of each step. Outlines, where there are some, remember them from one event to the next."""
     if history.outlines is not None:
         outlines = [history.outlines.of(span) for span in history.spans]
         return [outline.reading for outline in outlines], [outline.facts_by_part for outline in outlines]
@@ -313,7 +313,7 @@ class _Trail:
     """The history of one fact over the spans."""
 
     holders: tuple[Unit, ...] | list[Unit] = ()
-    """A list from the second step on: most facts of a large history are in one step, and share the tuple of that."""
+    """A list only from the second step on: most facts are in one step, and share the tuple of that step."""
     uses: int = 0
     shows: int = 0
     by_agent: bool = False
@@ -330,7 +330,7 @@ class _Trail:
     settled: bool = False
     """True if all that it was looked up for is settled."""
     near: float = 0.0
-    """How much the user spoke of what is around it: from 0, not at all, up."""
+    """Weight of the user's words around it: 0 if there are none."""
 
     def add_holders(self, units: tuple[Unit, ...]) -> None:
         if isinstance(self.holders, list):
@@ -587,7 +587,7 @@ _Mark: TypeAlias = tuple[str, str, bool]
 
 
 def _marks(attempt: Attempt) -> list[_Mark]:
-    """Return by what a later attempt at the same thing is known: its facts, or the same words if it has none."""
+    """Return the marks of a later attempt at the same thing: the facts of this one, or its words if it has none."""
     if attempt.aim:
         return [(attempt.tried, fact, True) for fact in attempt.aim]
     return [(attempt.tried, attempt.words, False)]

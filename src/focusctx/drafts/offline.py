@@ -78,7 +78,7 @@ class _Outlook:
     facts: Mapping[Unit, Sequence[Fact]]
     """The facts for which each passage or record within the allowance is cited."""
     topics: Mapping[str, Sequence[Unit]]
-    """What the user named and is not settled, with the passages looked up for it."""
+    """Things that the user named and that are not settled, with the passages looked up for each."""
     failures: Mapping[int, str]
     divided: frozenset[int]
     """Spans that are cut into passages."""

@@ -1,4 +1,4 @@
-"""What is read in one step of a history: its facts, and its calls with what they try and how they ended.
+"""One step of a history as the offline draft reads it: its facts, and its calls with their aims and outcomes.
 
 A step does not change once it is complete, so each of these is read at most once, when it is first asked for.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class StepReading:
-    """What is read in a step's own texts."""
+    """Facts, calls and attempts in a step's own texts."""
 
     def __init__(self, span: Span, format: str) -> None:
         self._span = span
@@ -77,7 +77,7 @@ class StepReading:
 
     @cached_property
     def attempts(self) -> tuple[Attempt, ...]:
-        """What it tried."""
+        """Its attempts: one for each call, or its action as a whole."""
         span = self._span
         if not span.action:
             return ()
@@ -101,7 +101,7 @@ class StepReading:
 
 
 class CallReading:
-    """What is read in a call."""
+    """A call, with whether it only reads and which question it asks."""
 
     def __init__(self, call: Call) -> None:
         self.call = call
@@ -198,7 +198,7 @@ class StepFacts:
 
     @cached_property
     def others(self) -> Mapping[str, tuple[Unit, ...]]:
-        """What passages hold beside these facts, with those passages: words that were cut apart, or escaped."""
+        """Further strings in passages, of words that were cut apart or escaped, with those passages."""
         facts = self.facts
         return {fact: units for fact, units in self._holders().items() if fact not in facts}
 

@@ -55,7 +55,7 @@ def shown_passages(parts: Collection[int]) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Passage:
-    """One passage of a step. What is read in it is remembered, so that a later event reads only what is new."""
+    """One passage of a step. It remembers its facts and rules, so that a later event reads only what is new."""
 
     number: int
     text: str
@@ -109,9 +109,9 @@ class Outline:
     tokens: int
     """Tokens of the step with all its passages."""
     reading: StepReading
-    """What is read in the whole step."""
+    """Facts, calls and failures of the whole step."""
     left: Parts | None = None
-    """What an earlier event left of it; None if it was not shortened."""
+    """Parts that an earlier event left of it; None if it was not shortened."""
 
     @cached_property
     def facts_by_part(self) -> StepFacts:
@@ -137,7 +137,7 @@ class Outline:
 
 @dataclass(slots=True)
 class _Step:
-    """What is known of a step while it does not grow."""
+    """Everything known of a step, for as long as it does not grow."""
 
     span: Span
     texts: StepTexts

@@ -132,7 +132,7 @@ class SessionEvent:
     verdict: Verdict | None = None
     """Estimated gain and cost; None if the price of the agent's model is unknown."""
     evidence: EventEvidence | None = None
-    """What `result` is made from, if sketches were read."""
+    """The evidence from which `result` is made, if sketches were read."""
     steps: int = 1
     """Number of steps in a row with this reason."""
 

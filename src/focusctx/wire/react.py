@@ -90,7 +90,7 @@ _LONG = 400
 
 
 class Reading(Enum):
-    """How a user message is read."""
+    """Ways to read a user message."""
 
     OBSERVATION = "observation"
     WORDS = "words"
