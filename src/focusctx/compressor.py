@@ -114,13 +114,15 @@ class Focus:
         if drafted.failure is None:
             self._breaker.succeeded()
         else:
-            self._breaker.failed(time.perf_counter() - started)
+            self._breaker.failed(time.perf_counter() - started, drafted.failure)
         return drafted
 
     def pause(self) -> str | None:
         """Return why the draft must not be asked now, or None."""
         left = self._breaker.seconds_left()
-        return f"the draft failed and is left alone for {left:.0f} s more (breaker_pause)" if left else None
+        if not left:
+            return None
+        return f"the draft is left alone for {left:.0f} s more (breaker_pause), since it failed: {self._breaker.why}"
 
     def session(self, store: str | Store = "memory", **options: Unpack[SessionOptions]) -> Session:
         """Open a session: decisions that persist in a store, which may be shared. See `focusctx.session`."""

@@ -78,3 +78,4 @@ async def test_a_hung_draft_costs_one_deadline_and_says_what_to_change(make, goo
         second = await focus.acompress(run(7))
     assert len(got) == asked, "nobody waits for it a second time"
     assert "is left alone for 60 s more (breaker_pause)" in second.failure
+    assert second.failure.endswith(first.failure), "and why it is left alone"

@@ -269,6 +269,8 @@ class Breaker:
         self._failures = 0
         self._lost = 0.0
         self._until = -float("inf")
+        self.why = ""
+        """The last failure. Sketches asked for ahead of time may fail before any event is due, and no event says it."""
 
     def seconds_left(self) -> float:
         """Return the seconds until the draft may be asked again; 0 if it may be now."""
@@ -277,8 +279,9 @@ class Breaker:
     def succeeded(self) -> None:
         self._failures, self._lost = 0, 0.0
 
-    def failed(self, seconds: float) -> None:
+    def failed(self, seconds: float, why: str) -> None:
         """Record a failure that took `seconds`."""
+        self.why = why
         self._failures += 1
         self._lost += seconds
         # Neither is reset when the breaker opens: after the pause one failure opens it again.
