@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from focusctx import FocusConfig
 from focusctx.drafts.dataflow import FAILURE_CHANCE, DataFlow, Fact, Worth, read_flow, take_best
-from focusctx.drafts.facts import Kind
+from focusctx.drafts.reading import Kind
 from focusctx.pipeline.split import read_history
 from focusctx.types import Unit
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from focusctx import Focus, FocusConfig
 from focusctx.drafts import OfflineDraft
 from focusctx.drafts.dataflow import read_flow
-from focusctx.drafts.facts import Kind, facts_in, kind_of
+from focusctx.drafts.reading import Kind, facts_in, kind_of
 from focusctx.pipeline.draft import read_sketch
 from focusctx.pipeline.split import read_history
 from focusctx.types import History, Prompt, Span, UserTurn

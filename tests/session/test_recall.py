@@ -14,7 +14,8 @@ from focusctx import Focus, History, Span
 from focusctx.errors import ConfigError, StoreError
 from focusctx.invariants import violations
 from focusctx.pipeline.split import read_history
-from focusctx.session.recall import TOOL, find, note, pinned_recalls, query_of, ranges, recall_tool
+from focusctx.session.proposal import pinned_recalls
+from focusctx.session.recall import TOOL, find, note, query_of, ranges, recall_tool
 from focusctx.session.store import MemoryStore
 from helpers.histories import Messages, call
 from helpers.sdk_types import closed, sdk_errors

@@ -21,8 +21,19 @@ from typing import NamedTuple, TypeAlias
 
 from ..types import History, Span, Unit
 from ..wire import Role
-from .facts import Kind, details_in, facts_in, form_of, is_person, kind_of, topics_in, words_of
-from .reading import Attempt, StepFacts, StepReading
+from .reading import (
+    Attempt,
+    Kind,
+    StepFacts,
+    StepReading,
+    details_in,
+    facts_in,
+    form_of,
+    is_person,
+    kind_of,
+    topics_in,
+    words_of,
+)
 
 _IDS = frozenset({Kind.ID, Kind.NUMBER})
 _HANDLES = frozenset({Kind.ID, Kind.FILE})

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from ..types import History, Prompt, Reply, Span, Unit
 from .dataflow import DataFlow, Fact, Worth, read_flow, take_best
-from .facts import Kind
+from .reading import Kind
 
 if TYPE_CHECKING:
     from ..pipeline.outline import Outlines

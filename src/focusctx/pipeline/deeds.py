@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ..drafts.facts import Kind, facts_in, kind_of
+from ..drafts.reading import Kind, facts_in, kind_of
 from ..types import Call, Span
 from ..wire import results_by_call
 from ..wire.calls import arguments_of, calls_of, has_failed, is_reading, name_words

@@ -13,13 +13,12 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ..config import FocusConfig
-from ..drafts.facts import Kind, facts_in, kind_of
+from ..drafts.reading import Kind, facts_in, kind_of, states_rule
 from ..errors import FocusError
 from ..types import Call, History, PinRule, Span, Unit
 from ..wire import Role
 from ..wire.calls import calls_of, is_shell, may_be_reading
 from .outline import Outline, Outlines, Passage
-from .wording import states_rule
 
 NEWEST = "newest span"
 NEWER = "newer than the sketches"

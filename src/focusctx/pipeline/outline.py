@@ -16,15 +16,23 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
-from ..drafts.facts import details_in, facts_of, is_plain, words_of
-from ..drafts.reading import StepFacts, StepReading
+from ..drafts.reading import (
+    StepFacts,
+    StepReading,
+    details_in,
+    facts_of,
+    is_plain,
+    is_shown_once,
+    may_state_rules,
+    rules_in,
+    words_of,
+)
 from ..types import Call, Message, Span
 from ..wire import Role, Text, Wire, wire_named
 from ..wire.calls import arguments_of, calls_of, failed_calls, is_reading
 from ..wire.part import MEDIA_TOKENS, MODEL_ROLES, block_numbers, join, without_blocks
 from .deeds import Deed, deed_lines, deeds_of
 from .passages import SHORT, Passages, cut, is_short, uncut
-from .wording import is_shown_once, may_state_rules, rules_in
 
 if TYPE_CHECKING:
     from .split import Count

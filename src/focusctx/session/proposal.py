@@ -37,7 +37,7 @@ from ..runtime import Runtime, Work
 from ..types import History, Message, PinRule, Result
 from ..wire import wire_named
 from .fork import ForkSafe
-from .recall import note, pinned_recalls
+from .recall import TOOL, note
 from .store import Archived, Originals, PerStore, Spelled, pack_all
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ _TRIES = 3
 _EARLIER = "what an earlier event left of it"
 _RECORD: Parts = frozenset()
 """The passages that a record shows."""
+_HOLD = 5
+"""Number of further steps for which a recalled one is pinned."""
 _KEPT = 32
 """Most finished draws to keep that no conversation holds."""
 
@@ -251,6 +253,15 @@ def view_of(history: History, left_out: LeftOut, *, noted: bool) -> list[Message
     if view and isinstance(history.messages[0], Spelled):  # then all parsed messages are Spelled
         view = [message if isinstance(message, Spelled) else Spelled.made(message) for message in view]
     return view
+
+
+def pinned_recalls(history: History) -> dict[int, str]:
+    """Pin the steps that called the recall tool recently, so that what they brought back is not dropped at once."""
+    return {
+        span.index: "recalled a moment ago"
+        for span in history.spans
+        if f"{TOOL}(" in span.action and span.index >= history.newest - _HOLD
+    }
 
 
 def _possible(history: History, decided: LeftOut, pin: PinRule | None) -> LeftOut:

@@ -12,7 +12,7 @@ from typing import Any
 from ..errors import ConfigError
 from ..pipeline.outline import message_tokens, outline, shortened
 from ..pipeline.split import Count
-from ..types import History, Message, Span
+from ..types import Message, Span
 from ..wire import Wire
 from .store import Archived
 
@@ -32,8 +32,6 @@ _SCHEMA = {
     "required": ["query"],
     "additionalProperties": False,
 }
-_HOLD = 5
-"""Number of further steps for which a recalled one is pinned."""
 _MOST = 3
 """Most steps that one search brings back."""
 _IDS = re.compile(r"\bs[_\s-]?(\d{1,9})(?:\.(\d{1,9}))?\b|^\W*(\d{1,9})(?:\.(\d{1,9}))?\W*$", re.IGNORECASE)
@@ -149,12 +147,3 @@ def ranges(indices: Collection[int]) -> str:
         else:
             runs.append([index])
     return ", ".join(f"s_{run[0]}" if len(run) == 1 else f"s_{run[0]}–s_{run[-1]}" for run in runs)
-
-
-def pinned_recalls(history: History) -> dict[int, str]:
-    """Pin the steps that called the tool recently, so that what they brought back is not dropped at once."""
-    return {
-        span.index: "recalled a moment ago"
-        for span in history.spans
-        if f"{TOOL}(" in span.action and span.index >= history.newest - _HOLD
-    }
