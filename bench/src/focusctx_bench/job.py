@@ -42,6 +42,7 @@ _USED: dict[str, tuple[str, ...]] = {
     "summary": ("budget", "compressor", "method_options"),
     "clear-tool-uses": ("budget", "method_options"),
     "focus": ("budget", "draft", "method_options"),
+    "focus-note": ("budget", "draft", "method_options"),
     "random": ("budget", "draft", "method_options"),
     "newest": ("budget", "draft", "method_options"),
     "retrieval-matched": ("budget", "draft", "embedder", "method_options"),
@@ -50,8 +51,8 @@ _USED: dict[str, tuple[str, ...]] = {
 }
 """The settings that each method reads; the others have none. A sweep repeats a method only over its own."""
 
-OPTIONS_OF = {"random": "focus", "newest": "focus", "retrieval-matched": "focus"}
-"""Methods that run FOCUS beside them, and so read the options of `focus`."""
+OPTIONS_OF = {"focus-note": "focus", "random": "focus", "newest": "focus", "retrieval-matched": "focus"}
+"""Methods that run FOCUS inside or beside them, and so read the options of `focus`."""
 JOB = "run.json"
 RECORDS = "records.jsonl"
 ATTEMPTS = "attempts.jsonl"

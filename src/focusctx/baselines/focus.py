@@ -37,10 +37,10 @@ class DefaultFocus:
         given = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}  # JSON
         options: Any = {name: given.pop(name) for name in list(given) if name in SessionOptions.__annotations__}
         self._draft = _Metered(draft_from(draft))
-        self._session = Focus(self._draft, **given).session(**options)
+        self.session = Focus(self._draft, **given).session(**options)
 
     async def compress(self, messages: Sequence[Message]) -> Compressed:
-        compressed = await compressed_by(self._session, messages, "chat_completions")
+        compressed = await compressed_by(self.session, messages, "chat_completions")
         # Sketches are asked for ahead of time, and some are never used: all of them cost tokens.
         return replace(compressed, usage=self._draft.take_usage())
 

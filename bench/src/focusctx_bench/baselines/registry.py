@@ -7,10 +7,12 @@ from functools import partial
 from pathlib import Path
 
 from focusctx.baselines.drafts import PATIENCE
-from focusctx.baselines.method import Factory
-from focusctx.baselines.registry import MethodSettings
+from focusctx.baselines.focus import DefaultFocus
+from focusctx.baselines.method import Factory, Method
+from focusctx.baselines.registry import MethodSettings, method_from
 from focusctx.errors import ConfigError
 
+from .plan_note import PlanNote
 from .summary import MODEL, Acon, Ask, LLMLingua, LLMLingua2, Prompting, RunningSummary, ask_from, read_guideline
 
 ALL = (
@@ -29,7 +31,7 @@ ALL = (
 )
 """The paper's methods, in the order of its tables: `--methods all`."""
 
-MORE = ("focus", "random", "newest", "retrieval-matched", "clear-tool-uses", "summary")
+MORE = ("focus", "random", "newest", "retrieval-matched", "clear-tool-uses", "summary", "focus-note")
 """Methods that the paper does not have: what focusctx does by default, controls, and what agents do today."""
 
 KNOWN = (*ALL, *MORE)
@@ -45,6 +47,17 @@ class BenchSettings(MethodSettings):
     """File with the guideline of acon-ut. `focusctx bench acon` makes one."""
     guideline_utco: str | Path | None = None
     """File with the guideline of acon-utco."""
+
+
+def focus_note(settings: MethodSettings) -> Factory:
+    focus = method_from("focus", settings)
+
+    def make() -> Method:
+        one = focus()
+        assert isinstance(one, DefaultFocus)
+        return PlanNote(one)
+
+    return make
 
 
 def llmlingua(settings: MethodSettings) -> Factory:
