@@ -5,7 +5,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,16 @@ import aiohttp
 import pytest
 
 from focusctx.baselines.rules import Fifo, NoCompression
+from focusctx.jobs.engines import Meter
 from focusctx_bench.agent import Agent
 from focusctx_bench.benchmarks.office import Office
 from focusctx_bench.benchmarks.office.clerk import decide
+from focusctx_bench.job import Job
 from focusctx_bench.models.served import model_from
+from focusctx_bench.protocols import Options
 from focusctx_bench.record import Record
-from focusctx_bench.relay import serving
+from focusctx_bench.relay import TASK, serving
+from focusctx_bench.run import run_task
 from helpers.histories import run
 
 TOOLS = [{"type": "function", "function": {"name": "look", "description": "Look.", "parameters": {"properties": {}}}}]
@@ -33,9 +37,12 @@ class Client:
         self._http, self.url = http, url
         self._tasks: list[asyncio.Task[Any]] = []
 
-    def ask(self, messages: Sequence[Any], arm: str = "full", **more: Any) -> asyncio.Task[Any]:
-        body = {"model": "agent", "messages": list(messages), "tools": TOOLS, **more}
-        task = asyncio.create_task(self._post(f"{arm}/v1/chat/completions", {k: v for k, v in body.items() if v}))
+    def ask(
+        self, messages: Sequence[Any], arm: str = "full", named: str | None = None, **more: Any
+    ) -> asyncio.Task[Any]:
+        body = {k: v for k, v in {"model": "agent", "messages": list(messages), "tools": TOOLS, **more}.items() if v}
+        headers = {TASK: named} if named else {}
+        task = asyncio.create_task(self._post(f"{arm}/v1/chat/completions", body, headers))
         self._tasks.append(task)
         return task
 
@@ -48,8 +55,13 @@ class Client:
     async def reply(self, reader: str, id: str, text: str = LOOK) -> Any:
         return await self._post("relay/reply", {"reader": reader, "id": id, "text": text})
 
-    async def _post(self, path: str, body: Any) -> Any:
-        async with self._http.post(f"{self.url}/{path}", json=body) as answer:
+    async def asked(self, count: int) -> None:
+        """Wait until so many requests have come."""
+        while (await self._post("relay/status", {}))["asked"] < count:
+            await asyncio.sleep(0.01)
+
+    async def _post(self, path: str, body: Any, headers: Mapping[str, str] | None = None) -> Any:
+        async with self._http.post(f"{self.url}/{path}", json=body, headers=headers) as answer:
             return await answer.json()
 
 
@@ -61,6 +73,46 @@ async def relay(log: Path, patience: float = 300.0) -> AsyncIterator[Client]:
 
 def entries(log: Path, event: str) -> list[Any]:
     return [entry for line in log.read_text().splitlines() if (entry := json.loads(line))["event"] == event]
+
+
+async def test_a_named_task_is_the_same_whatever_its_first_words(tmp_path: Path) -> None:
+    """A simulated customer begins in other words in every run."""
+    other = [{"role": "user", "content": "Hi! My order, please."}]
+    async with relay(tmp_path / "log.jsonl") as client:
+        client.ask([{"role": "user", "content": "Hello, I want a refund."}], named="tau2 16")
+        found = await client.take("ann", wait=5)
+        await client.reply("ann", found["id"])
+        client.ask(other, arm="offline", named="tau2 16")
+        assert "My order" in (await client.take("bob", wait=5))["text"]
+        client.ask(other, arm="summary", named="tau2 16")
+        await client.asked(3)
+        assert not await client.take("ann"), "she has seen the task"
+        client.ask(other, arm="summary", named="tau2 17")
+        assert "My order" in (await client.take("ann", wait=5))["text"]
+
+
+async def test_a_task_that_begins_again_leaves_no_request_that_nobody_waits_for(tmp_path: Path) -> None:
+    async with relay(tmp_path / "log.jsonl") as client:
+        client.ask([{"role": "user", "content": "Hello, I want a refund."}], named="tau2 16")
+        await client.asked(1)
+        client.ask([{"role": "user", "content": "Hi! My order, please."}], named="tau2 16")
+        await client.asked(2)
+        assert "My order" in (await client.take("ann", wait=5))["text"]
+        assert not await client.take("bob")
+
+
+async def test_the_bench_names_its_tasks(tmp_path: Path) -> None:
+    async with relay(tmp_path / "log.jsonl") as client:
+        options = Options(more={"tasks": "3"})
+        model = f"openai:agent@{client.url}/full/v1"
+        job = Job(benchmarks={"office": options}, methods=("none",), model=model, step_limit=1)
+        item = next(iter(job.items({"office": Office(tasks=3).tasks()})))
+        running = asyncio.create_task(run_task(json.dumps(job.to_json()), item, Meter()))
+        found = await client.take("ann", wait=5)
+        await client.reply("ann", found["id"], json.dumps({"content": "done"}))
+        await running
+        (asked,) = entries(tmp_path / "log.jsonl", "ask")
+        assert asked["task"] == f"office {item.task.id}"
 
 
 async def test_who_goes_on_is_shown_tools_that_are_new(tmp_path: Path) -> None:
@@ -274,7 +326,8 @@ async def test_no_reader_sees_a_task_again_over_a_whole_run(tmp_path: Path) -> N
 SERVE = """
 import asyncio, sys
 from pathlib import Path
-from focusctx_bench.relay import serving
+from focusctx_bench.relay import TASK, serving
+from focusctx_bench.run import run_task
 async def main():
     async with serving(Path(sys.argv[1])) as url:
         print(url, flush=True)

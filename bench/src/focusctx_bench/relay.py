@@ -46,6 +46,9 @@ _LOOK = 0.05
 """Seconds between two looks of a waiting reader at what is asked."""
 PATIENCE = 300.0
 """Seconds after which a request goes to another reader."""
+TASK = "x-focusctx-task"
+"""Header with the task of a request. Without it a task is known by the user's first words, which a simulated customer
+chooses anew in every run."""
 
 
 @asynccontextmanager
@@ -92,7 +95,8 @@ def _app(desk: Desk) -> web.Application:
         if not body.get("messages"):
             return _refusal("the request has no messages")
         arm = request.match_info["arm"]
-        many = await asyncio.gather(*(desk.ask(arm, body) for _ in range(body.get("n") or 1)))
+        task = request.headers.get(TASK)
+        many = await asyncio.gather(*(desk.ask(arm, body, task) for _ in range(body.get("n") or 1)))
         return web.json_response(_completion(body, many))
 
     async def models(_request: web.Request) -> web.Response:
@@ -192,9 +196,9 @@ class Desk:
         self._read(log)
         self._log = log.open("a", encoding="utf-8")
 
-    async def ask(self, arm: str, body: Mapping[str, Any]) -> Message:
-        """Wait for the answer to a request."""
-        request = self._request(arm, body)
+    async def ask(self, arm: str, body: Mapping[str, Any], task: str | None = None) -> Message:
+        """Wait for the answer to a request; `task` names what the agent works on, if that is known."""
+        request = self._request(arm, body, task)
         if not isinstance(request, Request):
             return request
         try:
@@ -247,7 +251,7 @@ class Desk:
     def close(self) -> None:
         self._log.close()
 
-    def _request(self, arm: str, body: Mapping[str, Any]) -> Request | Message:
+    def _request(self, arm: str, body: Mapping[str, Any], named: str | None) -> Request | Message:
         """Return the request to wait for, or the answer if it was answered before."""
         self._count += 1
         messages = [_plain(message) for message in body["messages"]]
@@ -255,12 +259,17 @@ class Desk:
             request = self._open[f"q{self._count}"] = Request(f"q{self._count}", "once", arm, body)
             self._note("ask", request, model=body.get("model"), messages=body["messages"])
             return request
-        digest = _digest([arm, body.get("model"), messages])
+        digest = _digest([arm, body.get("model"), messages, *([named] if named else [])])
         for waiting in self._open.values():
             if waiting.digest == digest:
                 return waiting  # the program gave up waiting and asks again
-        task = _digest(next((message for message in messages if message[0] == "user"), messages[0]))[:10]
+        task = named or _digest(next((message for message in messages if message[0] == "user"), messages[0]))[:10]
         new = self._goes_on(arm, task, messages)
+        if new is None and named:  # the task was begun again, or its history compressed: nobody waits for these
+            stale = [one for one in self._open.values() if (one.arm, one.task) == (arm, task) and not one.held]
+            for one in stale:
+                one.answer.cancel()
+                del self._open[one.id]
         talk = self._conversations[arm, task]
         new_tools = [tool for tool in body["tools"] if tool not in talk.tools]
         talk.tools += new_tools

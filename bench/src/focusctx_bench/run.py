@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
+from urllib.parse import quote
 from uuid import uuid4
 
 from focusctx.baselines.method import Factory
@@ -24,6 +25,7 @@ from .models.served import model_from
 from .protocols import Benchmark, Model, Task
 from .proxied import check_proxy, with_savings
 from .record import Record, Step, repeated
+from .relay import TASK
 from .spending import charging, check_prices
 
 WAITS = (2.0, 20.0)
@@ -81,8 +83,9 @@ async def run_task(job_text: str, item: TaskItem, meter: Meter) -> list[Record]:
     components = _components(job_text)
     job, run = components.job, uuid4().hex
     model = components.model(item.benchmark)
-    if job.through and job.model:  # the proxy is told which run a request belongs to
-        model = model_from(job.model, seed=job.seed, headers={SESSION: run})
+    if job.model:  # a relay is to know which task a request belongs to, and a proxy which run
+        about = {TASK: quote(f"{item.benchmark} {item.task.id}", safe=" ")}
+        model = model_from(job.model, seed=job.seed, headers={**about, SESSION: run} if job.through else about)
     agent = Agent(model, components.method(item.benchmark, item.variant), job.step_limit)
     with charging(meter.add):
         record = await agent.run(components.benchmark(item.benchmark), item.task, partial(_charge, meter))

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
+from urllib.parse import urlsplit
 
 from focusctx.drafts.anthropic import AnthropicDraft
 from focusctx.drafts.http import BadRequest, Endpoint, RejectedParameters, count, open_session, text_of
@@ -25,9 +26,10 @@ from focusctx.wire.chat_completions import SYSTEM_ROLES
 from ..agent import SEED, TEMPERATURE
 from ..protocols import ContextTooLong, Model, ModelAnswer
 
+_LOCAL = ("127.0.0.1", "localhost", "::1")
 _DRAFTS_ONLY = ("offline", "transformers", "llama-cpp")
-TIMEOUT = 300.0
-"""Seconds one answer may take."""
+TIMEOUT, LOCAL_TIMEOUT = 300.0, 3600.0
+"""Seconds one answer may take; on this machine there may be a queue before the model, or a person in its place."""
 RETRIES = 10
 """With their growing waits, over a minute: a rate limit that counts by the minute is over by then."""
 _TOO_LONG = re.compile(r"context.{0,3}(length|window)|prompt is too long|maximum.{0,20}tokens", re.IGNORECASE)
@@ -69,7 +71,8 @@ class ServedModel:
 
     def __init__(self, name: str, endpoint: Endpoint, **fixed: Any) -> None:
         self.name = name
-        self.endpoint = replace(endpoint, timeout=TIMEOUT, retries=RETRIES)
+        is_local = urlsplit(endpoint.url).hostname in _LOCAL
+        self.endpoint = replace(endpoint, timeout=LOCAL_TIMEOUT if is_local else TIMEOUT, retries=RETRIES)
         self._rejected = RejectedParameters(self.optional)
         self._fixed = fixed
 
