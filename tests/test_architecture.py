@@ -90,7 +90,7 @@ def test_the_public_names() -> None:
             "Focus", "FocusConfig", "Session", "Conversation", "View", "SessionEvent", "Archived", "Totals",
             "Store", "StoredEvent", "DraftModel", "Result", "Decision", "Certificate", "History", "Span", "UserTurn",
             "Message", "Prompt", "Reply", "Sketch", "Usage", "FocusError", "MessageError", "ConfigError",
-            "MissingExtraError", "DraftError", "StoreError", "__version__",
+            "MissingExtraError", "DraftError", "StoreError", "read_only_tools", "__version__",
         ]
     )  # fmt: skip
     for name in focusctx.__all__:

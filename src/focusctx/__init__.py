@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .types import Span as Span
     from .types import Usage as Usage
     from .types import UserTurn as UserTurn
+    from .wire.calls import read_only_tools as read_only_tools
 
 __version__ = "0.1.0"
 
@@ -49,6 +50,7 @@ _HOME = {
         "Certificate", "Decision", "DraftModel", "History", "Message", "Prompt", "Reply", "Result", "Sketch",
         "Span", "Usage", "UserTurn",
     ),
+    "wire.calls": ("read_only_tools",),
 }  # fmt: skip
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 

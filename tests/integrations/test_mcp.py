@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from focusctx import Focus
+from focusctx import Focus, read_only_tools
 from helpers import task
 from integrations.conformance import ROOT, compressing, loaded, moved
 from integrations.page import run_page
@@ -54,7 +54,9 @@ async def asked(client: Client, tool: str, **arguments: str) -> str:
 
 async def test_steps_come_back_word_for_word(store: str) -> None:
     async with server(store) as client:
-        assert [tool.name for tool in (await client.list_tools()).tools] == ["recall_step", "explain_step"]
+        tools = (await client.list_tools()).tools
+        assert [tool.name for tool in tools] == ["recall_step", "explain_step"]
+        assert read_only_tools(tools) == ("recall_step", "explain_step"), "they are annotated so"
         assert "Left out: nothing" in await asked(client, "recall_step", query="s_2")
         session = compressing().session(store, tenant="audit")
         work(session, 1, 12)

@@ -1,11 +1,12 @@
 """Does a call only look something up? By its name, by the command it runs, or because the user says so."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from focusctx.types import Call, Span
-from focusctx.wire.calls import calls_of, failed_calls, is_reading
+from focusctx.wire.calls import calls_of, failed_calls, is_reading, read_only_tools
 
 
 def call(name: str, **arguments: object) -> Call:
@@ -131,3 +132,21 @@ def test_failures_of_parallel_calls_are_told_apart() -> None:
     span = Span(1, messages=messages, calls=(Call("a", "look({})"), Call("b", "look({})")))
     assert failed_calls(span, "chat_completions") == {"b"}
     assert failed_calls(Span(1, action="x", observation="Traceback (most recent call last)"), "spans") == {""}
+
+
+def test_tools_that_are_annotated_as_reading() -> None:
+    """MCP's tools as plain data and as objects of both spellings, and LangChain's, which keep the hints as metadata."""
+    tools = [
+        {"name": "quote", "annotations": {"readOnlyHint": True}},
+        {"name": "order", "annotations": {"readOnlyHint": False}},
+        {"name": "silent", "annotations": None},
+        {"name": "unknown"},
+        SimpleNamespace(name="old", annotations=SimpleNamespace(readOnlyHint=True)),
+        SimpleNamespace(name="new", annotations=SimpleNamespace(read_only_hint=True)),
+        SimpleNamespace(name="chain", metadata={"readOnlyHint": True, "_meta": None}),
+        SimpleNamespace(name="other", metadata=None),
+    ]
+    names = read_only_tools(tools)
+    assert names == ("quote", "old", "new", "chain")
+    assert is_reading(call("quote"), names)
+    assert not is_reading(call("quote"))

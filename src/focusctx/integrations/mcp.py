@@ -19,10 +19,12 @@ from .plug import needs
 
 with needs("mcp"):
     from mcp.server import MCPServer
+    from mcp.types import ToolAnnotations
 
 _SEARCHED = 200
 """Newest events of the tenant whose steps are searched."""
 _SHOWN = 10
+_READS = ToolAnnotations(readOnlyHint=True)
 
 _INSTRUCTIONS = """\
 Steps of an agent's history that were left out to save space are archived, word for word. They have ids such as s_7."""
@@ -42,7 +44,7 @@ def server(store: str | Store, tenant: str = "default", conversation: str | None
     archive = _Archive(store_from(store), tenant, conversation)
     mcp = MCPServer("focusctx", instructions=_INSTRUCTIONS)
 
-    @mcp.tool(TOOL, description=_RECALL, structured_output=False)
+    @mcp.tool(TOOL, description=_RECALL, annotations=_READS, structured_output=False)
     def recall(query: str, conversation: str = "") -> str:
         try:
             found = archive.find(query, conversation)
@@ -50,7 +52,7 @@ def server(store: str | Store, tenant: str = "default", conversation: str | None
             return unavailable(query)
         return found if isinstance(found, str) else answer(query, found.spans, found.all)
 
-    @mcp.tool("explain_step", description=_EXPLAIN, structured_output=False)
+    @mcp.tool("explain_step", description=_EXPLAIN, annotations=_READS, structured_output=False)
     def explain(query: str = "", conversation: str = "") -> str:
         try:
             if not query.strip():

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import dropwhile
+from typing import Any
 
 from ..types import Call, Span
 from . import results_by_call
@@ -76,6 +77,24 @@ def is_reading(call: Call, reads: Collection[str] = ()) -> bool:
     if isinstance(command := arguments.get("command"), str) and not {"edit", "editor"}.isdisjoint(words):
         return command == "view"
     return any(map(_READING.fullmatch, words)) and not any(map(_CHANGING.fullmatch, words))
+
+
+def read_only_tools(tools: Iterable[object]) -> tuple[str, ...]:
+    """Return the names of the tools that are annotated as changing nothing, for the setting `reads`.
+
+    These are MCP's tools (`readOnlyHint`), as objects or as plain data, and LangChain's tools that were made of such.
+    A tool without the annotation is left out: MCP counts it as writing.
+    """
+    return tuple(_field(tool, "name") for tool in tools if _is_read_only(tool))
+
+
+def _is_read_only(tool: object) -> bool:
+    hints = [_field(tool, "annotations"), _field(tool, "metadata")]
+    return any(_field(hint, name) is True for hint in hints for name in ("readOnlyHint", "read_only_hint"))
+
+
+def _field(of: object, name: str) -> Any:
+    return of.get(name) if isinstance(of, Mapping) else getattr(of, name, None)
 
 
 def may_be_reading(call: Call, reads: Collection[str] = ()) -> bool:
