@@ -38,6 +38,7 @@ methods:
   focus-o, focus-d             the paper's FOCUS, optimistic and defensive
   random, newest, retrieval-matched
                                as many tokens as FOCUS at its events, chosen so
+  focus-note                   FOCUS with a note of the agreed plan (focusctx-bench)
 """
 
 EMBEDDERS = """\

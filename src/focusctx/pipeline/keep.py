@@ -432,16 +432,18 @@ class _Choice:
         for index, number in list(reversed(self._given)):
             if over <= 0:
                 break
+            was_whole = self._is_whole(index)
             if number:
                 self._parts[index].discard(number)
             elif self._parts[index] or companions_of(self._history, self._present() - {index}):
                 continue  # its passages stay, or another step needs it
             else:
                 del self._parts[index]
+                self.notes.pop(index, None)
             size = self._size(index) if index in self._parts else 0
             over -= sizes[index] - size
             sizes[index] = size
-            if not number:  # one more step is told of in a joint record
+            if was_whole or not number:  # it can tell of steps that are gone, or is one of them
                 over = sum(sizes.values()) + self._joint_tokens() - self._most
 
     def tokens(self, kept: Collection[int], sizes: Mapping[int, int]) -> int:
@@ -470,9 +472,15 @@ class _Choice:
         return frozenset(kept), shortened, sizes
 
     def _joint_tokens(self) -> int:
-        """Most tokens of the lines that tell of steps that are gone."""
-        shortened = {index: frozenset[int]() for index in self._parts}
-        return joint_tokens(self._every, self._whole, shortened, self._seen.outlines)
+        """Most tokens of the lines that tell of steps that are gone; only a shortened step can carry them."""
+        whole = {index for index in self._parts if self._is_whole(index)}
+        shortened = {index: frozenset[int]() for index in self._parts if index not in whole}
+        return joint_tokens(self._every, self._whole | whole, shortened, self._seen.outlines)
+
+    def _is_whole(self, index: int) -> bool:
+        """True if nothing of a chosen step is left out, and no line has to be put behind it."""
+        outline = self._seen.outlines.of(self._spans[index])
+        return len(self._parts[index]) == len(outline.passages) and not outline.record and index not in self._carriers
 
     def _add_companions(self, *, required: bool) -> Collection[int]:
         """Take the steps that must stay because of others; return their numbers."""

@@ -30,8 +30,6 @@ _RUN_EPILOG = f"""\
 beyond the paper:
   focus                        what `Focus` and a session do by default;
                                --set focus.KEY=VALUE changes any of their settings
-  focus-note                   the same, with a note of the plan steps that the
-                               sketches agree on
   random, newest, retrieval-matched
                                whole turns by chance, age or likeness, at the
                                tokens that focus sends at the same event
