@@ -334,3 +334,21 @@ def test_a_long_passage_is_shown_whole_if_it_holds_more_than_plain_words(ending:
     ]
     prompt = build_prompt(read_history(messages, FocusConfig(), len), FocusConfig())
     assert (ending in prompt.user) == shown
+
+
+def test_of_every_list_in_a_parallel_turn_the_draft_sees_which_page_it_is() -> None:
+    """Its first line comes with any passage of it, though the record shows no other call than the first."""
+    calls = [
+        {"id": f"c{page}", "type": "function", "function": {"name": "list_mails", "arguments": f'{{"page": {page}}}'}}
+        for page in (1, 2, 3)
+    ]
+    lines = "".join(f"- m-{number} from Mona Brook about the quartet\n" for number in range(20))
+    results = [
+        {"role": "tool", "tool_call_id": f"c{page}", "content": f"Mails, page {page} of 3.\n{lines}"}
+        for page in (1, 2, 3)
+    ]
+    task, turn = {"role": "user", "content": "Go on."}, {"role": "assistant", "content": "", "tool_calls": calls}
+    found = read_history([task, turn, *results, {"role": "assistant", "content": "Done."}], FocusConfig(), len)
+    shown = build_prompt(found, FocusConfig()).user
+    assert [shown.count(f"page {page} of 3.") for page in (1, 2, 3)] == [1, 1, 1]
+    assert len({line.split("]")[0] for line in shown.splitlines() if " of 3." in line}) == 3, "each beside its own list"

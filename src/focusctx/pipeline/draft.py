@@ -21,6 +21,7 @@ from ..config import FocusConfig
 from ..drafts.dataflow import SharedFlow
 from ..errors import DraftError
 from ..types import DraftModel, History, Prompt, Reply, Rescue, Sketch, Span, Step, Unit, Usage
+from ..wire.part import join
 from .keep import Survey
 from .outline import Outline, Passage
 
@@ -177,9 +178,14 @@ def _fields(span: Span, history: History) -> list[_Field]:
         texts = (("Thought", span.thought), ("Code", span.action), ("Observation", span.observation))
         return [(span.label, texts)]
     brief = (("Code", outline.turn), ("Observation", _beside(outline)))
+    first = {passage.call: passage.number for passage in reversed(outline.passages)}
+    heads = {first[call]: head for call, head in outline.heads.items() if call in first}
     return [
         (span.label, brief),
-        *((f"{span.label}.{passage.number}", (("", _gist(passage)),)) for passage in outline.passages),
+        *(
+            (f"{span.label}.{one.number}", (("", join([heads.get(one.number, ""), _gist(one)])),))
+            for one in outline.passages
+        ),
     ]
 
 

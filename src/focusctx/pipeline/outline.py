@@ -118,6 +118,8 @@ class Outline:
     """Tokens of the step with all its passages."""
     reading: StepReading
     """Facts, calls and failures of the whole step."""
+    heads: Mapping[str, str] = field(default_factory=dict)
+    """For each call that the record leaves out, the lines that come with any passage of its result."""
     left: Parts | None = None
     """Parts that an earlier event left of it; None if it was not shortened."""
 
@@ -263,12 +265,15 @@ def outline(
     stays = _record_calls(span, wire, reads)
     left_out = {call.id: call.text for number, call in enumerate(span.calls, 1) if stays and -number not in stays}
     passages: list[Passage] = []
+    heads: dict[str, str] = {}
     texts = texts or StepTexts(span, format)
     for message in span.messages:
         for text, cut_text in texts.of(message):
             media = text.media * MEDIA_TOKENS
             is_free = is_short(text.text) and text.call not in left_out  # the record shows it
             extra = count(left_out[text.call]) if text.call in left_out else 0
+            if text.call in left_out and text.role is Role.RESULT:
+                heads[text.call] = join([heads.get(text.call, ""), cut_text.head()])
             passages += (
                 Passage(len(passages) + 1, words, 0 if is_free else media + count(words), text.role, text.call, extra)
                 for _, words in cut_text.numbered()
@@ -286,6 +291,7 @@ def outline(
         sum(message_tokens(message, wire, count) for message in record),
         span.tokens,
         reading,
+        heads,
     )
 
 

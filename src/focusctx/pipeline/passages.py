@@ -73,6 +73,10 @@ class Passages:
         """Return the text with only these passages, and what always stays, with marks for the rest."""
         return "".join(mark or words for words, mark in self.stretches(numbers))
 
+    def head(self) -> str:
+        """Return the lines that come with any passage, such as "page 1 of 3"; "" for a text of one passage."""
+        return "".join(words for words, mark in self.stretches(()) if not mark) if self.count > 1 else ""
+
     def stretches(self, numbers: Collection[int]) -> Iterator[tuple[str, str]]:
         """Cut the whole text into what is shown and what is left out: each stretch, with the mark shown in its place
         if it is left out."""
