@@ -344,14 +344,15 @@ def text_of(request: Request) -> str:
     messages = request.body["messages"]
     if request.kind == "once":
         return "\n".join(map(_shown, messages))
+    name = _digest([request.arm, request.task])[:6]  # other conversations may begin with the same words
     if request.new is not None:
         own = bool(request.new) and request.new[0]["role"] == "assistant"  # the reader's own last answer
         opening = next(message for message in messages if message["role"] == "user")
-        head = f"GOES ON: the conversation that began with {_plain(opening)[1][:100]!r}"
+        head = f"GOES ON: conversation {name}, which began with {_plain(opening)[1][:100]!r}"
         more = ["New tools:", *map(_tool_line, request.new_tools)] if request.new_tools else []
         return "\n".join([head, *more, *map(_shown, request.new[own:])])
     tools = map(_tool_line, request.body["tools"])
-    return "\n".join(["NEW CONVERSATION. Tools:", *tools, *map(_shown, messages)])
+    return "\n".join([f"NEW CONVERSATION {name}. Tools:", *tools, *map(_shown, messages)])
 
 
 def _tool_line(tool: Mapping[str, Any]) -> str:
