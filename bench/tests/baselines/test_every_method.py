@@ -19,6 +19,7 @@ from focusctx.invariants import violations
 from focusctx.pipeline.split import read_history
 from focusctx.types import History, Message
 from focusctx.wire.part import PLACEHOLDER
+from focusctx_bench.baselines.plan_note import PlanNote
 from focusctx_bench.baselines.registry import KNOWN
 from focusctx_bench.baselines.summary import HEADING, START, Acon, LLMLingua, Prompting, RunningSummary
 from helpers.oracles import is_less_of
@@ -56,6 +57,7 @@ METHODS: dict[str, Callable[[], Method]] = {
     "focus-d": lambda: FocusMethod(ScriptedDraft(PLANS), budget=0),
     "focus": lambda: DefaultFocus("offline", budget=20),
     "focus, sketches": lambda: DefaultFocus(ScriptedDraft(PLANS), budget=0, settings={"ahead": 1.0}),
+    "focus-note": lambda: PlanNote(DefaultFocus(ScriptedDraft(PLANS), budget=0, settings={"ahead": 1.0})),
     "random": lambda: Matched("random", FocusMethod("offline", budget=20), at_random()),
     "newest": lambda: Matched("newest", FocusMethod("offline", budget=20), newest_first),
     "newest, sometimes down": lambda: Matched("newest", FocusMethod(ScriptedDraft([*PLANS, DOWN]), 0), newest_first),
