@@ -145,14 +145,24 @@ def test_gone_steps_are_told_of_beside_their_place(kept: set[int], shortened: se
     history = read(messages)
     parts = {index: frozenset[int]() for index in shortened}
     anchor, place = line
+    (gone,) = {1, 2, 3, 4, 5} - kept - shortened
     found = joint_records(history.spans, kept, parts, outlines_of(history))
-    assert found == {anchor: f"[… 1 {place} step left out: look]"}
+    assert found == {anchor: f"[… 1 {place} step left out: look ({gone})]"}
+
+
+def test_of_few_calls_that_are_gone_it_is_said_what_for_and_of_many_how_many() -> None:
+    history = read([TASK, *(one for number in range(1, 8) for one in _look(number))])
+    parts = {1: frozenset[int]()}
+    for last, names in ((4, "look (2), look (3), look (4)"), (5, "look ×4")):
+        kept = set(range(last + 1, 8))
+        (line,) = joint_records(history.spans, kept, parts, outlines_of(history)).values()
+        assert line == f"[… {last - 1} later steps left out: {names}]"
 
 
 def test_one_step_tells_of_gone_steps_before_and_after_it() -> None:
     history = read([TASK, *(one for number in range(1, 6) for one in _look(number))])
     found = joint_records(history.spans, {1, 5}, {3: frozenset()}, outlines_of(history))
-    assert found == {3: "[… 1 earlier step left out: look]\n[… 1 later step left out: look]"}
+    assert found == {3: "[… 1 earlier step left out: look (2)]\n[… 1 later step left out: look (4)]"}
 
 
 def _look(number: int) -> list[dict[str, object]]:

@@ -44,6 +44,8 @@ its first call, `-2` for its second, and so on: these stay, and so do calls with
 NO_MEDIA = "[… image or file left out]"
 _MOST_NAMES = 5
 """Most tools that a mark names."""
+_FEW = 3
+"""Most calls of steps that are gone that a mark names one by one."""
 _MOST_VALUES = 8
 """Most arguments that a mark names for a tool."""
 _PLAIN = re.compile(r"[\w@#./:+-][\w@#./:+ -]{0,39}")
@@ -448,10 +450,16 @@ def _gone_runs(
 
 
 def _joint_record(steps: Sequence[Span], place: str, outlines: Outlines) -> str:
-    silent = (span for span in steps if not outlines.deeds(span))
-    names = _counted(call.name for span in silent for call in calls_of(span))
+    silent = [call for span in steps if not outlines.deeds(span) for call in calls_of(span)]
+    names = ", ".join(map(_alone, silent)) if len(silent) <= _FEW else _counted(call.name for call in silent)
     named = f": {names}" if names else ""
     return f"[… {len(steps)} {place} {'step' if len(steps) == 1 else 'steps'} left out{named}]"
+
+
+def _alone(call: Call) -> str:
+    """Return a tool's name, with what it was called for if that is short."""
+    value = next((str(value) for value in arguments_of(call).values()), "")
+    return f"{call.name} ({value})" if _PLAIN.fullmatch(value) else call.name
 
 
 def _named(name: str, calls: Sequence[Call]) -> str:
