@@ -159,13 +159,32 @@ def test_of_few_calls_that_are_gone_it_is_said_what_for_and_of_many_how_many() -
         assert line == f"[… {last - 1} later steps left out: {names}]"
 
 
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"origin": "JFK", "date": "2024-05-20"}, "look (JFK)"),
+        ({"token": "MA-1051", "about": "Elm"}, "look (Elm)"),
+        ({"access_token": "MA-1051"}, "look"),
+        ({"query": "x" * 60}, "look"),
+        ({"query": 'a "quoted" thing'}, "look"),
+        ({}, "look"),
+    ],
+)
+def test_what_a_call_was_for_is_said_if_it_is_short_and_no_secret(given: dict[str, object], named: str) -> None:
+    messages = [TASK, *(one for number in range(1, 4) for one in _look(number, given if number == 2 else None))]
+    history = read(messages)
+    found = joint_records(history.spans, {3}, {1: frozenset()}, outlines_of(history))
+    assert found == {1: f"[… 1 later step left out: {named}]"}
+
+
 def test_one_step_tells_of_gone_steps_before_and_after_it() -> None:
     history = read([TASK, *(one for number in range(1, 6) for one in _look(number))])
     found = joint_records(history.spans, {1, 5}, {3: frozenset()}, outlines_of(history))
     assert found == {3: "[… 1 earlier step left out: look (2)]\n[… 1 later step left out: look (4)]"}
 
 
-def _look(number: int) -> list[dict[str, object]]:
-    call = {"type": "tool_use", "id": f"t{number}", "name": "look", "input": {"page": number}}
+def _look(number: int, given: dict[str, object] | None = None) -> list[dict[str, object]]:
+    asked = {"page": number} if given is None else given
+    call = {"type": "tool_use", "id": f"t{number}", "name": "look", "input": asked}
     result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": "a line of a long result\n" * 40}
     return [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]

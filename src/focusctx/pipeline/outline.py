@@ -44,6 +44,7 @@ its first call, `-2` for its second, and so on: these stay, and so do calls with
 NO_MEDIA = "[… image or file left out]"
 _MOST_NAMES = 5
 """Most tools that a mark names."""
+_CREDENTIAL = re.compile(r"token|password|secret|api_?key|auth", re.IGNORECASE)
 _FEW = 3
 """Most calls of steps that are gone that a mark names one by one."""
 _MOST_VALUES = 8
@@ -457,9 +458,9 @@ def _joint_record(steps: Sequence[Span], place: str, outlines: Outlines) -> str:
 
 
 def _alone(call: Call) -> str:
-    """Return a tool's name, with what it was called for if that is short."""
-    value = next((str(value) for value in arguments_of(call).values()), "")
-    return f"{call.name} ({value})" if _PLAIN.fullmatch(value) else call.name
+    """Return a tool's name, with the first thing that it was called for, if that is short and no credential."""
+    asked = next((str(value) for key, value in arguments_of(call).items() if not _CREDENTIAL.search(key)), "")
+    return f"{call.name} ({asked})" if _PLAIN.fullmatch(asked) else call.name
 
 
 def _named(name: str, calls: Sequence[Call]) -> str:
