@@ -98,12 +98,12 @@ def test_reads_of_a_parallel_turn_go_with_their_results(format: Format) -> None:
     reads = [(f"get_{name}", {"at": name}, LOG) for name in "abc"]
     history = read(format, *STEPS[format](*reads, ("send_mail", {}, LOG)))
     text = json.dumps(left(history), ensure_ascii=False)
-    assert "[… 3 more calls left out: get_a, get_b, get_c]" in text
+    assert "[… 3 more calls left out: get_a (a), get_b (b), get_c (c)]" in text
     assert "send_mail" in text
     assert text.count("59 lines left out") == 1
     wanted = next(passage.number for passage in outline_of(history).passages if passage.call == "c1")
     text = json.dumps(left(history, wanted), ensure_ascii=False)
-    assert "[… 2 more calls left out: get_a, get_c]" in text
+    assert "[… 2 more calls left out: get_a (a), get_c (c)]" in text
     assert '"c1"' in text
     assert '"c0"' not in text
 

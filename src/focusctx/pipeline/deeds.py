@@ -25,7 +25,7 @@ _SHORTENED = 60
 """Characters that are shown of a longer one."""
 _MOST_IDS = 3
 """Most ids that are named of a result."""
-_ACCESS = re.compile(r"(?:^|_)(?:token|api_?key|auth|authorization)$", re.IGNORECASE)
+ACCESS = re.compile(r"(?:^|_)(?:token|api_?key|auth|authorization)$", re.IGNORECASE)
 _STATUS = re.compile(r'"(?:status|state)"\s*:\s*"[^"\n]{1,60}"')
 _OBJECT = re.compile(r"(?:^|_)(?:path|file|filename|file_?path|id|key|app|url)$", re.IGNORECASE)
 """Names of arguments that say which object a call is about."""
@@ -119,7 +119,7 @@ def _brief_arguments(arguments: Mapping[str, object], call: Call) -> str:
     if not arguments:
         return _first_line(call.text[len(call.name) + 1 : -1])
     given = {key: value for key, value in arguments.items() if value not in (None, "", [], {})}
-    named = [f"{key}={_brief_value(value)}" for key, value in given.items() if not _ACCESS.search(key)]
+    named = [f"{key}={_brief_value(value)}" for key, value in given.items() if not ACCESS.search(key)]
     return ", ".join(named if len(named) == len(given) else [*named, "…"])
 
 

@@ -31,7 +31,7 @@ from ..types import Call, Message, Span
 from ..wire import Role, Text, Wire, wire_named
 from ..wire.calls import arguments_of, calls_of, failed_calls, is_reading
 from ..wire.part import MEDIA_TOKENS, MODEL_ROLES, block_numbers, join, without_blocks
-from .deeds import Deed, deed_lines, deeds_of
+from .deeds import ACCESS, Deed, deed_lines, deeds_of
 from .passages import SHORT, Passages, cut, is_short, uncut
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ its first call, `-2` for its second, and so on: these stay, and so do calls with
 NO_MEDIA = "[… image or file left out]"
 _MOST_NAMES = 5
 """Most tools that a mark names."""
-_CREDENTIAL = re.compile(r"token|password|secret|api_?key|auth", re.IGNORECASE)
 _FEW = 3
 """Most calls of steps that are gone that a mark names one by one."""
 _MOST_VALUES = 8
@@ -458,17 +457,19 @@ def _joint_record(steps: Sequence[Span], place: str, outlines: Outlines) -> str:
 
 
 def _alone(call: Call) -> str:
-    """Return a tool's name, with the first thing that it was called for, if that is short and no credential."""
-    asked = next((str(value) for key, value in arguments_of(call).items() if not _CREDENTIAL.search(key)), "")
+    """Return a tool's name, with the first thing that it was called for, if that is short and no access token."""
+    asked = next((str(value) for key, value in arguments_of(call).items() if not ACCESS.search(key)), "")
     return f"{call.name} ({asked})" if _PLAIN.fullmatch(asked) else call.name
 
 
 def _named(name: str, calls: Sequence[Call]) -> str:
     """Return a tool's name with the times it was called, and the arguments by which these calls differ."""
+    if len(calls) == 1:
+        return _alone(calls[0])
     given = [arguments_of(call) for call in calls]
-    keys = [key for key in given[0] if len({str(one.get(key)) for one in given}) == len(calls) > 1]
+    keys = [key for key in given[0] if len({str(one.get(key)) for one in given}) == len(calls)]
     values = [str(one[keys[0]]) for one in given] if keys else []
-    times = name if len(calls) == 1 else f"{name} ×{len(calls)}"
+    times = f"{name} ×{len(calls)}"
     if not values or not all(map(_PLAIN.fullmatch, values)):
         return times
     return f"{times} ({', '.join([*values[:_MOST_VALUES], *(['…'] if len(values) > _MOST_VALUES else [])])})"
