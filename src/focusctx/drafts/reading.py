@@ -1,11 +1,11 @@
-"""What the offline draft and the selection read: facts and telling words in a text, and a step, once.
+"""Read texts and steps for the offline draft and the selection: facts, words that give something away, calls.
 
-Facts are strings in a text that an agent has to reproduce exactly, such as paths, ids, numbers and joined names. Plain
-patterns find them, and more that a text's words give away: amounts and times, questions, what a call tries, that
-something is shown once only, rules.
+A fact is a string that an agent has to reproduce exactly, such as a path, an id, a number or a joined name. Plain
+patterns find facts, and also amounts and times, questions, what a call tries, rules, and that something is shown only
+once.
 
-A step does not change once it is complete, so its facts, and its calls with their aims and outcomes, are read at most
-once, when they are first asked for.
+A step does not change once it is complete. So its facts, its calls, and their aims and outcomes are read at most once,
+when they are first asked for.
 """
 
 from __future__ import annotations

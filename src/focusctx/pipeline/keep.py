@@ -479,8 +479,12 @@ class _Choice:
 
     def _is_whole(self, index: int) -> bool:
         """True if nothing of a chosen step is left out, and no line has to be put behind it."""
+        return self._is_complete(index) and index not in self._carriers
+
+    def _is_complete(self, index: int) -> bool:
+        """True if all passages and calls of a chosen step stay."""
         outline = self._seen.outlines.of(self._spans[index])
-        return len(self._parts[index]) == len(outline.passages) and not outline.record and index not in self._carriers
+        return len(self._parts[index]) == len(outline.passages) and not outline.record
 
     def _add_companions(self, *, required: bool) -> Collection[int]:
         """Take the steps that must stay because of others; return their numbers."""
@@ -501,7 +505,7 @@ class _Choice:
     def _size(self, index: int) -> int:
         span, parts = self._spans[index], self._parts[index]
         outline = self._seen.outlines.of(span)
-        if len(parts) == len(outline.passages) and not outline.record:
+        if self._is_complete(index):
             return outline.tokens
         return self._seen.outlines.tokens(span, outline.record.union(parts)) if parts else outline.record_tokens
 

@@ -1,7 +1,7 @@
 """`focus-note`: what focusctx does by default, and a note of the plan steps on which its sketches agree.
 
 The note stands behind the task and stays as it is until the next event, so the prefix moves no more often. It is marked
-as a program's guess. Whether agents gain by it is a question for live runs; the product has no such note.
+as a program's guess. Live agents gained nothing by it (docs/results/live.md), so the product has no such note.
 """
 
 from __future__ import annotations
